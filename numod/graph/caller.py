@@ -26,7 +26,7 @@ from .program import Value
 from .reach import Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
-from .structure import fields_of, is_data, parts, remade
+from .structure import Given, fields_of, is_data, parts, remade
 
 
 @lru_cache
@@ -65,6 +65,7 @@ class Writer:
         }
         self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
+        self.containers: list[str] = []  # names of the lists, dicts and dataclass instances among the arguments
         given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
         self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
@@ -90,6 +91,8 @@ class Writer:
             self.arguments.append(name)
             self.tensors.append(each)
             return []
+        if parts(each) is not None and not isinstance(each, tuple):
+            self.containers.append(name)
         if isinstance(each, (list, tuple, dict)):
             keys = list(each) if isinstance(each, dict) else list(range(len(each)))
             same = f"type({name}) is {self._name(type(each), 'kind')} and "
@@ -300,6 +303,8 @@ class Writer:
                     *before, made[each] = self._tensor(each)
                     lines.extend(before)
                 return made[each]
+            if type(each) is Given:
+                return self.containers[each.number]
             if type(each) is Reading:
                 return f"{self._name(function_of(each.operation), 'read')}({', '.join(map(text, each.operands))})"
             if type(each) in (tuple, list):

@@ -159,7 +159,7 @@ class Compiled:
             if reason is None:
                 self._shorten(version, arguments, named)
                 try:
-                    return version.run(tensors, functools.partial(self.function, *arguments, **named))
+                    return version.run(tensors, self.function, arguments, named)
                 except CheckFailed as failure:
                     reason, failed = str(failure), True
             elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments

@@ -5,7 +5,7 @@ Local memory is needed until backward, so each call has its own arena, which its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from .lower import Buffer
 from .program import Program, Value
 from .run import Executable
 from .section import Form, Section
-from .structure import replace
+from .structure import Given, replace
 
 
 class Differentiable(Executable):
@@ -51,7 +51,7 @@ class Differentiable(Executable):
             raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
-    def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:
+    def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
         """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
         arena, memory_of = memory.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
@@ -61,7 +61,7 @@ class Differentiable(Executable):
 
         def build(each: Any) -> Any:
             if not isinstance(each, Value):
-                return each
+                return given[each.number] if type(each) is Given else each
             if each not in tensors:
                 tensors[each] = self._tensor(each, inputs, memory_of)
                 if each in self.differentiated:

@@ -53,11 +53,12 @@ class Version:
             self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held, self.answers)
         return self.made
 
-    def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
-        """The program's results. `function` gives them eagerly, should their gradients be differentiated."""
+    def run(self, tensors: tuple[Tensor, ...], function: Callable, arguments: tuple, named: dict) -> Any:
+        """The program's results. `function` gives them eagerly for these arguments, should their gradients be differentiated."""
+        given = structure.containers(arguments, named)
         if isinstance(self.executable, Differentiable):
-            return self.executable.run(tensors, lambda: function() if self.objection(tensors) is None else None)
-        return self.executable.run(tensors)
+            return self.executable.run(tensors, lambda: function(*arguments, **named) if self.objection(tensors) is None else None, given)
+        return self.executable.run(tensors, given)
 
     def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
         """Why the program may not run now, or None."""
@@ -106,7 +107,8 @@ def record(
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
     recorder.patient = failed or not strict
     outputs = witness.run()
-    told = replace(outputs, lambda each: each, later.compute)
+    given = structure.containers(arguments, named)
+    told = replace(outputs, lambda each: given[each.number] if type(each) is structure.Given else each, later.compute)
     with _noted(strict) as refused:
         return _concluded(witness, owned, shared, outputs, told, name, form)
     return Recording(told, refused=refused[0])
@@ -148,7 +150,7 @@ class _Witness:
         self.recorder.postponing = not walk.asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
-        self.recorder.watch = self._watch
+        self.recorder.watch, self.recorder.itself = self._watch, self._itself
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
@@ -204,8 +206,13 @@ class _Witness:
                 f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function"
             )
 
-    def _itself(self, container: list | dict) -> later.Reading | None:
-        """What stands for a container that the function reaches by itself, where a guard tells that it is the same at every run."""
+    def _itself(self, container: Any) -> later.Reading | structure.Given | None:
+        """What stands for a container that the function was given, or reaches by itself, where a guard tells that it is the same at every run."""
+        given = [number for number, each in enumerate(structure.containers(self.arguments, self.named)) if each is container]
+        if len(given) > 1:
+            raise lines.CannotRepeat(f"compile: the function returns a {type(container).__name__} that it was given twice; return a copy of it")
+        if given:
+            return structure.Given(given[0])
         if any(each.objects[-1] is container and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards):
             return later.Reading("call", (lambda: container,))
         return None

@@ -6,6 +6,7 @@ Returned results and gradients are allocated at every run.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,7 +22,7 @@ from .lower import Buffer, Call, lower
 from .passes import optimise, simplified
 from .program import Program, Value
 from .section import CheckFailed, Form, Section, draw, undraw
-from .structure import replace
+from .structure import Given, replace
 
 
 class Executable:
@@ -67,14 +68,17 @@ class Executable:
         buffers = dict.fromkeys(buffer for each in calls for buffer in each.writes)
         return [each.tensor._storage for each in buffers if each.kind == "held"], [each.number for each in buffers if each.kind == "input"]
 
-    def run(self, inputs: tuple[Tensor, ...]) -> Any:
-        """Run the program and return its results. Raises `section.CheckFailed` if a check finds another value than when recorded."""
+    def run(self, inputs: tuple[Tensor, ...], given: Sequence = ()) -> Any:
+        """Run the program and return its results, of which some may be containers that were `given`.
+
+        Raises `section.CheckFailed` if a check finds another value than when recorded.
+        """
         memory_of: dict[Buffer, Any] = {}
         linked, free = self.section.linked, not self.busy.locked()
         with self.busy if free and not linked else nullcontext():
             self._begin(self.arena if free or linked else memory.arena(self.arena_size), inputs, memory_of)
         self._count_writes(inputs)
-        return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of))
+        return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of), given)
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
         """Run the section and return the run-time numbers. A failed check leaves memory, random streams and step counts unchanged."""
@@ -125,7 +129,9 @@ class Executable:
             owner._grad = None if value is None else made[value]
         return made
 
-    def _built(self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], tensors: dict[Value, Tensor] | None = None) -> Any:
+    def _built(
+        self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], tensors: dict[Value, Tensor] | None = None, given: Sequence = ()
+    ) -> Any:
         """A structure of values as tensors, one per value. `tensors`: those that exist already."""
         tensors = {} if tensors is None else tensors
 
@@ -134,7 +140,7 @@ class Executable:
                 if each not in tensors:
                     tensors[each] = self._tensor(each, inputs, memory_of)
                 return tensors[each]
-            return each
+            return given[each.number] if type(each) is Given else each
 
         return replace(structure, build, compute)
 

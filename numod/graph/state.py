@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import apply as waist
 from ..core import changes
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Storage
@@ -166,8 +165,8 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
         with _standing_in(mathematics):
             result = function(*arguments, **named)
         new = [read(*each) for each in places if not is_gradient(*each)] if recording() is None else _in_parts(places, before, held, result)
-        if waist.listeners:
-            result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
+        if (recorder := recording()) is not None:  # what it returns may be a container that is put back as it was
+            result = replace(result, lambda each: each, whole=lambda each: each if recorder.itself(each) is not None else None)
         for holder, key, former in before:
             if type(read(holder, key)) is Later:
                 lay(holder, key, former)

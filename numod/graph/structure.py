@@ -47,10 +47,10 @@ def remade(each: Any, new: list) -> Any:
 
 def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
     """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's."""
-    if type(structure) in (list, dict, OrderedDict) and (found := whole(structure)) is not None:
-        return found
     if type(structure) is Later:
         return function(structure)
+    if (type(structure) in (list, dict, OrderedDict) or is_data(structure)) and (found := whole(structure)) is not None:
+        return found
     if type(structure) is Reading:
         return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
     if type(structure) in (dict, OrderedDict):
@@ -61,6 +61,18 @@ def replace(structure: Any, function: Callable, read: Callable = lambda *reading
     if is_data(structure):
         return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
     return function(structure)
+
+
+class Given:
+    """In the stead of a container among a call's arguments: its number in `containers`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def containers(arguments: tuple, named: dict) -> list:
+    """All lists, dicts and dataclass instances among the arguments of a call."""
+    return [each for each, _ in contents((*arguments, *named.values()))]
 
 
 def contents(structure: Any) -> list[tuple[Any, list]]:

@@ -30,7 +30,7 @@ from .kinds import SIMPLE, attributes_of
 from .later import METHODS, Later, Reading
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
-from .structure import replace
+from .structure import Given, replace
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
@@ -79,6 +79,7 @@ class Recorder:
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
+        self.itself: Callable[[Any], Any] = lambda container: None  # what stands for a container that existed before
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.flags: list[tuple[str, Program, float]] = []  # what Python looked at, how it is computed, and what was found: the next calls must find the same
@@ -368,7 +369,7 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not isinstance(each, (Tensor, *SIMPLE)) and not callable(each):
+        if not isinstance(each, (Tensor, Given, *SIMPLE)) and not callable(each):
             kind = type(each).__name__
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"

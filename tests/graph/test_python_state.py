@@ -277,3 +277,22 @@ def test_containers_that_a_function_reaches_are_returned_themselves() -> None:
         assert whole is held and names is held["names"] and equal(result, x * held["scale"])
         if k == 2:
             whole["scale"] = numod.full((2,), 3.0)
+
+
+def test_a_container_whose_items_change_at_every_call_is_returned_itself() -> None:
+    class Counting(nn.Module):
+        """Keeps a tensor and a number in one dict."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept = {"sum": numod.zeros(2), "calls": 0}
+
+        def forward(self, x: numod.Tensor) -> dict:
+            self.kept["sum"] = self.kept["sum"] + x
+            self.kept["calls"] += 1
+            return self.kept
+
+    model = compile(Counting())
+    for k in range(1, 7):
+        kept = model(numod.ones(2))
+        assert kept is model.kept and kept["calls"] == k and equal(kept["sum"], numod.full((2,), float(k)))

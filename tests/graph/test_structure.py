@@ -87,6 +87,17 @@ def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
         assert numod.equal(compiled(given), given.shifted())
 
 
+@pytest.mark.parametrize("linked", [False, None])
+@pytest.mark.parametrize("learns", [False, True])
+def test_containers_that_are_given_are_returned_themselves(linked: bool | None, learns: bool) -> None:
+    weight = numod.ones(3, requires_grad=learns)
+    compiled = compile(lambda items, named, *, made: (items, [named["inner"]], made, items[0] * weight), options={"linked": linked})
+    for k in range(4):
+        items, named, made = [X + k, 1], {"inner": {"x": X}}, Output(X)
+        first, [inner], last, result = compiled(items, named, made=made)
+        assert first is items and inner is named["inner"] and last is made and numod.equal(result, X + k) and result.requires_grad is learns
+
+
 def test_slices_are_arguments() -> None:
     compiled = compile(lambda x, part: x[:, part])
     for part in (slice(0, 2), slice(1, None), slice(0, 2), slice(None, None, 2)):
