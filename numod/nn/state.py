@@ -112,7 +112,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     keys, errors = _IncompatibleKeys([], []), []
     _Loading(metadata or {}, assign, keys, errors).fill(module, state, "")
     if strict:
-        errors[:0] = _describe("Missing", keys.missing_keys) + _describe("Unexpected", keys.unexpected_keys)
+        errors[:0] = _describe("Missing", keys.missing_keys) + _describe("Unexpected", keys.unexpected_keys) + _elsewhere(keys, state_dict)
     if errors:
         raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(errors)))
     return keys
@@ -120,6 +120,19 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
 
 def _describe(what: str, keys: list[str]) -> list[str]:
     return ["{} key(s) in state_dict: {}. ".format(what, ", ".join(f'"{key}"' for key in keys))] if keys else []
+
+
+def _elsewhere(keys: _IncompatibleKeys, state_dict: Mapping[str, Any]) -> list[str]:
+    """Where the missing entries were found: in an entry of a whole checkpoint, or under longer or shorter names."""
+    wanted = set(keys.missing_keys)
+    for key, value in state_dict.items():
+        if wanted and isinstance(value, Mapping) and wanted <= value.keys():
+            return [f"The missing keys are in its entry {key!r}: load state_dict[{key!r}]. "]
+    for key in keys.unexpected_keys:
+        cut = next((cut for cut, letter in enumerate(key, 1) if letter == "." and key[cut:] in wanted), 0)
+        if cut:
+            return [f"Its keys begin with {key[:cut]!r}, as those of a wrapped module: nn.modules.utils.consume_prefix_in_state_dict_if_present removes it. "]
+    return []
 
 
 class _Loading:

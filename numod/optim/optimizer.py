@@ -46,6 +46,8 @@ class Optimizer(Hooked):
         self.param_groups: list[dict[str, Any]] = []
         super().__init__()
         _check_options(defaults)
+        if hasattr(params, "parameters"):
+            raise TypeError(f"{type(params).__name__!r} object is not iterable; pass its parameters(), not the module itself")
         params = list(params)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
@@ -143,8 +145,12 @@ class Optimizer(Hooked):
         return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a copy of `state_dict`. Raises ValueError if the groups do not match."""
+        """Load a copy of `state_dict`. Raises ValueError if the groups do not match, KeyError for what is no optimizer's state."""
         state_dict = through(self._optimizer_load_state_dict_pre_hooks, self, dict(state_dict))
+        if "param_groups" not in state_dict:
+            inside = next((name for name, value in state_dict.items() if isinstance(value, dict) and "param_groups" in value), None)
+            hint = "pass what an optimizer's state_dict() returned" if inside is None else f"an optimizer's state is in its entry {inside!r}: load that"
+            raise KeyError(f"param_groups; the state dict has the keys {list(state_dict)[:9]}; {hint}")
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")

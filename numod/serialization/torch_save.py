@@ -99,7 +99,10 @@ def _reduce_tensor(tensor: Tensor) -> tuple:
         form = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
         return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), form
     window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
-    return _name("torch._utils", "_rebuild_tensor_v2"), (_StorageOf(tensor), *window)
+    rebuild, own = _name("torch._utils", "_rebuild_tensor_v2"), own_attributes(tensor)
+    if own:
+        return _name("torch._tensor", "_rebuild_from_type_v2"), (rebuild, _name("torch", "Tensor"), (_StorageOf(tensor), *window), own)
+    return rebuild, (_StorageOf(tensor), *window)
 
 
 def _reduce_parameter(parameter: Parameter) -> tuple:

@@ -227,6 +227,14 @@ def test_extra_state_needs_both_methods():
         Half().set_extra_state(1)
 
 
+def test_a_whole_checkpoint_and_a_wrapped_modules_keys_are_recognised():
+    net = nn.Linear(1, 1)
+    with pytest.raises(RuntimeError, match=r"load state_dict\['model'\]"):
+        net.load_state_dict({"epoch": 3, "model": net.state_dict()})
+    with pytest.raises(RuntimeError, match="Its keys begin with 'module.'"):
+        net.load_state_dict(nn.ModuleDict({"module": net}).state_dict())
+
+
 def test_save_and_load_may_be_overridden():
     class Renamed(nn.Linear):
         def _save_to_state_dict(self, destination, prefix, keep_vars):

@@ -237,6 +237,10 @@ def test_a_state_of_another_form_is_refused():
         optimizer.load_state_dict(SGD([{"params": each} for each in parameters(2)], lr=0.1).state_dict())
     with pytest.raises(ValueError, match="doesn't match the size"):
         optimizer.load_state_dict(SGD(parameters(3), lr=0.1).state_dict())
+    with pytest.raises(KeyError, match="its entry 'optimizer'"):
+        optimizer.load_state_dict({"model": {}, "optimizer": optimizer.state_dict()})
+    with pytest.raises(TypeError, match=r"pass its parameters\(\)"):
+        SGD(numod.nn.Linear(2, 2), lr=0.1)
 
 
 def test_loaded_state_takes_the_dtype_of_its_parameter():

@@ -228,6 +228,15 @@ def test_a_file_that_begins_within_another(name):
     assert numod.load(file)["a"].tolist() == [1, 1]
 
 
+def test_attributes_of_a_tensor_are_saved():
+    file, x = io.BytesIO(), numod.ones(2)
+    x.scale, x.zero = 0.5, numod.zeros(1)
+    numod.save([x, x.zero], file)
+    file.seek(0)
+    loaded, zero = numod.load(file)
+    assert loaded.tolist() == [1, 1] and loaded.scale == 0.5 and loaded.zero is zero
+
+
 def test_several_checkpoints_in_one_file_load_one_after_another():
     file = io.BytesIO(b"before")
     file.seek(6)

@@ -116,8 +116,13 @@ def _is_text_or_object(array: np.ndarray) -> bool:
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = None) -> Tensor:
-    """Tensors of one shape stacked to (B, …)."""
-    return stack(list(batch))
+    """Tensors of one shape stacked to (B, …). Raises RuntimeError where the shapes differ."""
+    try:
+        return stack(list(batch))
+    except RuntimeError as error:
+        if len({each.shape for each in batch}) == 1:
+            raise
+        raise RuntimeError(f"{error}; crop the samples to one size, or pass a collate_fn that pads them (nn.utils.rnn.pad_sequence)") from None
 
 
 def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: dict | None = None) -> object:
