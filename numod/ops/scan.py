@@ -161,10 +161,12 @@ def _recorded_cumprod_gradient(g: object, x: object) -> object:
 
 
 def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
-    """sum over k >= i of g[k] exp(x[i] - out[k]), in logarithms; positive and negative g apart, because a logarithm has no sign."""
-    parts = []
-    for each in (g, -g):
-        weights = (each.where(each > 0, 1.0).log() - out).masked_fill((each <= 0) | (out == -inf), -inf)
+    """sum over k >= i of g[k] exp(x[i] - out[k]), in logarithms; positive and negative g apart, because a logarithm has no sign. What is added to both
+    cancels, and makes the result linear in g also where g is 0."""
+    g, parts = g.to(g.dtype.compute), []
+    least = dtypes.finfo(g.dtype).tiny ** 0.5
+    for each in (g.where(~(g < 0), 0.0), -g.where(g < 0, 0.0)):
+        weights = ((each + least).log() - out).masked_fill(out == -inf, -inf)
         parts.append((weights.flip(dim).logcumsumexp(dim).flip(dim) + x).exp())
     return parts[0] - parts[1]
 

@@ -90,6 +90,14 @@ def test_jvp_is_the_slope_along_a_direction() -> None:
     torch.testing.assert_close(jacfwd(curve)(x) @ v, slope)
 
 
+def test_logcumsumexp_has_directions_and_second_derivatives_where_its_gradient_is_0() -> None:
+    x, direction = torch.tensor([[0.5, -1.0, 2.0, 0.0]], dtype=torch.float64), torch.tensor([[1.0, -2.0, 0.5, 3.0]], dtype=torch.float64)
+    exponentials, result = x.exp(), x.logcumsumexp(1)
+    torch.testing.assert_close(jvp(lambda x: x.logcumsumexp(1), (x,), (direction,))[1], (exponentials * direction).cumsum(1) / exponentials.cumsum(1))
+    slopes = (exponentials / result.mT.exp()).tril()  # (k, i)
+    torch.testing.assert_close(hessian(lambda x: ((x.logcumsumexp(0) - result[0]) ** 2).sum())(x[0]), 2.0 * slopes.mT @ slopes)
+
+
 def test_jvp_follows_writes_into_its_primals() -> None:
     def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x[0].copy_(y[0] * 2)
