@@ -48,8 +48,8 @@ def compile(
 
     The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of tensors (`if loss > 1`), or that
     does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. A flag in a
-    buffer (`if self.initialized`) is a guard. From the third value of a number on (an argument, an attribute, a global) one program takes all its
-    values, if the function uses it in arithmetic alone.
+    buffer (`if self.initialized`) is a guard. From the third value of a number on (an argument, also in tuples, lists, dictionaries and dataclasses, an
+    attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
 
     - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
       for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are
@@ -134,11 +134,12 @@ class Compiled:
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        # up to three values of each number, by position or name of an argument, or by place; None if programs cannot take them as they come
+        # up to three values of each number, by path among arguments, or by place; None if programs cannot take them as they come
         self.numbers: dict[Any, set[int | float]] | None = {}
         self.steering: set = set()  # those of them that the function looks at
         self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
-        self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
+        self.which: list[kept.Path] = []  # paths of the numbers among arguments that `free` takes as tensors
+        self.tree: dict = {}  # the same paths
         self.loose: list[guards.Place] = []  # the places that it takes
         self.free: Compiled | None = None  # the function that takes some of them as tensors
         self.patient, self.refused = False, ""  # whether another function is taken where this cannot be recorded; why it cannot
@@ -148,8 +149,8 @@ class Compiled:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if recording() or tape.packing is not None:
             return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks
-        if self._frees(arguments, named):
-            return self._run_free(arguments, named)
+        if (given := self._freed(arguments, named)) is not None:
+            return self._run_free(given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
         key, tensors = describe(arguments, named)
@@ -166,8 +167,8 @@ class Compiled:
                 return self._keep(version.gradients, arguments, named)
         if self.refused:
             return self.function(*arguments, **named)
-        if self._loosen(arguments, named) and self._frees(arguments, named):
-            return self._run_free(arguments, named)
+        if self._loosen(arguments, named) and (given := self._freed(arguments, named)) is not None:
+            return self._run_free(given, arguments, named)
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
@@ -197,33 +198,36 @@ class Compiled:
             return False
         for version in [each for versions in self.versions.values() for each in versions]:
             self.spots.update(version.picture.numbers)
-        for name, value in [*enumerate(arguments), *named.items(), *((key, kept.read(*place)) for key, place in self.spots.items())]:
-            if kept.is_number(value) and len(values := self.numbers.setdefault(name, set())) < 3:
+        spots = {key: value for key, place in self.spots.items() if kept.is_number(value := kept.read(*place))}
+        for name, value in {**kept.numbers_among(arguments, named, bool(self.versions) and not self.within), **spots}.items():
+            if len(values := self.numbers.setdefault(name, set())) < 3:
                 values.add(value)
         changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering]
         if len(changing) == len(self.which) + len(self.loose):
             return False
         self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
+        self.tree = kept.tree_of(self.which)
         self.free = Compiled(kept.freed(self.function, self.which, self.loose, self.steering, self._mathematics()), *self.settings)
         self.free.name, self.free.patient = self.name, True
         self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
         return True
 
-    def _frees(self, arguments: tuple, named: dict) -> bool:
-        """Whether all that `free` takes as tensors are numbers in this call: an argument may be left out."""
-        return self.free is not None and all(map(kept.is_number, self._changing(arguments, named)))
+    def _freed(self, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
+        """What `free` is called with, if all that it takes as tensors are numbers in this call."""
+        if self.free is None:
+            return None
+        found = kept.taken_out(self.tree, len(self.which), arguments, named)
+        loose = [kept.read(*place) for place in self.loose]
+        if found is None or not all(map(kept.is_number, loose)):
+            return None
+        numbers, rest, others = found
+        return [*map(kept.counted, [*numbers, *loose])], rest, others
 
-    def _changing(self, arguments: tuple, named: dict) -> list:
-        """The numbers that `free` takes as tensors."""
-        given = [named.get(name) if isinstance(name, str) else arguments[name] if name < len(arguments) else None for name in self.which]
-        return given + [kept.read(*place) for place in self.loose]
-
-    def _run_free(self, arguments: tuple, named: dict) -> Any:
+    def _run_free(self, given: tuple[list, tuple, dict], arguments: tuple, named: dict) -> Any:
         """Call the function that takes numbers as they come. Those that it looks at are not tried again, or none, if it looks at other values."""
-        free, numbers, others, steering = self.free, self._changing(arguments, named), dict(named), len(self.steering)
-        rest = tuple(kept.put_numbers(self.which, [None] * len(self.which), arguments, others))
+        free, steering = self.free, len(self.steering)
         before = free.recorded
-        outputs = free(list(map(kept.counted, numbers)), rest, others)
+        outputs = free(*given)
         if free.refused:
             self.free, self.which, self.loose = None, [], []
             self.numbers = self.numbers if len(self.steering) > steering else None

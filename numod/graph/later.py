@@ -137,16 +137,16 @@ def _class_of(reading: Any) -> type | None:
     return int if type(exponent) is int and exponent >= 0 else None
 
 
-def _value_of(thing: Any) -> Any:
+def value_of(thing: Any) -> Any:
     """A value now, of what may stand for one."""
     reading = thing if type(thing) is Reading else reading_of(thing) if type(thing) is Later else None
-    return thing if reading is None else compute(reading.operation, map(_value_of, reading.operands))
+    return thing if reading is None else compute(reading.operation, map(value_of, reading.operands))
 
 
 def look(self: Later) -> Any:
     """The value, for what looks at it."""
     Later._look.__get__(self)()
-    return _value_of(self)
+    return value_of(self)
 
 
 def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
@@ -243,7 +243,7 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
         if not all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands):
             look()  # an array shares the tensor's memory, which may change until the run has ended
-            operands = list(map(_value_of, operands))
+            operands = list(map(value_of, operands))
             return compute(operation, operands[::-1] if reflected else operands)
         return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self), all(map(_is_early, (self, *others))))
 
@@ -303,7 +303,7 @@ def _value_of_looked_at(thing: Any) -> Any:
 
 
 def _called(value: Any, name: str, arguments: tuple) -> Any:
-    arguments = tuple(map(_value_of, arguments))
+    arguments = tuple(map(value_of, arguments))
     if name == "__complex__":  # which numbers do not have
         return complex(value)
     if name in _COMPARISONS:  # the method of an integer leaves that with a float to the float's

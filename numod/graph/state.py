@@ -27,15 +27,25 @@ from ..dtypes import float64, int32, int64
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
 from .kinds import is_module
-from .later import STAND_INS, Later, early, look
-from .structure import contents, replace
+from .later import STAND_INS, Later, early, look, value_of
+from .structure import changed, contents, is_frozen, is_remade, keys, parts, remade, replace
 from .trace import Recorder, line, recording
+
+
+Path = tuple[int | str, ...]  # to a number among arguments: the argument's position or name, then positions in structures
+_FOLLOWED = 64  # numbers in structures, beyond which they are not given as tensors
 
 
 class Count(NamedTuple):
     """A number, as a tensor."""
 
     value: Tensor
+
+
+class Stripped(tuple):
+    """Arguments without some of their numbers, also those with names; `given`, as they came, are what a function gets that runs in Python."""
+
+    given: tuple[tuple, dict]
 
 
 def written(before: Look, after: Look) -> list[Place]:
@@ -105,53 +115,142 @@ def given(function: Callable, places: list[Place], mathematics: Sequence[Place])
     return run
 
 
-def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
-    """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these positions and names, and then at these places.
+def numbers_among(arguments: tuple, named: dict, inside: bool) -> dict[Path, int | float]:
+    """The numbers among arguments, and those `inside` tuples, lists, dictionaries and dataclasses, unless these are many."""
+    given = [*enumerate(arguments), *named.items()]
+    direct = {(name,): each for name, each in given if is_number(each)}
+    found = dict(pair for name, each in given for pair in _numbers_in(each, (name,))) if inside else direct
+    return found if len(found) - len(direct) <= _FOLLOWED else direct
 
-    Where it looks at one of them, its position or name, or its place as (id of the holder, key), is added to `steering`.
+
+def _numbers_in(each: Any, path: Path) -> Iterator[tuple[Path, int | float]]:
+    if is_number(each):
+        yield path, each
+    elif is_remade(each):
+        for k, part in enumerate(parts(each)):
+            yield from _numbers_in(part, (*path, k))
+
+
+def tree_of(paths: Sequence[Path]) -> dict:
+    """Paths as dictionaries in dictionaries, with the paths' own numbers at the ends."""
+    root: dict = {}
+    for number, path in enumerate(paths):
+        node = root
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+        node[path[-1]] = number
+    return root
+
+
+def taken_out(tree: dict, count: int, arguments: tuple, named: dict) -> tuple[list, Stripped, dict] | None:
+    """(the `count` numbers at the ends of a tree, the arguments without them), or None where there is anything else."""
+    numbers, rest, others = [0] * count, [*arguments], {**named}
+    try:
+        for name, inner in tree.items():
+            target = rest if type(name) is int else others
+            target[name] = _without(inner, target[name], numbers)
+    except LookupError:  # an argument or an item may be left out
+        return None
+    stripped = Stripped(rest)
+    stripped.given = arguments, named
+    return numbers, stripped, others
+
+
+def _without(tree: dict | int, each: Any, numbers: list) -> Any:
+    if type(tree) is int:
+        if not is_number(each):
+            raise LookupError
+        numbers[tree] = each
+        return None
+    if not is_remade(each):
+        raise LookupError
+    inside = parts(each)
+    for k, inner in tree.items():
+        inside[k] = _without(inner, inside[k], numbers)
+    return remade(each, inside)
+
+
+def freed(function: Callable, which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
+    """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these paths, and then at these places.
+
+    Where it looks at one of them, its path, or its place as (id of the holder, key), is added to `steering`.
     """
     call = _with_numbers(which, places, steering, mathematics)
 
     @wraps(function)
-    def run(numbers: list[Count], arguments: tuple, named: dict) -> Any:
-        return call(function, numbers, arguments, named)
+    def run(numbers: list[Count], arguments: Stripped, named: dict) -> Any:
+        return call(function, numbers, arguments)
 
     return run
 
 
-def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
+def _with_numbers(which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
     """A function of this library, which guards do not look into."""
-    names = [*which, *((id(holder), key) for holder, key in places)]
+    names, tree = [*which, *((id(holder), key) for holder, key in places)], tree_of(which)
 
-    def call(function: Callable, counts: list[Count], arguments: tuple, named: dict) -> Any:
-        numbers, own = [each.value.item() for each in counts], dict(named)
+    def call(function: Callable, counts: list[Count], arguments: Stripped) -> Any:
+        numbers = [each.value.item() for each in counts]
         numbers = [early(each, partial(steering.add, name)) if type(each) is Later else each for name, each in zip(names, numbers)]
-        given = put_numbers(which, numbers, arguments, own)
-        laid = [(*place, read(*place), number) for place, number in zip(places, numbers[len(which) :])]
+        before, laid = contents(arguments.given), []
         try:
-            for holder, key, _, number in laid:
-                try:
-                    lay(holder, key, number)
-                except Exception:  # a class whose setter takes nothing but numbers
-                    look(number)
+            given, own = map(dict, (enumerate(arguments.given[0]), arguments.given[1]))
+            for name, inner in tree.items():
+                target = given if type(name) is int else own
+                target[name] = _with(inner, target[name], numbers, laid)
+            inside = len(laid)
+            for place, number in zip(places, numbers[len(which) :]):
+                _lay_for_now(*place, number, laid)
             with _standing_in(mathematics):
-                return function(*given, **own)
+                result = function(*given.values(), **own)
+            if recording() is not None and any(each is holder for each, _ in contents(result) for holder, *_ in laid[:inside]):
+                result = replace(result, lambda each: each)  # it has a container that is put back as it was
         finally:
-            for holder, key, former, number in laid:
-                if read(holder, key) is number:
-                    lay(holder, key, former)
-                elif type(number) is Later:
-                    look(number)  # the function writes there: its next value depends on this one's
+            for holder, key, _, number in [each for each in laid[::-1] if not _put_back(*each)]:
+                _look_into(number)  # the function writes there: its next value depends on this one's
+                if type(written := read(holder, key)) is Later:
+                    lay(holder, key, value_of(written))
+        if recording() is not None and (kind := changed(before)):
+            recording().give_up(f"compile: what is in an argument, a {kind}, changes, which a compiled function cannot repeat")
+        return result
 
     return call
 
 
-def put_numbers(which: Sequence[int | str], numbers: Sequence, arguments: tuple, named: dict) -> list:
-    """The arguments with others at these positions; those with names are put into `named`."""
-    found = list(arguments)
-    for key, each in zip(which, numbers):
-        (found if type(key) is int else named)[key] = each
-    return found
+def _with(tree: dict | int, each: Any, numbers: list, laid: list[tuple]) -> Any:
+    """A structure with numbers at the ends of a tree: another one where it is immutable, else the same, for the time of a call."""
+    if type(tree) is int:
+        return numbers[tree]
+    inside, names = parts(each), keys(each)
+    for k, inner in tree.items():
+        former, inside[k] = inside[k], _with(inner, inside[k], numbers, laid)
+        if not is_frozen(each) and inside[k] is not former:
+            _lay_for_now(each, names[k], inside[k], laid)
+    return remade(each, inside) if is_frozen(each) else each
+
+
+def _lay_for_now(holder: Any, key: Any, value: Any, laid: list[tuple]) -> None:
+    """Put a value at a place, and note what was there."""
+    laid.append((holder, key, read(holder, key), value))
+    try:
+        lay(holder, key, value)
+    except Exception:  # a class whose setter takes nothing but numbers
+        _look_into(value)
+
+
+def _put_back(holder: Any, key: Any, former: Any, value: Any) -> bool:
+    """Put what was at a place back, if the value that was put there is there still, or never was."""
+    now = read(holder, key)
+    if now is value:
+        lay(holder, key, former)
+    return now is value or now is former
+
+
+def _look_into(value: Any) -> None:
+    for each in parts(value) or [value]:
+        if type(each) is Later:
+            look(each)
+        elif each is not value:
+            _look_into(each)
 
 
 def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:

@@ -38,11 +38,30 @@ def parts(each: Any) -> list | None:
 
 
 def remade(each: Any, new: list) -> Any:
-    """A copy of a dataclass instance with other field values, made without running its class's code."""
+    """A copy of a structure with other items, made without running its class's code."""
+    if isinstance(each, dict):
+        return type(each)(zip(each, new))
+    if isinstance(each, (list, tuple)):
+        return tuple.__new__(type(each), new) if hasattr(each, "_fields") else type(each)(new)
     result = copy.copy(each)
     for name, value in zip(fields_of(each), new):
         object.__setattr__(result, name, value)
     return result
+
+
+def keys(each: Any) -> list:
+    """What its items are had by, one by one: keys, positions, names of fields."""
+    return list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, (list, tuple)) else fields_of(each)
+
+
+def is_remade(each: Any) -> bool:
+    """Whether it is a structure that `remade` makes another of without running code of a user's class."""
+    return type(each) in (list, dict, OrderedDict, tuple) or (isinstance(each, tuple) and hasattr(each, "_fields")) or is_data(each)
+
+
+def is_frozen(each: Any) -> bool:
+    """Whether a structure is one whose items cannot be set."""
+    return isinstance(each, tuple) or (is_data(each) and type(each).__dataclass_params__.frozen)
 
 
 def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
@@ -53,12 +72,7 @@ def replace(structure: Any, function: Callable, read: Callable = lambda *reading
         return found
     if type(structure) is Reading:
         return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
-    if type(structure) in (dict, OrderedDict):
-        return type(structure)((key, replace(each, function, read, whole)) for key, each in structure.items())
-    if isinstance(structure, tuple) or type(structure) is list:
-        made = [replace(each, function, read, whole) for each in structure]
-        return tuple.__new__(type(structure), made) if hasattr(structure, "_fields") else type(structure)(made)
-    if is_data(structure):
+    if isinstance(structure, tuple) or is_remade(structure):
         return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
     return function(structure)
 

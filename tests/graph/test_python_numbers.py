@@ -7,7 +7,10 @@ import math
 import types
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from math import sqrt as root
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -160,11 +163,68 @@ def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
     assert max(each.recorded for each in (argument, place, count, read)) <= 3
 
 
+class Pair(NamedTuple):
+    scale: float
+    shift: float
+
+
+@dataclass
+class Settings:
+    scale: float
+    shift: float
+
+
+STRUCTURES: dict[str, tuple[Callable, Callable]] = {
+    "tuple": (lambda x, c: x * c[0] + c[1], lambda a, b: (a, b)), "list": (lambda x, c: x * c[0] + c[1], lambda a, b: [a, b]),
+    "dictionary": (lambda x, c: x * c["a"] + c["b"], lambda a, b: {"a": a, "b": b}), "named tuple": (lambda x, c: x * c.scale + c.shift, Pair),
+    "dataclass": (lambda x, c: x * c.scale + c.shift, Settings), "nested": (lambda x, c: x * c["a"][0].scale + c["b"][0], lambda a, b: {"a": (Settings(a, 0.0),), "b": [b]}),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_numbers_in_structures_are_those_of_each_call(name: str) -> None:
+    use, make = STRUCTURES[name]
+    compiled, x = compile(lambda x, c: (use(x, c), c)), numod.randn(3)
+    for k in range(8):
+        given = make(k + 0.5, 3 * k)
+        found, returned = compiled(x, given)
+        assert equal(found, use(x, make(k + 0.5, 3 * k))) and returned == given == make(k + 0.5, 3 * k)
+    assert compiled.recorded == 1
+
+
+def test_structures_with_numbers_are_as_the_function_leaves_them() -> None:
+    """Also where it raises, writes to them once there is a program, or what it writes elsewhere are numbers among those that change."""
+
+    kept = types.SimpleNamespace(last=0.0)
+
+    def function(x: numod.Tensor, c: dict) -> numod.Tensor:
+        if c["n"] > 6:
+            c["n"] = 100.0
+        if c["fails"]:
+            raise ValueError("half-way")
+        return x * c["n"]
+
+    def store(x: numod.Tensor, n: float) -> numod.Tensor:
+        kept.last = n
+        return x * n
+
+    compiled, storing, x = numod.compile(function), numod.compile(store, recompile_limit=100), numod.randn(3)
+    for k in range(12):
+        given, own = ({"n": k + 0.5, "fails": k == 5} for _ in range(2))
+        results = [None, None]
+        for number, (called, each) in enumerate([(compiled, given), (function, own)]):
+            with suppress(ValueError):
+                results[number] = called(x, each)
+        assert equal(*results) and given == own and type(given["n"]) is float
+        store(x, k + 0.5)
+        assert equal(storing(x, k + 0.5), x * (k + 0.5)) and object.__repr__(kept.last)[:6] == "<float"
+
+
 def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     compiled, x = compile(lambda x, rate, turn, n: sum([x * k for k in range(turn)], x * rate) * n), numod.randn(3)
     for k in range(12):
         assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
-    assert compiled.steering == {2} and all(len(each) <= 3 for each in compiled.numbers.values())
+    assert compiled.steering == {(2,)} and all(len(each) <= 3 for each in compiled.numbers.values())
     assert compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
 
 
