@@ -14,6 +14,7 @@ VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with
 LINE = 8  # vectors of a tile of one row
 AHEAD = 512  # bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take up to four times as long
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
+SPLITS = (1, 2, 4, 8, 16)
 
 
 @functools.cache
@@ -29,8 +30,13 @@ def functions() -> dict[str, Callable]:
 
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
 
-    copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4
-    take x[x_at + 2 * j] and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows.
+    copy_line(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_rows(x, x_at, out,
+    out_at) copies as many elements as a tile has rows.
+
+    splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less), for a stride S, of each line i:
+    out[out_at + i * out_step + r * apart + j] = x[x_at + i * x_step + j * S + r] for r < held and j < n, or 0 where j * S + r is not from first to last,
+    or i from top to bottom.
+    Behind these n it may write anything, up to `room` elements in all, which are `less` in each line than in the one before: whole vectors are faster.
 
     turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step
     apart. turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
@@ -50,8 +56,9 @@ def functions() -> dict[str, Callable]:
     for few in HEIGHTS:
         for vectors in range(1, widest(few) + 1):
             add(f"tile{few}x{vectors}", "a[a_at], a_row, b[b_at], c[c_at], c_row, depth", functools.partial(_emit_few, few, vectors))
-    for stride in (1, 2, 4):
-        add(f"copy_line{stride}", "x[x_at], first, last, out[out_at], n", functools.partial(emit_copy, stride))
+    add("copy_line", "x[x_at], first, last, out[out_at], n", emit_copy)
+    for stride in SPLITS:
+        add(f"split{stride}", _SPLIT, functools.partial(emit_split, stride), shared=True)
     add("copy_rows", "x[x_at], out[out_at]", functools.partial(_emit_copy_rows, rows))
     add("turn_block", "x[x_at], x_step, out[out_at], out_step", _emit_turn, shared=True)
     add("turn_edge", "x[x_at], x_step, out[out_at], out_step, held", _emit_turn, shared=True)
@@ -73,6 +80,8 @@ def panel(columns: int, lanes: int, vectors: int = VECTORS) -> tuple[int, int]:
 
 TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, held, last"
 _INDIRECT = "a[a_at], a_row, a_step, b[b_at], b_step, table[table_at], c[c_at], c_row, depth, keep"
+
+_SPLIT = "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, held, room, less"
 
 
 def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, held, last):
@@ -154,40 +163,60 @@ def _put(w: Writer, totals: list, c: object, c_row: object, keep: object, held: 
     w.rows(len(totals), held, lambda i: w.put(totals[i], [w.at(c, (c_row, i), v * w.lanes) for v in range(vectors)], keep, masks))
 
 
-def emit_copy(stride, w, source, first, last, target, n):
+def emit_copy(w, source, first, last, target, n):
     """Write copy_line: masked loads where a vector is not whole, so that neither the ends nor the borders need loops of their own."""
-    builder, small, places = w.builder, w.ir.IntType(32), w.ir.VectorType(w.ir.IntType(32), w.lanes)
-    low, high = (w.splat(builder.trunc(each, small)) for each in (first, last))
-
-    def part(j: object, start: object, number: int) -> object:
-        """A vector with the elements that are asked for in their lanes."""
-        lanes = range(number * w.lanes, (number + 1) * w.lanes)
-        asked = w.ir.Constant(w.ir.VectorType(w.ir.IntType(1), w.lanes), [int(lane % stride == 0) for lane in lanes])
-        place = builder.add(start, w.ir.Constant(places, [lane // stride for lane in lanes]))
-        mask = builder.and_(asked, builder.and_(builder.icmp_signed(">=", place, low), builder.icmp_signed("<", place, high)))
-        here = w.at(source, (j, stride), number * w.lanes)
-        if stride > 1:
-            w.prefetch(here, AHEAD // w.size)
-        return w.load(here, mask=mask)
-
-    def copy_some(j: object) -> None:
-        start = w.splat(builder.trunc(j, small))
-        w.store(w.every_second([part(j, start, number) for number in range(stride)]), target, j, mask=w.first(builder.sub(n, j)))
 
     def copy(j: object, _: list) -> list:
-        if stride > 1:
-            copy_some(j)
-            return []
         end = w.offset(j, w.lanes)
-        inside = builder.and_(builder.icmp_signed("<=", end, w.lesser(last, n)), builder.icmp_signed(">=", j, first))
-        with builder.if_else(inside, likely=True) as (whole, partly):  # masks cost several times as much as a copy
+        inside = w.builder.and_(w.builder.icmp_signed("<=", end, w.lesser(last, n)), w.builder.icmp_signed(">=", j, first))
+        with w.builder.if_else(inside, likely=True) as (whole, partly):  # masks cost several times as much as a copy
             with whole:
                 w.store(w.load(source, j), target, j)
             with partly:
-                copy_some(j)
+                w.store(w.load(source, j, mask=w.between(first, last, j)), target, j, mask=w.first(w.builder.sub(n, j)))
         return []
 
     w.loop(0, n, w.lanes, [], copy)
+
+
+def emit_split(stride, w, source, source_step, first, last, top, bottom, target, target_step, apart, lines, n, held, room, less):
+    """Write splitS: vectors of the source in a row are parted in even and odd lanes until each has one remainder."""
+    builder = w.builder
+
+    def parted(vectors: list) -> list:
+        """Vectors of the remainders in order."""
+        if len(vectors) == 1:
+            return vectors
+        even, odd = (parted([w.shuffle(*pair, list(range(k, 2 * w.lanes, 2))) for pair in zip(vectors[::2], vectors[1::2])]) for k in (0, 1))
+        return [each for pair in zip(even, odd) for each in pair]
+
+    def split(i: object, last: object, j: object) -> None:
+        start, end = w.offset((j, stride)), w.offset((j, stride), stride * w.lanes)
+        line, into = w.at(source, (i, source_step), start), w.at(target, (i, target_step), j)
+        inside = builder.and_(builder.icmp_signed("<=", end, last), builder.icmp_signed(">=", start, first))
+        with builder.if_else(inside) as (whole, partly):
+            with whole:
+                direct, direct_end = [w.load(line, k * w.lanes) for k in range(stride)], builder.block
+            with partly:
+                masked = []
+                for k in range(stride):
+                    here = w.at(line, k * w.lanes)
+                    w.prefetch(here, AHEAD // w.size)
+                    masked.append(w.load(here, mask=w.between(first, last, w.offset(start, k * w.lanes))))
+                masked_end = builder.block
+        parts, mask = parted(w.either(direct, direct_end, masked, masked_end)), w.first(builder.sub(n, j))
+        with builder.if_else(builder.icmp_signed("<=", w.offset(j, w.lanes), builder.sub(room, builder.mul(i, less)))) as (enough, short):
+            with enough:
+                w.rows(stride, held, lambda r: w.store(parts[r], into, (apart, r)))
+            with short:
+                w.rows(stride, held, lambda r: w.store(parts[r], into, (apart, r), mask=mask))
+
+    def line(i: object, _: list) -> list:
+        read = builder.and_(builder.icmp_signed(">=", i, top), builder.icmp_signed("<", i, bottom))
+        end = builder.select(read, last, w.number(0))
+        return w.loop(0, n, w.lanes, [], lambda j, _: split(i, end, j) or [])
+
+    w.loop(0, lines, 1, [], line)
 
 
 def _emit_copy_rows(rows, w, x, out):

@@ -190,6 +190,13 @@ class Writer:
         indices = self.ir.Constant(self.ir.VectorType(count.type, self.lanes), list(range(self.lanes)))
         return self.builder.icmp_signed("<", indices, self.splat(count))
 
+    def between(self, first: object, last: object, start: object) -> object:
+        """A mask of the lanes whose numbers, counted on from `start`, are from first to last."""
+        small = self.ir.IntType(32)
+        places = self.ir.Constant(self.ir.VectorType(small, self.lanes), list(range(self.lanes)))
+        low, high = (self.splat(self.builder.trunc(self.builder.sub(self.number(each), self.number(start)), small)) for each in (first, last))
+        return self.builder.and_(self.builder.icmp_signed(">=", places, low), self.builder.icmp_signed("<", places, high))
+
     def splat(self, value: object) -> object:
         """A value in all lanes."""
         vector = self.ir.VectorType(value.type, self.lanes)

@@ -7,11 +7,12 @@ zeros of a border make of an infinity, it is computed again from the elements th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 
 import numpy as np
 
-from ..device import Layout, tiles
+from ..device import Layout, threads, tiles
 from ..kernel import bind, build
 from .convolution_direct import GEOMETRY, geometry, launcher
 from .finish import Finish
@@ -326,9 +327,10 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
     sizes = groups, weight[0] // groups, weight[1], prod(weight[2:])
     array, make = f"{out.storage.name}[]", out.device.backend.scratch
     turn = bind.launcher(out.device, "turn_weight", bind.source_of(turn_weight), f"{array}, {array}, int64, int64, int64, int64", out.dtype, 0)
-    run, scratch, constants = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
+    run, shared_by = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
 
     def launch(given: object, weight: object, result: object) -> None:
+        scratch, constants = shared_by(threads.get_num_threads())
         straight, *others = make((turned, *scratch))
         turn(weight, straight, *sizes)
         run(given, straight, result, *others, *constants)
@@ -338,10 +340,11 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
 
 def grid_launcher(op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
-    run, scratch, constants = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
+    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
     make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
+        scratch, constants = shared_by(threads.get_num_threads())
         run(first, second, result, *make(scratch), *constants, *further)
 
     return launch
@@ -349,8 +352,10 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, weight: tuple, parameter
 
 def _grid_kernel(
     op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
-) -> tuple[Callable, tuple, tuple]:
-    """The launcher of op's kernel, the scratch memory it is given after its three tensors, for each worker, and the constants after that."""
+) -> tuple[Callable, Callable[[int], tuple]]:
+    """The launcher of op's kernel, and a function of the number of threads: the scratch memory that it is given after its three tensors, and the constants
+    after that. Each worker has memory of its own, and more workers than threads would not find theirs in the cache; only where workers sum up there are
+    always as many."""
     backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
     groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)
     few = (max(channels, features) if on_weight else channels if backward else features) <= _FEW
@@ -359,29 +364,36 @@ def _grid_kernel(
     whole = on_weight and places["shares"] > 1
     if whole:
         rows = tiles.VECTORS * max(lanes, tile_rows)
-        places |= {"rows": rows, "tasks": -(-taps // rows), "workers": min(_WORKERS, -(-taps // rows))}
-    workers = places["workers"]
+        places |= {"rows": rows, "tasks": -(-taps // rows)}
     places["size"] += 2 * tiles.LINE * lanes
-    tile_size, grids = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), workers if places["shares"] == 1 else 1
-    grid, tile, columns = (grids * places["size"], storage), (workers * tile_size, storage), (weight[-1] + places["variants"], index)
-    if backward:
-        kernel, elements = input_grid, features * prod(weight[2:])
-        packed = groups * _ceil(channels, tile_rows) if places["shares"] == 1 else workers * tile_rows
-        scratch = ((packed * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
-    elif not on_weight:
-        padded = 0 if features % tile_rows == 0 else groups * _ceil(features, tile_rows) * taps
-        kernel, scratch = forward_grid, ((padded, storage), grid, tile, (taps, index), columns)
-    elif few:
-        kernel, scratch = weight_lines, ((workers * (reach + lanes), storage), grid, (taps, index), columns)
-    else:
-        sums = workers * (places["rows"] if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
-        turned = grids * _ceil(features, tiles.VECTORS * lanes) * reach
-        kernel, scratch = weight_whole if whole else weight_grid, ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
+    tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
+    columns = weight[-1] + places["variants"], index
+    kernel = input_grid if backward else forward_grid if not on_weight else weight_lines if few else weight_whole if whole else weight_grid
+
+    @cache
+    def shared_by(threads: int) -> tuple[tuple, tuple]:
+        workers = min(_WORKERS, places["tasks"], _WORKERS if on_weight else threads)
+        grids = workers if places["shares"] == 1 else 1
+        grid, tile = (grids * places["size"], storage), (workers * tile_size, storage)
+        if backward:
+            packed = groups * _ceil(channels, tile_rows) if places["shares"] == 1 else workers * tile_rows
+            scratch = ((packed * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
+        elif not on_weight:
+            padded = 0 if features % tile_rows == 0 else groups * _ceil(features, tile_rows) * taps
+            scratch = ((padded, storage), grid, tile, (taps, index), columns)
+        elif few:
+            scratch = ((workers * (reach + lanes), storage), grid, (taps, index), columns)
+        else:
+            sums = workers * (places["rows"] if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
+            turned = grids * _ceil(features, tiles.VECTORS * lanes) * reach
+            scratch = ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
+        return scratch, (workers, *[int(places[name]) for name in _PLACES[1:]], *numbers)
+
     words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
     words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "TILE_SIZE": tile_size, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
-    arrays, constants = (*[storage.name] * 3, *(each.name for _, each in scratch)), (*[int(places[name]) for name in _PLACES], *numbers)
+    arrays = (*[storage.name] * 3, *(each.name for _, each in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
-    return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), scratch, constants
+    return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), shared_by
 
 
 def _ceil(n: int, step: int) -> int:
@@ -421,7 +433,7 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         alone = groups == 1 and outer > _FEW and weights >= _LARGE and images * image <= _WHOLE
     else:
         few = images < _TASKS and images * image <= most
-        wide = backward and prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most
+        wide = prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most
         alone = groups == 1 and outer >= _MANY and (few or wide)
     stack = images
     if not alone:
@@ -431,9 +443,10 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
             rows = min(rows, max(_ROWS, most // line - spans[1], 1))
             if images * groups < _TASKS and image > _GRID // 8:
                 rows = min(rows, -(-counts[1] * images * groups // _TASKS))
+            rows = -(-counts[1] // -(-counts[1] // rows))  # blocks of equal height
     shares = min(_WORKERS, outer // _FEWEST) if alone else 1
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
     sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
     tasks = groups * sets * blocks * shares
-    found = (min(_WORKERS, tasks), tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes)
-    return dict(zip(_PLACES, found)), prod(sizes)
+    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes)
+    return dict(zip(_PLACES[1:], found)), prod(sizes)

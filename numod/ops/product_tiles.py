@@ -76,7 +76,7 @@ def product_tiles(
                         target = base + i * columns + first
                         if PLAIN and k == 0 and bias.size > 0:  # the tiles' sums are added to it: loops that add it later cost as much as a tenth of a tile
                             for row in range(held):
-                                copy_line1(bias, first, 0, width, out, target + row * columns, width)
+                                copy_line(bias, first, 0, width, out, target + row * columns, width)
                         multiply_strip(
                             a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a + strip * depth, out, target, columns, depth, keep, held, width, panel,
                             pack_a, pack_b,

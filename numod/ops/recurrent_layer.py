@@ -71,10 +71,10 @@ def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
             for i in range(held):
                 row, place, former = at + low + i, (own + i) * size, before + low + i
                 if low + i < min(n, last):
-                    copy_line1(h, former * size, 0, size, h_before, row * size, size)
+                    copy_line(h, former * size, 0, size, h_before, row * size, size)
                     GOES_ON(former, place)
                 else:
-                    copy_line1(h0, (low + i) * size, 0, size, h_before, row * size, size)
+                    copy_line(h0, (low + i) * size, 0, size, h_before, row * size, size)
                     BEGINS(i, place)
                 SLOPES(row, place)
             for j in range(0, padded, PANEL):
@@ -95,8 +95,8 @@ LSTM = {
     "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, "
         "kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
     "NOTHING_YET": "d_c[uintp(e)] = 0",
-    "GOES_ON": "copy_line1(c, former * size, 0, size, c_before, place, size)",
-    "BEGINS": "copy_line1(c0, (low + i) * size, 0, size, c_before, place, size)",
+    "GOES_ON": "copy_line(c, former * size, 0, size, c_before, place, size)",
+    "BEGINS": "copy_line(c0, (low + i) * size, 0, size, c_before, place, size)",
     "SLOPES": "lstm_slopes(given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place, "
     "d_x, row * wide, slopes, (own + i) * wide, d_c, place, size)",
     "END": "d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]",

@@ -61,15 +61,32 @@ def test_panels_are_of_equal_width_and_hold_all_columns():
     assert tiles.panel(96, 16, 8) == (96, 96)
 
 
-@pytest.mark.parametrize("stride", [1, 2, 4])
 @pytest.mark.parametrize(("first", "last", "n"), [(0, 50, 50), (3, 20, 37), (5, 5, 9), (0, 0, 0), (1, 2, 16)])
-def test_a_line_is_copied_between_zeros_and_not_beyond(stride, first, last, n):
-    x, out = np.arange(1, 1 + 50 * stride, dtype="float32"), np.full(64, -1, "float32")
-    _run(f"copy_line{stride}(x0, 0, {first}, {last}, x1, 3, {n})", "line", "float32[], float32[]", (x, out))
+def test_a_line_is_copied_between_zeros_and_not_beyond(first, last, n):
+    x, out = np.arange(1, 51, dtype="float32"), np.full(64, -1, "float32")
+    _run(f"copy_line(x0, 0, {first}, {last}, x1, 3, {n})", "line", "float32[], float32[]", (x, out))
     expected = np.full(64, -1, "float32")
     expected[3 : 3 + n] = 0
-    expected[3 + first : 3 + last] = x[first * stride : last * stride : stride]
+    expected[3 + first : 3 + last] = x[first:last]
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("stride", tiles.SPLITS)
+@pytest.mark.parametrize(("n", "first", "missing", "held"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)])
+def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, held):
+    """Three lines of which the middle one is read; each is n behind the one before, so that what is written beyond an end is written again."""
+    lines, wide, held = 3, n * stride, min(held, stride)
+    x, out = np.arange(1.0, 1 + lines * wide, dtype=dtype), np.full((held + 1, lines * n), -1, dtype)
+    last, apart = max(first, wide - missing), lines * n
+    _run(
+        f"split{stride}(x0, 0, {wide}, {first}, {last}, 1, 2, x1, 0, {n}, {apart}, {lines}, {n}, {held}, {apart}, {n})", "split", f"{dtype}[], {dtype}[]",
+        (x, out.reshape(-1)),
+    )  # fmt: skip
+    expected, here = np.zeros((held, lines, n)), np.arange(wide)
+    expected[:, 1] = np.where((here >= first) & (here < last), x[wide : 2 * wide], 0).reshape(n, stride).T[:held]
+    np.testing.assert_array_equal(out[:held], expected.reshape(held, -1))
+    assert (out[held] == -1).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

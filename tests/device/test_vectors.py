@@ -44,12 +44,13 @@ def _multiply_adds(register, double=False):
 
 @pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)
 def test_tiles(triple, processor, registers, register):
-    """One, one at the edge, and a function that copies a line."""
+    """One, one at the edge, and functions that copy and split lines."""
     module, number, lanes = ir.Module(), REAL.as_pointer(), registers.lanes(4)
     for edge in (True, False):
         emit = functools.partial(tiles.emit_tile, registers.rows, tiles.VECTORS, edge, registers.masks)
         _write(module, f"edge{edge}", [number, INTEGER, INTEGER, number, INTEGER, number, *[INTEGER] * 5], emit, lanes)
-    _write(module, "line", [number, INTEGER, INTEGER, number, INTEGER], functools.partial(tiles.emit_copy, 2), lanes)
+    _write(module, "line", [number, INTEGER, INTEGER, number, INTEGER], tiles.emit_copy, lanes)
+    _write(module, "split", [number, *[INTEGER] * 5, number, *[INTEGER] * 7], functools.partial(tiles.emit_split, 4), lanes)
     text = _assembly(module, triple, processor)
     assert len(re.findall(_multiply_adds(register), text)) >= 2 * registers.rows * tiles.VECTORS
     assert not re.search(r"call.*fma", text)

@@ -46,45 +46,55 @@ def spread_images(
 ):  # fmt: skip
     """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
     together = (stack == 1) & (grid_w == width) & (s_h == 1) & (s_w == 1)  # lines follow each other in x as in the grid
-    for c in range(channels):
-        for r_d in range(s_d):
-            for r_h in range(s_h):
-                if is_read(r_d, kernel_d, step_d, pad_d, s_d) and is_read(r_h, kernel_h, step_h, pad_h, s_h):
-                    top = max(0, -((low_h * s_h + r_h) // s_h))
-                    bottom = min((height - 1 - r_h) // s_h + 1 - low_h, grid_h)
-                    for r in range(variants):
-                        start = columns[uintp(kernel_w + r)]
-                        first = min(max(0, -(start // s_w)), grid_w)
-                        last = max(first, min(grid_w, (width - 1 - start) // s_w + 1))
-                        at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * grid_d * grid_h * stack * grid_w
-                        for j_d in range(grid_d if start < 1 << 40 else 0):
-                            d = (j_d + low_d) * s_d + r_d
-                            slab = (d >= 0) & (d < depth)
-                            if together & slab & (first < last) & (top < bottom):  # all at once; where lines begin and end there are elements of their neighbours then
-                                source = base + ((c * depth + d) * height + low_h) * width + start
-                                copy_line1(x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w)
-                                for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
-                                    for j in range(first):
-                                        grid[uintp(line + j)] = 0
-                                    for j in range(last, grid_w):
-                                        grid[uintp(line + j)] = 0
-                                at += grid_h * grid_w
-                                continue
-                            for j_h in range(grid_h):
-                                source = base + ((c * depth + d) * height + (j_h + low_h) * s_h + r_h) * width + start
-                                lines = count if slab & (j_h >= top) & (j_h < bottom) else 0
-                                for n in range(stack):
-                                    end = last if n < lines else 0
-                                    if s_w == 1:
-                                        copy_line1(x, source, first, end, grid, at, grid_w)
-                                    elif s_w == 2:
-                                        copy_line2(x, source, first, end, grid, at, grid_w)
-                                    elif s_w == 4:
-                                        copy_line4(x, source, first, end, grid, at, grid_w)
-                                    else:
+    plane = grid_d * grid_h * stack * grid_w
+    for r_d in range(s_d):
+        for r_h in range(s_h if is_read(r_d, kernel_d, step_d, pad_d, s_d) else 0):
+            top = max(0, -((low_h * s_h + r_h) // s_h))
+            bottom = min((height - 1 - r_h) // s_h + 1 - low_h, grid_h)
+            for c in range(channels if is_read(r_h, kernel_h, step_h, pad_h, s_h) else 0):
+                r = 0
+                while r < variants:
+                    start, held = columns[uintp(kernel_w + r)], 1  # variants of neighbours are read at once
+                    while (held < s_w) & (r + held < variants) and columns[uintp(kernel_w + r + held)] == start + held:
+                        held += 1
+                    at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
+                    end, first, r = at + plane, max(0, -start), r + held
+                    for j_d in range(grid_d if start < 1 << 40 else 0):
+                        d = (j_d + low_d) * s_d + r_d
+                        slab = (d >= 0) & (d < depth)
+                        if together & slab & (first < grid_w) & (first < width - start) & (top < bottom):
+                            # all at once; where lines begin and end there are elements of their neighbours then
+                            source, last = base + ((c * depth + d) * height + low_h) * width + start, min(grid_w, width - start)
+                            copy_line(x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w)
+                            for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
+                                for j in range(first):
+                                    grid[uintp(line + j)] = 0
+                                for j in range(last, grid_w):
+                                    grid[uintp(line + j)] = 0
+                            at += grid_h * grid_w
+                            continue
+                        for n in range(stack):  # an image at a time: its lines follow each other
+                            source, into = base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start, at + n * grid_w
+                            stop, last, x_step, step = bottom if slab & (n < count) else 0, width - start, s_h * width, stack * grid_w
+                            room, less = (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)  # to what has been written
+                            if s_w == 1:
+                                split1(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                            elif s_w == 2:
+                                split2(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                            elif s_w == 4:
+                                split4(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                            elif s_w == 8:
+                                split8(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                            elif s_w == 16:
+                                split16(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                            else:
+                                for i in range(grid_h):
+                                    for t in range(held):
                                         for j in range(grid_w):
-                                            grid[uintp(at + j)] = x[uintp(source + j * s_w)] if (j >= first) & (j < end) else 0
-                                    source, at = source + image_step, at + grid_w
+                                            k, to = j * s_w + t, into + i * step + t * plane + j
+                                            read = (k >= first) & (k < last) & (i >= top) & (i < stop)
+                                            grid[uintp(to)] = x[uintp(source + i * x_step + k)] if read else 0
+                        at += grid_h * stack * grid_w
 
 
 @shared_scalar
@@ -108,7 +118,7 @@ def pad_features(weight, padded, features, own_rows, taps):
     """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
     for row in range(padded.size // taps):
         group, feature = row // own_rows, row % own_rows
-        copy_line1(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
+        copy_line(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
 
 
 @shared_scalar
@@ -206,7 +216,7 @@ def keep_tile(
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
     if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:  # they lie as in the tile
         for i in range(rows):
-            copy_line1(tile, tile_at + i * tile_step, 0, stop - position, out, out_at + i * row_step + position, stop - position)
+            copy_line(tile, tile_at + i * tile_step, 0, stop - position, out, out_at + i * row_step + position, stop - position)
         return
     line = position // grid_w
     begin, image, h = position - line * grid_w, line % stack, line // stack
@@ -221,7 +231,7 @@ def keep_tile(
             for i in range(rows):
                 source = tile_at + i * tile_step + first - position
                 if column_step == 1:
-                    copy_line1(tile, source, 0, ends - begin, out, target + i * row_step, ends - begin)
+                    copy_line(tile, source, 0, ends - begin, out, target + i * row_step, ends - begin)
                 else:
                     for j in range(ends - begin):
                         out[uintp(target + i * row_step + j * column_step)] = tile[uintp(source + j)]
@@ -265,7 +275,7 @@ def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, o
         image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
         stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
         source = base + image * image_step + (slab * out_h + first + h) * out_w
-        copy_line1(g, source, 0, stop, grid, own + line * grid_w, min(grid_w, end - line * grid_w))
+        copy_line(g, source, 0, stop, grid, own + line * grid_w, min(grid_w, end - line * grid_w))
 
 
 @scalar

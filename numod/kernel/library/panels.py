@@ -14,7 +14,7 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, own, pane
     if column_step == 1:
         for k in range(depth):  # whole rows: memory in order, a page after the other
             for j in range(0, width, panel):
-                copy_line1(b, base + k * row_step + j, 0, min(panel, width - j), panels, own + j * depth + k * panel, panel)
+                copy_line(b, base + k * row_step + j, 0, min(panel, width - j), panels, own + j * depth + k * panel, panel)
     elif row_step == 1 and depth >= lanes:
         for j in range(0, width, panel):
             for c in range(0, min(panel, width - j), lanes):
@@ -41,7 +41,7 @@ def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_row
             for i in range(0, whole, tile_rows):
                 copy_rows(a, base + i + k * column_step, packed, own + i * depth + k * tile_rows)
             if whole < held:
-                copy_line1(a, base + whole + k * column_step, 0, held - whole, packed, own + whole * depth + k * tile_rows, tile_rows)
+                copy_line(a, base + whole + k * column_step, 0, held - whole, packed, own + whole * depth + k * tile_rows, tile_rows)
     else:
         for first in range(0, held, tile_rows):
             for i in range(tile_rows):

@@ -27,7 +27,7 @@ def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pa
         for j in range(2 * count + 2):
             h = 2 * top - pad_h + j
             end = pad_w + width if (h >= 0) & (h < height) else 0
-            copy_line1(x, base + row // high * image_step + h * width - pad_w, pad_w, end, board, own + j * line, line)
+            copy_line(x, base + row // high * image_step + h * width - pad_w, pad_w, end, board, own + j * line, line)
         for i in range(count):
             for t in range(0, wide, lanes):
                 transform_lines(board, own + 2 * (i * line + t), line, tiles, at + (row + i - first) * wide + t, step)
