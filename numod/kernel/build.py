@@ -8,6 +8,7 @@ entry is compiled again. Where no folder is writable, kernels live in memory.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import linecache
 import logging  # noqa: F401  # a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
@@ -18,9 +19,10 @@ import stat
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 from .. import config
 from ..device import signals
@@ -93,13 +95,16 @@ def kernels() -> list[Kernel]:
 
 def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
-    cache = _Cache(kernel, _folder())
+    folder = _folder()
+    if folder is None and config.cache_dir() is not None:
+        _tell_of_memory_only(config.cache_dir())
+    entry = _Cache(kernel, folder)
     function = partial(_function, backend, kernel)
     if hasattr(backend, "translate"):
         kernel.translate = lambda lines=False: backend.translate(function(), kernel.signature, fastmath, alone, lines)
     with unforked:
-        kernel.launch = backend.compile(function, kernel.signature, kernel.parallel, fastmath, cache, alone)
-    kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
+        kernel.launch = backend.compile(function, kernel.signature, kernel.parallel, fastmath, entry, alone)
+    kernel.cached, kernel.seconds = entry.hit, time.perf_counter() - start
     if kernel.cached:
         statistics.loaded += 1
         statistics.load_seconds += kernel.seconds
@@ -204,6 +209,17 @@ def _folder() -> str | None:
     if hasattr(os, "getuid") and (state.st_uid not in (os.getuid(), 0) or state.st_mode & stat.S_IWOTH):
         return None
     return folder
+
+
+@cache
+def _tell_of_memory_only(folder: str) -> None:
+    """Warn once. Where warnings are errors the kernel is built all the same."""
+    with contextlib.suppress(UserWarning):
+        warnings.warn(
+            f"compiled kernels cannot be kept in {folder}, so every process compiles them again: the folder cannot be written to, or other users could "
+            'write to it; set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted',
+            stacklevel=2,
+        )
 
 
 def _package_version() -> str:
