@@ -53,7 +53,7 @@ def compile(
 
     - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
       for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are
-      recorded when they come again, up to 64; the rest run eagerly.
+      recorded when they come again, up to 64; the rest run eagerly. Integers that change nothing but sizes (`x[:n]`) are sizes too.
     - `recompile_limit`: after so many recordings other calls run eagerly; by default `numod._dynamo.config.recompile_limit`, 8.
     - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True` returns `model` as it is.
     - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only
@@ -123,7 +123,7 @@ class Compiled:
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
-        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
+        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes, or also in integers
         self.sighted: set[tuple] = set()  # sizes that came once, when there were programs for several
         self.recorded, self.counted, self.complained = 0, 0, False
         self.changes: set[tuple] = set()  # the properties of inputs of calls that changed Python state, since one was recorded
@@ -169,7 +169,8 @@ class Compiled:
             return self.function(*arguments, **named)
         if self._loosen(arguments, named) and (given := self._freed(arguments, named)) is not None:
             return self._run_free(given, arguments, named)
-        kind, form = family(key), self._form(key, tensors)
+        kind = self._kind(key)
+        form = self._form(key, kind, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
             return self._run_eagerly(
@@ -180,7 +181,7 @@ class Compiled:
                 return self._run_eagerly(arguments, named, False, difference(key, next(reversed(self.versions))))
             if self._is_new(key):
                 return self.function(*arguments, **named)
-        return self._record(key, kind, form, counts, failed, arguments, named)
+        return self._record(key, form, counts, failed, arguments, named)
 
     def _is_new(self, key: tuple) -> bool:
         """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
@@ -243,11 +244,18 @@ class Compiled:
             return quick(self.function, (), self._without).mathematics
         return []
 
-    def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
+    def _kind(self, key: tuple) -> tuple:
+        """What is the same for calls that differ in sizes. Integers are sizes, where they make programs of the same steps on other sizes."""
+        kind = family(key, integers=False)
+        programs = [each[0].executable.lowered for other, each in self.versions.items() if family(other, integers=False) == kind]
+        layouts = {tuple(each.layouts.values()) for each in programs}
+        return kind if len(layouts) > 1 and len({*map(len, layouts)}) == 1 else family(key)
+
+    def _form(self, key: tuple, kind: tuple, tensors: tuple[Tensor, ...]) -> Form:
         """How to compile: for all sizes if requested, or if sizes have changed twice."""
         dynamic = self.dynamic
         if dynamic is None:
-            changing = key not in self.versions and self.families.get(family(key), 0) >= 2
+            changing = key not in self.versions and self.families.get(kind, 0) >= 2
             dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
         return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
@@ -261,14 +269,15 @@ class Compiled:
             warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)
 
-    def _record(self, key: tuple, kind: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
+    def _record(self, key: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
         made = record(self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient)
         if made.refused and not failed:
             self._give_up(made.refused)
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
-            self.families[kind] = self.families.get(kind, 0) + 1
+            for kind in {family(key), family(key, integers=False)}:
+                self.families[kind] = self.families.get(kind, 0) + 1
             self.recorded += 1
             self.counted += counts
             self.changes.clear()

@@ -44,11 +44,13 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
     return _Same(each)
 
 
-def family(key: Any) -> Any:
-    """A key without sizes, which is equal for calls that differ only in sizes."""
+def family(key: Any, integers: bool = True) -> Any:
+    """A key without sizes, which is equal for calls that differ only in sizes; or, without `integers`, also in these."""
     if isinstance(key, Layout):
         return key.ndim, key.dtype, key.device
-    return (type(key), *map(family, key)) if isinstance(key, tuple) else key
+    if not isinstance(key, tuple) or (key[:1] == (int,) and integers):
+        return key
+    return (tuple, int) if key[:1] == (int,) else (type(key), *(family(each, integers) for each in key))
 
 
 def difference(key: tuple, before: tuple) -> str:

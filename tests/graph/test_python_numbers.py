@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import types
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -369,3 +370,20 @@ def test_what_is_not_a_number_is_one_value() -> None:
         assert np.isnan(compiled(numod.ones(1), float("nan")).numpy()).all()
         assert compiled(numod.ones(1), np.float32(2)).item() == 2
     assert compiled.recorded == 2
+
+
+def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
+    """Where each makes the same steps on other sizes: not those that choose what is computed, which are recorded up to the limit."""
+    x, held = numod.randn(40, requires_grad=True), [numod.randn(40) for _ in range(12)]
+    sized = compile(lambda x, n, c: numod.cat([x[:n] * 2, numod.zeros(c["n"])]).exp())
+    choosing = compile(lambda x, n: x * held[n])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the limit
+        for n in [*range(1, 13)] * 3:
+            expected, found = numod.cat([x[:n] * 2, numod.zeros(n)]).exp(), sized(x, n, {"n": n})
+            assert numod.allclose(found, expected, rtol=1e-6)
+            assert equal(*(numod.autograd.grad(each.sum(), x)[0].shape for each in (expected, found)))
+            assert equal(choosing(x, n - 1), x * held[n - 1])
+    assert sized.recorded == 12 and choosing.recorded == 8
+    texts = [each.executable.section.kernel.key for versions in sized.versions.values() for each in versions if each.executable.section.linked]
+    assert len(set(texts)) <= 4
