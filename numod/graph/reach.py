@@ -22,7 +22,7 @@ import weakref
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from ctypes import c_ssize_t, sizeof
+from ctypes import addressof, c_int64, c_ssize_t, sizeof
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,56 @@ def _place_of(content: Any, holder: Any) -> int | None:
 
 
 _FIELDS = {"{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of)}
+
+
+@dataclass(eq=False)
+class Unwritten(Guard):
+    """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
+
+    @property
+    def word(self) -> tuple[int, int]:
+        """The address of the version number, and the number."""
+        return addressof(self.objects[0]), self.objects[2]
+
+
+def unwritten(name: str, thing: type | dict) -> Guard:
+    """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no more for one that was changed so often."""
+    place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION
+    getattr(thing, "__module__", None)  # a class has a number once something was looked up
+    number = c_int64(0) if place is None else c_int64.from_address(id(thing) + place)
+    if number.value == 0:
+        return Guard(name, "{0}({1}) == {2}", (_members, thing, _members(thing)))
+    return Unwritten(name, "{0}.value == {2}", (number, thing, number.value))
+
+
+class _Members(list):
+    """Compared by identity."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Members) and len(self) == len(other) and all(map(operator.is_, self, other))
+
+
+def _members(thing: type | dict) -> _Members:
+    """All that is in a class and its bases, or in a namespace."""
+    return _Members(each for part in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,)) for pair in part.items() for each in pair)
+
+
+def _version_of(thing: Any, change: Callable[[int], Any]) -> int | None:
+    """Where in the memory of an object its version number lies, in bytes: the first word after the reference count that other contents change."""
+    words = (c_int64 * (type(thing).__basicsize__ // sizeof(c_int64))).from_address(id(thing))
+    found = []
+    for k in range(3):
+        change(k)
+        found.append(list(words)[1:])
+    return next((sizeof(c_int64) * k for k, values in enumerate(zip(*found), 1) if len(set(values)) == 3), None)
+
+
+def _write(kind: type) -> Callable[[int], Any]:
+    return lambda k: (setattr(kind, "content", k), kind.content)
+
+
+_CLASS_VERSION = _version_of(probe := type("Probe", (), {}), _write(probe))
+_NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.update(content=k))
 
 
 @dataclass(eq=False)
@@ -367,8 +417,9 @@ class Walk:
         """Attributes that the code mentions: values are guarded, the code of methods is looked into. Of a library's object, what lies in it."""
         if not is_module(value) and value is not kind:
             self.own(name, value)
-        if of_library(kind):
+        if isinstance(kind, type):
             self.patched(name, kind)
+        if of_library(kind):
             return
         for each in _holders(kind):
             self.absent(name, each)
@@ -380,12 +431,19 @@ class Walk:
                 self.attribute(name, value, kind, key)
 
     def patched(self, name: str, kind: type) -> None:
-        """The user's functions among the methods of a library's class."""
-        for holder in kind.__mro__[:-1] if isinstance(kind, type) and package_of(kind) == PACKAGE else ():
-            for key in sorted((self.mentioned | {"forward"}) & vars(holder).keys()):
-                if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each) and (id(holder), key) not in self.seen:
-                    self.seen.add((id(holder), key))
-                    self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (holder,), each)
+        """A guard that nobody changes a class of this library, which is this one or a base of it, and what the user's functions among its methods reach."""
+        own = next((each for each in kind.__mro__ if package_of(each) == PACKAGE), None)
+        if own is None or (id(own), None) in self.seen:
+            return
+        self.seen.add((id(own), None))
+        self.guards.append(unwritten(f"the class {own.__name__}", own))
+        for holder in own.__mro__[:-1]:
+            for key in sorted((self.mentioned | {"forward", "__call__"}) & vars(holder).keys()):
+                if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each):
+                    self.visit(f"{name}.{key}", each)
+        if hasattr(own, "register_buffer") and (id(F := sys.modules[f"{PACKAGE}.nn.functional"]), None) not in self.seen:  # whose functions layers call
+            self.seen.add((id(F), None))
+            self.guards.append(unwritten(F.__name__, vars(F)))
 
     def own(self, name: str, value: Any) -> None:
         """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more

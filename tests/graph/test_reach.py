@@ -22,6 +22,7 @@ from pairs import X, Pair, compile, equal
 import numod
 from numod import nn
 from numod.graph import compile as compiled_natively
+from numod.graph import reach
 from numod.nn import functional as F
 
 
@@ -537,3 +538,25 @@ def test_tensors_of_which_code_asks_more_than_their_layout(function: Callable, f
 
 KEPT, CACHED = numod.ones(2), functools.lru_cache(lambda x: x * 2)
 OWN = {KEPT: 1, id(KEPT): 1}
+
+
+@pytest.mark.parametrize(("linked", "numbered"), [(None, True), (False, True), (None, False)])
+def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(linked: bool | None, numbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not numbered:  # as in an interpreter that counts no changes
+        monkeypatch.setattr(reach, "_CLASS_VERSION", None)
+        monkeypatch.setattr(reach, "_NAMESPACE_VERSION", None)
+    layer, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), numod.tensor([[1.0, -2.0]])
+    function = compiled_natively(lambda x: layer(x), options={"linked": linked})
+    total, product, call = numod.Tensor.sum, nn.functional.linear, nn.Module.__call__
+    changes = [
+        (nn.ReLU, "forward", lambda self, x: x * 5),
+        (nn.functional, "linear", lambda *given: product(*given) - 3),
+        (nn.functional, "relu", lambda x, inplace: x * 7),
+        (nn.Module, "__call__", lambda self, *given: call(self, *given) + 1),
+        (numod.Tensor, "sum", lambda self: total(self) * 2),
+    ]
+    for holder, name, other in [(nn.ReLU, "extra_repr", nn.ReLU.extra_repr), *changes]:
+        monkeypatch.setattr(holder, name, other)
+        with numod.no_grad():
+            assert all(numod.allclose(function(x + k), layer(x + k)) for k in range(3)), name
+    assert function.recorded == 6 and not function.refused
