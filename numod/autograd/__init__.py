@@ -1,7 +1,8 @@
 """Automatic differentiation: the tape, the backward engine, grad modes, user-defined functions, gradient checks. Gradient formulas are in `ops`.
 
-`tape` has the nodes that `core.apply` records, `engine` computes gradients from them, `modes` switches recording on and off. On these stand `function`
-(operations with a gradient of the user's), `graph` (hooks and edges), `functional` and `forward_ad` (derivatives of functions), `gradcheck` and `anomaly`.
+`tape` has the nodes that `core.apply` records, `views_and_writes` those of in-place writes, `engine` computes gradients from them, `modes` switches
+recording on and off. On these stand `function` (operations with a gradient of the user's), `graph` (hooks and edges), `functional` and `forward_ad`
+(derivatives of functions), `gradcheck` and `anomaly`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from ..device import Layout
 from . import engine, tape
 from .modes import no_grad
 from .tape import Node, edge_to
+from .views_and_writes import rebase
 
 transposing = False  # whether a backward pass is only to be differentiated by its weights, see `forward_ad.pulled`
 
@@ -222,7 +223,7 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
                 raise RuntimeError(
                     f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before"
                 )
-            tape.rebase(node, each)
+            rebase(node, each)
         elif isinstance(each, Tensor) and each._layout.dtype.differentiable and not any(original is one for one in context._no_gradient):
             if each._base is not None and id(original) not in dirty:
                 each._unrecorded = True  # a gradient would pass the Function by after a write to it or to what it shows

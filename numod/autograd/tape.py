@@ -1,4 +1,5 @@
-"""The tape: the nodes that ops record so that gradients can be computed. Not the walk over them (`engine`), nor the formulas (`ops`)."""
+"""The tape: the nodes that ops record so that gradients can be computed. Not the walk over them (`engine`), nor the formulas (`ops`);
+nodes of in-place writes and of views are in `views_and_writes`."""
 
 from __future__ import annotations
 
@@ -11,11 +12,7 @@ from types import SimpleNamespace
 from ..core import apply as waist
 from ..core.tensor import Tensor
 from ..device import Layout
-from ..device.layout import layout
-from ..dtypes import dtype as DType
-from ..ops import complexes
 from ..ops.op import Op
-from ..ops.view import spread
 
 _sequence = itertools.count(1)
 packing: Callable[[Node], None] | None = None  # passes a node's saved tensors to hooks, while there are any: see `graph`
@@ -334,152 +331,6 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         packing(node)
 
 
-def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
-    """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
-    if target._unrecorded:
-        raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded, "
-            "and let an autograd.Function that returns a view, or its input, return a clone()."
-        )
-    node = make_node(op, inputs, layouts, parameters, (target._layout,))
-    for place, each in enumerate(node.kept):
-        if isinstance(each, Tensor) and each._storage is target._storage:
-            node.kept[place] = copy = each.clone()
-            node.versions[place] = copy._storage.version
-    return node
-
-
-def attach(node: Node, target: Tensor) -> None:
-    """Attach the node to a target written in place. If it is a view, its base gets a node that replaces the view's part of its gradient."""
-    if node.recipe.keep_out:
-        node.out = ((target.detach(), (target._own or target._storage).version),)
-    if packing is not None:
-        packing(node)
-    rebase(node, target)
-
-
-def rebase(node: Node, target: Tensor) -> None:
-    """Make `node` the history of a target written in place and, if it is a view, of its base as well."""
-    owner = target if target._base is None else target._base
-    before = owner._node
-    if target._base is not None:
-        node = PartNode(owner, target, node)
-    if owner._retains_grad and before is not None:
-        hooks_of(node).retain[0] = before.hooks.retain.pop(owner._output)
-    owner._node, owner._output, owner._requires_grad = node, 0, True
-    if target._base is not None:
-        renew(target)
-
-
-def before_write(target: Tensor) -> None:
-    """Raise RuntimeError, in PyTorch's words, for in-place writes that autograd does not support."""
-    if target._layout.overlapping:
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-    if target._inference and not waist.state.inference:
-        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
-    base = target._base
-    if not (target._requires_grad or base is not None) or not waist.state.grad_enabled:
-        return
-    if target._requires_grad and target._node is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-    if base is not None and base._requires_grad and base._node is None:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-
-
-class PartNode(Node):
-    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
-
-    def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
-        old = (base._node, base._output) if base._node is not None else None
-        super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
-        self.whole, self.part = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.foreign = inner, view._layout.dtype, inner.foreign
-
-    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        rest = spread(_of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0)
-        part = rest.as_strided(*self.part)
-        for position, gradient in self.inner.backward([_of_dtype(part.clone(), self.dtype)]):
-            yield position + 1, gradient
-        if self.edges[0] is not None:
-            part.zero_()
-            yield 0, _of_dtype(rest, self.layouts[0].dtype)
-
-    def release(self) -> None:
-        """Free what the inner node kept."""
-        self.inner.release()
-
-    def name(self) -> str:
-        """PyTorch's name for it."""
-        return "CopySlices"
-
-
-class ViewNode(Node):
-    """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into zeros of the base's shape."""
-
-    def __init__(self, base: Tensor, view: Tensor) -> None:
-        super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))
-        self.whole, self.part = _whole(base, view), _part(base, view)
-
-    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        yield 0, _of_dtype(spread(_of_dtype(grads[0], self.whole.dtype), self.whole, *self.part), self.layouts[0].dtype)
-
-    def release(self) -> None:
-        """Nothing to free."""
-
-    def name(self) -> str:
-        """PyTorch's name for it."""
-        return "AsStridedBackward0"
-
-
-def _part(base: Tensor, view: Tensor) -> tuple:
-    """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the two is complex."""
-    if base._layout.dtype is view._layout.dtype:
-        return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
-    shape, strides, offset = _as_reals(view)
-    return shape, strides, offset - _as_reals(base)[2]
-
-
-def _whole(base: Tensor, view: Tensor) -> Layout:
-    """The layout of a base; of its real numbers, where the view is one of these."""
-    if base._layout.dtype is view._layout.dtype or not base.is_complex():
-        return base._layout
-    shape, strides, _ = _as_reals(base)
-    return layout(shape, view._layout.dtype, base.device, strides)
-
-
-def _as_reals(x: Tensor) -> tuple:
-    """(shape, strides, offset) of the real numbers in a tensor's memory."""
-    if not x.is_complex():
-        return tuple(x._layout.shape), x._layout.strides, x._offset
-    shape, strides, _, offset = complexes.as_real.rule(x._layout, x._offset)
-    return shape, strides, offset
-
-
-def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
-    """A gradient of complex numbers as one of pairs, or the reverse."""
-    if gradient.dtype.is_complex is dtype.is_complex:
-        return gradient
-    return (complexes.as_real if dtype.is_complex else complexes.as_complex).gradients["x"](gradient)
-
-
-def renew(view: Tensor) -> None:
-    """Bring a view's node up to date with its base."""
-    if view._unrecorded and view._node is not None and view._base._node is not None:
-        raise RuntimeError(
-            f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has been modified inplace, which its gradient "
-            "does not account for, since an autograd.Function returned the view or it was made in no_grad mode. Return a clone() there, or write to a clone()."
-        )
-    view._seen = (view._own or view._storage).version
-    if view._base._node is not None and not view._unrecorded:
-        node, before = ViewNode(view._base, view), view._node
-        if view._retains_grad and before is not None:
-            hooks_of(node).retain[0] = before.hooks.retain.pop(view._output)
-        view._node, view._output, view._requires_grad = node, 0, True
-
-
 def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     """The error for a saved tensor that was modified in place."""
     made = f", which is output {each._output} of {node.name()}," if node is not None else ""
@@ -507,5 +358,4 @@ def _title(node: Node) -> str:
     return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
-waist.record, waist.make_node, waist.attach, waist.before_write = record, make_write_node, attach, before_write
-Tensor._renew = staticmethod(renew)
+waist.record = record
