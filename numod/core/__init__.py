@@ -16,17 +16,16 @@ Tensor, so a new function is written in its file and named there in BOTH, FUNCTI
 from __future__ import annotations
 
 from . import methods, operators  # noqa: F401  they add the methods
-from .creation import (
-    arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, logspace, ones, ones_like, range, scalar_tensor, tensor, zeros,
-    zeros_like,
-)
+from .creation import empty, empty_like, eye, full, full_like, ones, ones_like, scalar_tensor, zeros, zeros_like
 from .exchange import from_dlpack, to_dlpack
 from .memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
 from .shapes import cat, stack
 from .indexing import getitem  # noqa: F401  adds indexing
 from .legacy import BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor
 from .random import Generator, manual_seed
+from .ranges import arange, linspace, logspace, range
 from .tensor import Tensor
+from .values import as_tensor, from_numpy, tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor",

@@ -15,10 +15,11 @@ from ..errors import normalize_dim
 from ..ops.pointwise import broadcast_shapes as _broadcast
 from ..ops.table import row_major
 from .apply import apply
-from .creation import computed, zeros
+from .creation import zeros
 from .selection import flip, read
 from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
 from .tensor import Tensor
+from .values import computed
 
 BOTH = """
     tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy unsafe_chunk unsafe_split=split

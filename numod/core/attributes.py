@@ -11,7 +11,7 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
 from ..formats import memory_format as MemoryFormat, strided
-from . import creation, memory
+from . import creation, memory, ranges, values
 from .tensor import Tensor, wrap
 
 METHODS = """
@@ -193,7 +193,7 @@ def _alike(make: Callable) -> Callable:
 
 
 new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
-    _alike, (creation.empty, creation.zeros, creation.ones, creation.full, creation.tensor, memory.empty_strided)
+    _alike, (creation.empty, creation.zeros, creation.ones, creation.full, values.tensor, memory.empty_strided)
 )
 
 
@@ -205,7 +205,7 @@ def new(self: Tensor, *arguments: object, device: Device | str | None = None, si
 
 def new_arange(self: Tensor, n: int) -> Tensor:
     """0 .. n - 1 on the tensor's device; for gradients."""
-    return creation.arange(n, device=self.device)
+    return ranges.arange(n, device=self.device)
 
 
 def new_identity(self: Tensor, n: int) -> Tensor:

@@ -11,9 +11,10 @@ from ..ops import factorization as op, factorization_gradients  # noqa: F401  gi
 from ..ops.pointwise import broadcast_shapes
 from ..ops.substitution import solve_triangular
 from . import return_types
-from .creation import arange, eye, full, zeros
+from .creation import eye, full, zeros
 from .elementwise import contiguous
 from .products import matmul
+from .ranges import arange
 from .reductions import any_ as any_of
 from .shapes import expand, reshape, stack, unsqueeze
 from .tensor import Tensor

@@ -15,8 +15,9 @@ from ..errors import normalize_dim
 from ..ops import fourier as op
 from .apply import apply
 from .complexes import conj_
-from .creation import arange, zeros
+from .creation import zeros
 from .elementwise import contiguous, to
+from .ranges import arange
 from .selection import roll
 from .shapes import cat, narrow
 from .tensor import Tensor

@@ -12,12 +12,14 @@ from .. import dtypes
 from ..device import Layout
 from ..ops import indexing as ix, reduction as r, table as t, view as v
 from .apply import apply, as_tensor_of, listeners, observed, tell_copied
-from .creation import arange, as_tensor, constant, tensor
+from .creation import constant
 from .elementwise import contiguous, copy_
+from .ranges import arange
 from .resolve import resolved
 from .selection import _places_of, check_bounds, read, write
 from .shapes import expand, flatten, reshape, select, unsqueeze
 from .tensor import Tensor
+from .values import as_tensor, tensor
 
 
 def getitem(self: Tensor, index: object) -> Tensor:

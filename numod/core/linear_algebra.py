@@ -11,11 +11,12 @@ from ..ops import factorization as op, substitution, table as t
 from ..ops.pointwise import broadcast_shapes
 from . import reductions, return_types
 from .contractions import chain_matmul, cross as vector_product
-from .creation import arange, eye
+from .creation import eye
 from .decompositions import attempt, expect_matrix, expect_square, row_order, svd, svdvals
 from .elementwise import contiguous, where
 from .norms import tolerances
 from .products import matmul
+from .ranges import arange
 from .selection import gather
 from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, unsqueeze
 from .sorting import sort

@@ -13,8 +13,9 @@ from ..device.device import Device
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, strided
-from .creation import _from_array, as_tensor, empty
+from .creation import empty
 from .tensor import Tensor
+from .values import as_tensor, from_array
 
 
 def asarray(
@@ -81,7 +82,7 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
             f"({offset} bytes) must not be greater than actual buffer length ({size} bytes)"
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
-    result = _from_array(array if array.flags.writeable else array.copy(), dtype)
+    result = from_array(array if array.flags.writeable else array.copy(), dtype)
     result._storage = ForeignStorage(result._storage.data)
     return result.requires_grad_() if requires_grad else result
 

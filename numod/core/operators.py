@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from .. import dtypes
 from ..ops import table as t
-from . import creation, functions as f, transfer
+from . import functions as f, transfer, values
 from .apply import apply
 from .forms import unary
 from .printing import format_tensor
@@ -22,7 +22,7 @@ def _operator(row: object) -> Callable:
         except TypeError:
             if isinstance(other, (Tensor, int, float, bool, complex)) or dtypes_number(other):
                 raise
-            return apply(row, (self, creation.as_tensor(other))) if isinstance(other, ndarray) else NotImplemented
+            return apply(row, (self, values.as_tensor(other))) if isinstance(other, ndarray) else NotImplemented
 
     return method
 
@@ -51,7 +51,7 @@ def _same_way(function: Callable) -> Callable:
     def method(self: Tensor, other: object) -> Tensor:
         if isinstance(other, Tensor) or dtypes_number(other):
             return function(self, other)
-        return function(self, creation.as_tensor(other)) if isinstance(other, ndarray) else NotImplemented
+        return function(self, values.as_tensor(other)) if isinstance(other, ndarray) else NotImplemented
 
     return method
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from .. import dtypes
 from ..ops import table as t
 from .arithmetic import result_type
-from .creation import as_tensor
 from .elementwise import to, write_result
 from .reductions import amax
 from .tensor import Tensor
+from .values import as_tensor
 
 
 def _polynomial(name: str, first: Callable, following: Callable, turned: Callable = lambda x: x) -> Callable:

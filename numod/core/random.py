@@ -14,12 +14,13 @@ from ..ops import sampling, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, listeners
 from .complexes import view_as_complex
-from .creation import _shape, constant, default_device, empty_like, factory, tensor
+from .creation import _shape, constant, default_device, empty_like, factory
 from .elementwise import to, write_result
 from .searching import searchsorted
 from .selection import require_all
 from .tensor import Tensor
 from .transfer import raw
+from .values import tensor
 
 
 class Generator:

@@ -13,9 +13,9 @@ from ..errors import normalize_dim
 from ..ops import view as v
 from . import changes, shapes
 from .apply import apply, state
-from .creation import tensor
 from .tensor import Tensor
 from .transfer import _refuse_trace
+from .values import tensor
 
 METHODS = """
     t_=t_in_place transpose_ swapaxes_=transpose_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_ resize_as_ set_ apply_ map_ is_set_to

@@ -10,9 +10,10 @@ from ..errors import normalize_dim
 from ..ops import indexing as ix, scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, copy_among
-from .creation import arange, full
+from .creation import full
 from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
+from .ranges import arange
 from .searching import searchsorted
 from .selection import _like_index, _line, _places_of, check_bounds, gather, nonzero, read, scatter_, scatter_add_, write
 from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select

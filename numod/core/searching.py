@@ -9,12 +9,14 @@ from .. import dtypes
 from ..ops import indexing as ix, reduction as r, search, table as t
 from . import return_types
 from .apply import apply, apply_into
-from .creation import full, linspace, ones, scalar_tensor, tensor, zeros
+from .creation import full, ones, scalar_tensor, zeros
 from .elementwise import contiguous, to
+from .ranges import linspace
 from .selection import check_bounds, observed_total
 from .shapes import reshape
 from .sorting import sort
 from .tensor import Tensor
+from .values import tensor
 
 BOTH = "histc histogram bincount"
 FUNCTIONS = "histogramdd searchsorted bucketize isin"

@@ -7,8 +7,8 @@ from math import log, pi
 from .. import dtypes
 from ..ops import special as s, table as t
 from .apply import state
-from .creation import arange
 from .elementwise import write_out
+from .ranges import arange
 from .shapes import unsqueeze
 from .tensor import Tensor
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from .. import dtypes
 from ..ops import table as t
 from .complexes import real_, view_as_real
-from .creation import arange, ones
+from .creation import ones
 from .fourier import fft, ifft, irfft, rfft
+from .ranges import arange
 from .reshaping import unfold
 from .selection import index_select
 from .shapes import pad_constant, reshape, transpose

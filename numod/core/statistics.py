@@ -11,7 +11,6 @@ from ..errors import normalize_dim
 from ..ops import table as t
 from . import reductions, return_types
 from .complexes import complex_
-from .creation import tensor
 from .elementwise import clamp, to, where
 from .products import matmul
 from .reductions import amax, amin, nansum, norm
@@ -19,6 +18,7 @@ from .selection import gather
 from .shapes import movedim, reshape, squeeze, transpose, unsqueeze
 from .sorting import sort
 from .tensor import Tensor
+from .values import tensor
 
 BOTH = "quantile nanquantile nanmean aminmax cov corrcoef renorm dist"
 IN_PLACE = "renorm"

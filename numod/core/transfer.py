@@ -15,8 +15,9 @@ from ..ops.op import Op
 from ..ops.view import View
 from . import changes
 from .apply import apply, listeners, state
-from .creation import _from_array, empty, from_numpy
+from .creation import empty
 from .tensor import Tensor, wrap
+from .values import from_array, from_numpy
 
 
 class Move(Op):
@@ -169,7 +170,7 @@ def reduce_ex(self: Tensor, protocol: int) -> tuple:
 
 
 def _unpickled(cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, device: str, requires_grad: bool) -> Tensor:
-    made = empty(values, dtype=dtype, device=device) if isinstance(values, tuple) else _from_array(np.array(values, order="C"), dtype)
+    made = empty(values, dtype=dtype, device=device) if isinstance(values, tuple) else from_array(np.array(values, order="C"), dtype)
     result = made.to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result

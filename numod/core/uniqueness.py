@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..errors import normalize_dim
 from ..ops import indexing as ix, runs
 from .apply import apply
-from .creation import arange, zeros
+from .creation import zeros
 from .elementwise import contiguous
+from .ranges import arange
 from .shapes import narrow, reshape, transpose
 from .sorting import argsort, sort
 from .tensor import Tensor

@@ -8,7 +8,8 @@ from math import pi
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..ops import special as s, table as t
-from .creation import arange, factory, full, ones
+from .creation import factory, full, ones
+from .ranges import arange
 from .tensor import Tensor
 
 FUNCTIONS = "hann_window hamming_window blackman_window bartlett_window kaiser_window"

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..core.creation import from_numpy
 from ..core.tensor import Tensor
+from ..core.values import from_numpy
 from ..utils.data import Dataset
 from ..utils.data.dataset import gather, rewrites
 

@@ -11,8 +11,8 @@ from typing import Any
 from ..autograd import enable_grad
 from ..core import changes
 from ..core.apply import apply_updates, listeners, tell_dropped
-from ..core.creation import tensor
 from ..core.tensor import Tensor
+from ..core.values import tensor
 from ..ops.update import Update
 from .hooks import Hooked, through
 from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook, register_optimizer_step_pre_hook as register_optimizer_step_pre_hook

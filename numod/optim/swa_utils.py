@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from .. import dtypes
 from ..autograd import no_grad
-from ..core.creation import tensor
 from ..core.tensor import Tensor
+from ..core.values import tensor
 from ..nn import Module
 from .lr_scheduler import LRScheduler
 from .lr_scheduler.base import per_group

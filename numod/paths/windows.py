@@ -9,7 +9,8 @@ import functools
 from collections.abc import Callable, Iterable
 from math import pi
 
-from ..core.creation import arange, full
+from ..core.creation import full
+from ..core.ranges import arange
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType, float32, float64, get_default_dtype
 from ..ops import special, table as t

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import dtypes
-from ..core.creation import as_tensor
 from ..core.tensor import Tensor
+from ..core.values import as_tensor
 from ..dtypes import dtype as DType
 
 _TOLERANCES = {dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5), dtypes.float64: (1e-7, 1e-7)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import dtypes
-from ...core import creation, functions as f
+from ...core import functions as f
+from ...core.ranges import arange
 from ...core.tensor import Tensor
+from ...core.values import tensor
 from ...ops import ctc as op, table as t
 from .reduction import reduced
 
@@ -36,7 +38,7 @@ def ctc_loss(
         raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)} (while checking arguments for ctc_loss)")
     padded = _padded(targets.reshape(1, -1) if single and targets.ndim == 1 else targets, sizes, batch)
     padded = f.check_bounds("ctc_loss", padded, classes, 0, error=RuntimeError)
-    where, extent = creation.tensor(lengths, dtype=dtypes.int64), creation.tensor(sizes, dtype=dtypes.int64)
+    where, extent = tensor(lengths, dtype=dtypes.int64), tensor(sizes, dtype=dtypes.int64)
     arguments = (f.contiguous(x), f.contiguous(padded), where.to(device=x.device), extent.to(device=x.device))
     loss, _ = op.ctc.apply(arguments, (blank, bool(zero_infinity)))
     if zero_infinity:
@@ -73,5 +75,5 @@ def _padded(targets: Tensor, sizes: list[int], batch: int) -> Tensor:
             f"Expected targets to have size at least {max(sizes, default=0)} at dimension 1 and {batch} at dimension 0, but got size {list(targets.shape)}"
         )
     targets = f.pad_constant(targets, (0, longest - targets.shape[1]), 0) if targets.shape[1] < longest else targets
-    known = creation.arange(targets.shape[1], device=targets.device) < creation.tensor(sizes, dtype=dtypes.int64).to(device=targets.device).unsqueeze(1)
+    known = arange(targets.shape[1], device=targets.device) < tensor(sizes, dtype=dtypes.int64).to(device=targets.device).unsqueeze(1)
     return f.masked_fill(targets, ~known, 0)

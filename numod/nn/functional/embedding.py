@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ... import dtypes
 from ...autograd import no_grad
-from ...core import creation, functions as f
+from ...core import functions as f
 from ...core.apply import observed
+from ...core.ranges import arange
 from ...core.tensor import Tensor
 from ...ops import reduction as r, table as t
 from ...ops.indexing import bag, bag_bounds, index_select
@@ -92,7 +93,7 @@ def embedding_bag(
         _shorten(weight, flat, max_norm, norm_type)
     if mode != "max" and padding_idx is None and not scale_grad_by_freq:
         return bag.apply((f.contiguous(weight), flat, bounds, shares if shares is None else f.contiguous(shares)), (mode == "mean",))
-    bags = f.searchsorted(bounds[:-1], creation.arange(flat.numel(), device=flat.device), right=True) - 1
+    bags = f.searchsorted(bounds[:-1], arange(flat.numel(), device=flat.device), right=True) - 1
     if padding_idx is not None:
         used = f.reshape(f.nonzero(flat != padding_idx), -1)
         flat, bags, shares = (None if each is None else f.index_select(each, 0, used) for each in (flat, bags, shares))
@@ -130,7 +131,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
                 "If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type "
                 + type(offsets).__name__
             )
-        return _indices(input), creation.arange(input.shape[0] + 1, device=input.device) * input.shape[1]
+        return _indices(input), arange(input.shape[0] + 1, device=input.device) * input.shape[1]
     if input.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if offsets is None:
@@ -168,4 +169,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = high + 1 if num_classes == -1 else num_classes
         if high >= num_classes:
             raise RuntimeError(f"Class values must be smaller than num_classes. The largest is {high}, num_classes is {num_classes}.")
-    return (tensor.unsqueeze(-1) == creation.arange(num_classes, device=tensor.device)).to(dtypes.int64)
+    return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(dtypes.int64)

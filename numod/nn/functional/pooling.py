@@ -8,9 +8,10 @@ from math import floor, prod
 
 from ... import dtypes
 from ...autograd import is_grad_enabled
-from ...core import creation, functions as f, random
+from ...core import functions as f, random
 from ...core.forms import with_out
 from ...core.tensor import Tensor
+from ...core.values import tensor
 from ...ops import pooling as op, table as t
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
@@ -257,7 +258,7 @@ def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim:
     """Windows start at random positions given by the samples: they are gathered as (N, C, windows, window elements) and reduced by max."""
     places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
     windows = (*x.shape[:2], *sizes, prod(window))
-    index = creation.tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
+    index = tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
     gathered = f.reshape(f.gather(f.flatten(x, 2), 2, index), windows)
     values, chosen = f.max(gathered, -1)
     indices = f.squeeze(f.gather(f.reshape(index, windows), -1, f.unsqueeze(chosen, -1)), -1)

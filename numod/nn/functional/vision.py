@@ -11,9 +11,11 @@ from operator import index
 import numpy as np
 
 from ... import dtypes
-from ...core import creation, functions as f
+from ...core import functions as f
 from ...core.apply import apply
+from ...core.ranges import linspace
 from ...core.tensor import Tensor
+from ...core.values import computed
 from ...ops.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
 from ...ops.resample import resample
@@ -213,11 +215,11 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
         places = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
-        return f.index_select(x, dim, creation.computed(places, dtypes.int64, x.device))
+        return f.index_select(x, dim, computed(places, dtypes.int64, x.device))
     if n == size and (corners or factor is None or scale == 1.0):
         return x
     index, weight = _table(n, size, scale, corners, mode, antialias)
-    index, weight = creation.computed(index, dtypes.int64, x.device), creation.computed(weight, x.dtype, x.device)
+    index, weight = computed(index, dtypes.int64, x.device), computed(weight, x.dtype, x.device)
     return apply(resample, (f.contiguous(x), index, weight), (dim, size, False))
 
 
@@ -322,7 +324,7 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
     if n == 1:
         return like.new_zeros(1)
     edge = 1.0 if corners else (n - 1) / n
-    return creation.linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
+    return linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
 
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:

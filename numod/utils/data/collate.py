@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, 
 
 import numpy as np
 
-from ...core.creation import as_tensor, tensor
 from ...core.functions import stack
 from ...core.tensor import Tensor
+from ...core.values import as_tensor, tensor
 from ...dtypes import float64
 
 np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy's dtypes that make no tensor

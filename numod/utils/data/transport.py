@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...core.creation import _from_array
 from ...core.tensor import Tensor
+from ...core.values import from_array
 from ...dtypes import dtype as DType
 
 _INLINE = 1 << 16  # bytes up to which a message costs less through the socket than as a file
@@ -39,7 +39,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _tensor_over(cls: type, values: np.ndarray, dtype: DType, requires_grad: bool) -> Tensor:
-    result = _from_array(values, dtype)._alias(cls)
+    result = from_array(values, dtype)._alias(cls)
     result._requires_grad = requires_grad
     return result
 
