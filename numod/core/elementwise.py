@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from numbers import Number
 
 from .. import dtypes
+from ..device import Layout
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import every_dim
 from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ..ops import complexes, reduction as r, table as t
 from ..ops.op import Op
-from ..ops.pointwise import broadcast_shapes
+from ..ops.pointwise import Pointwise, broadcast_shapes
 from .apply import apply, apply_into, state
 from .creation import zeros
 from .formats import follows, in_format
@@ -30,10 +32,10 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-    alpha = scale_of(input, other, alpha)
-    if alpha != 1:
-        _check_scale(input, other, alpha)
-    return write_out(t.add if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, alpha), out)
+    if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
+        return write_out(t.add, (input, other), out)
+    _check_scale(input, other, alpha)
+    return write_out(t.add_scaled, (input, other, alpha), out)
 
 
 def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
@@ -207,24 +209,30 @@ def _check_scale(input: Tensor, other: object, alpha: float) -> None:
 
 def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     """The result of a pointwise op; written to `out` where given, which is resized if empty."""
-    if out is None:
-        return op(*inputs)
-    _expect_tensor(op.name, out)
-    if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
-        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     inputs = op.complete(inputs)
+    if out is None:
+        return apply(op, inputs) if isinstance(inputs[0], Tensor) else op(*inputs)
+    _expect_tensor(op.name, out)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
-    # complex numbers become real ones
-    turned = any(each.is_complex() for each in (*tensors, out)) and (op.result == "bool" or not isinstance(op.complex_form, Op))
-    if (
-        not tensors
-        or turned
-        or ((op.defaults or any(each.dtype.compute is not each.dtype for each in tensors)) and len({each.dtype for each in (*tensors, out)}) > 1)
-    ):
+    if state.grad_enabled and (out.requires_grad or True in [each.requires_grad for each in tensors]):
+        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    shape = _written_shape(op, tuple([each._layout for each in tensors]), out.dtype)
+    if shape is None:
         return write_result(op.name, op(*inputs), out)
-    _fit(out, broadcast_shapes(op.name, [each.shape for each in tensors]))
+    if out._layout.shape != shape:
+        _fit(out, shape)
     apply_into(op, inputs, (out,))
     return out
+
+
+@lru_cache(maxsize=4096)
+def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> tuple[int, ...] | None:
+    """The shape of the result that the kernel itself can write to a tensor of this dtype; None where the result must be computed first."""
+    kinds = {each.dtype for each in layouts} | {dtype}
+    turned = any(each.is_complex for each in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))  # complex numbers become real ones
+    if not layouts or turned or ((op.defaults or any(each.dtype.compute is not each.dtype for each in layouts)) and len(kinds) > 1):
+        return None
+    return broadcast_shapes(op.name, [each.shape for each in layouts])
 
 
 def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:

@@ -59,10 +59,12 @@ def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float 
     """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
-    if min is not None:
+    if max is None:
         apply_into(t.clamp_min, (self, min), (self,))
-    if max is not None:
+    elif min is None:
         apply_into(t.clamp_max, (self, max), (self,))
+    else:
+        apply_into(t.clamp, (self, min, max), (self,))
     return self
 
 
@@ -85,7 +87,9 @@ def fill_(self: Tensor, value: Tensor | float) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Fill with zeros."""
-    return fill_(self, 0)
+    own = self._layout
+    apply_into(t.fill, (0,), (self,), (own.dtype, own.device, own.shape))
+    return self
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:

@@ -168,7 +168,7 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
-        return self._requires_grad or self._made_by is not None
+        return self._requires_grad or (self._node if self._base is None else self._made_by) is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

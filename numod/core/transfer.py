@@ -80,12 +80,13 @@ def item(self: Tensor) -> float | int | bool:
 
 def value(self: Tensor, how: str) -> float | int | bool:
     """As `item`; `how` tells the user what asked for it, where that is refused."""
-    if self._layout.size != 1:
+    own = self._layout
+    if own.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    if self.device.type == "meta":
+    if own.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    if self._layout.batch is not None:
-        return self._layout.batch.agreed(self)
+    if own.batch is not None:
+        return own.batch.agreed(self)
     for listener in listeners:
         look = getattr(listener, "look", None)
         if look is not None:
@@ -95,10 +96,11 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
 def observe(self: Tensor) -> float | int | bool:
     """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome differs."""
-    if self._layout.batch is not None:
-        return self._layout.batch.agreed(self)
-    if self._layout.dtype.compute is not self._layout.dtype:
-        self = apply(table.copy, (self.detach(),), (self._layout.dtype.compute,))
+    own = self._layout
+    if own.batch is not None:
+        return own.batch.agreed(self)
+    if own.dtype.compute is not own.dtype:
+        self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
     value = peek(self)
     for listener in listeners:
         watch = getattr(listener, "observe", None)
@@ -109,8 +111,9 @@ def observe(self: Tensor) -> float | int | bool:
 
 def peek(self: Tensor) -> float | int | bool:
     """What lies in the memory of a tensor's first element, told to no listener."""
-    host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
-    return bool(host[0]) if self._layout.dtype.kind == "b" else host[0].item()
+    own, data, place = self._layout, self._storage.data, self._offset
+    found = data.item(place) if own.device.type == "cpu" else own.device.backend.download(data[place : place + 1]).item()
+    return bool(found) if own.dtype.kind == "b" else found
 
 
 def _read_later(self: Tensor, method: str) -> object:

@@ -86,10 +86,12 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
 def by_half_registers(source: str) -> str:
     """The text of a processor's loop along contiguous memory, with half registers if it computes so little that it waits for memory.
 
-    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become float16, and 1.05 times to become bfloat16."""
+    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become float16, and 1.05 times to become bfloat16.
+    So do those that call a remainder, of which LLVM would make calls for one number each, five times as slow."""
     computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
-    if rounds or len(computed) > FEW or _is_costly(computed, "t"):
+    remainders = re.search(r"\b(?:float_remainder|modulus)\(", source)
+    if rounds or remainders or len(computed) > FEW or _is_costly(computed, "t"):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 

@@ -68,6 +68,8 @@ def test_cheap_loops_use_half_registers(parallel: bool) -> None:
     loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        t0 = {}\n        out[index] = t0\n"
     cheap, costly = (emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))"))
     assert "half_registers()" in cheap and costly == loop.format("float32(exp(x[index]))")
+    remainder = loop.format("float32(modulus(x[index], x[index]))")  # else LLVM calls it for one number at a time
+    assert emit.by_half_registers(remainder) == remainder
     rounding, sums = (f"{loop.format(text).replace('= t0', '= to_float16(t0)')}" for text in ("float32(x[index])", "float32(from_float16(x[index]))"))
     assert emit.by_half_registers(rounding) == rounding and "half_registers()" in emit.by_half_registers(sums)
     text, numbers = (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
