@@ -34,8 +34,7 @@ def factory(function: Callable) -> Callable:
     @functools.wraps(function)
     def make(
         *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False,
-        memory_format: MemoryFormat = preserve_format,
-        **named: object,
+        memory_format: MemoryFormat = preserve_format, **named: object,
     ) -> Tensor:
         if named:
             if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name

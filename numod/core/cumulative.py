@@ -115,9 +115,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, dim), dim)
 
 
-def gradient(
-    input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1,
-) -> tuple[Tensor, ...]:
+def gradient(input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1) -> tuple[Tensor, ...]:
     """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends.
 
     `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.

@@ -116,9 +116,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return substitution.solve_triangular.apply((contiguous(a.mT), contiguous(b.mT)), (not upper, bool(unitriangular))).mT
 
 
-def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False,
-) -> return_types.triangular_solve:
+def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> return_types.triangular_solve:
     """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))

@@ -37,11 +37,7 @@ _options = _Options()
 
 
 def set_printoptions(
-    precision: int | None = None,
-    threshold: float | None = None,
-    edgeitems: int | None = None,
-    linewidth: int | None = None,
-    profile: str | None = None,
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None, linewidth: int | None = None, profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
     """Set how tensors print.

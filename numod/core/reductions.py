@@ -168,17 +168,13 @@ def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: 
     return to(t.deviation(_var_mean(input, dim, unbiased, keepdim, correction)[0]), input.dtype.to_real())
 
 
-def var_mean(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
+def var_mean(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
     return to(variance, input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
 
 
-def std_mean(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
+def std_mean(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
     return to(t.deviation(variance), input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)

@@ -104,8 +104,7 @@ _SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", float("-
 
 def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
-    unsafe: bool = False,
-    initial: float | None = None,
+    unsafe: bool = False, initial: float | None = None,
 ) -> Tensor:
     """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`.
 

@@ -15,13 +15,8 @@ __all__ = ["functional_call", "stack_module_state"]
 
 
 def functional_call(
-    module: Module,
-    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
+    module: Module, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]], args: Any = None, kwargs: dict[str, Any] | None = None, *,
+    tie_weights: bool = True, strict: bool = False,
 ) -> Any:
     """`module(*args, **kwargs)` with other tensors in the places of its own, by dotted name, for this call only.
 

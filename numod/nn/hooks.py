@@ -176,9 +176,7 @@ class Hookable:
         options = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
         return register(self._forward_pre_hooks, hook, prepend, options)
 
-    def register_forward_hook(
-        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ) -> RemovableHandle:
+    def register_forward_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
         """Call `hook(module, args, output)` after `forward`; what it returns, if anything, replaces the output.
 
         With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called even after an exception.

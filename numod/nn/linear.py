@@ -56,9 +56,7 @@ class Linear(Module):
 class Bilinear(Module):
     """x1 @ weight[k] @ x2 + bias[k] for each output k, (…, in1_features), (…, in2_features) -> (…, out_features)."""
 
-    def __init__(
-        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")

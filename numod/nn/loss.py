@@ -28,9 +28,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
@@ -52,9 +50,7 @@ class MSELoss(_Loss):
 class SmoothL1Loss(_Loss):
     """(input - target)² / (2 beta) if |input - target| < beta, else |input - target| - beta / 2."""
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
-    ) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -78,9 +74,7 @@ class HuberLoss(_Loss):
 class KLDivLoss(_Loss):
     """target (log target - input): `input` holds log-probabilities, `target` probabilities, or with `log_target` their logarithms."""
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
-    ) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
@@ -92,12 +86,7 @@ class NLLLoss(_WeightedLoss):
     """-input[target], for log-probabilities (N, classes, …) and class indices (N, …); targets equal to `ignore_index` are ignored."""
 
     def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
+        self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
@@ -110,12 +99,7 @@ class CrossEntropyLoss(_WeightedLoss):
     """-log softmax(input)[target], for logits (N, classes, …) and class indices (N, …) or probabilities (N, classes, …)."""
 
     def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
+        self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
@@ -138,11 +122,7 @@ class BCEWithLogitsLoss(_Loss):
     """BCELoss of sigmoid(input), computed without overflow. `pos_weight` multiplies the loss of positive targets."""
 
     def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
+        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
         super().__init__(size_average, reduce, reduction)

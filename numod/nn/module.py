@@ -194,9 +194,7 @@ class Module(Hookable, Convertible):
 
     # ---- traversals --------------------------------------------------------------------------------------------------
 
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """This module and all submodules with their dotted names, parents first. `memo` holds those already seen."""
         memo = set() if memo is None else memo
         if self in memo:

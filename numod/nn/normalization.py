@@ -87,8 +87,7 @@ class _BatchNorm(_Norm):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None, *,
-        bias: bool = True,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
@@ -165,8 +164,7 @@ class _InstanceNorm(_Norm):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None,
-        dtype: Any = None, *,
-        bias: bool = True,
+        dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 

@@ -46,8 +46,7 @@ def chances(query: object, key: object, mask: object, scale: float, causal: bool
 
 def _gradients(
     grads: list, query: object, key: object, value: object, mask: object, seed: int, offset: int, out: object, logsumexp: object, scale: float, causal: bool,
-    dropped: float,
-    recording: bool,
+    dropped: float, recording: bool,
 ) -> tuple:
     g = grads[0]
     if not recording:

@@ -27,10 +27,7 @@ class Cross(Op):
     """x * y of dense tensors of one shape and dtype, along parameter `dim`, whose size is 3."""
 
     inputs, parameters = ("x", "y"), ("dim",)
-    gradients = {
-        "x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)),
-        "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,)),
-    }
+    gradients = {"x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)), "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,))}
 
     def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple[int]) -> Plan:
         x, _ = arguments

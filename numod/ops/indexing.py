@@ -320,9 +320,7 @@ class BagBounds(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (offsets,), (length, include_last) = arguments, parameters
         out = layout((offsets.size + (not include_last),), dtypes.int64, offsets.device)
-        launch = bind.launcher(
-            out.device, self.name, bind.source_of(bag_bounds_kernel), bind.signature("int64", "int64", numbers=3), dtypes.float64, out.size
-        )
+        launch = bind.launcher(out.device, self.name, bind.source_of(bag_bounds_kernel), bind.signature("int64", "int64", numbers=3), dtypes.float64, out.size)
         return Plan(out, launch, (offsets.size, out.size, length))
 
 

@@ -11,11 +11,7 @@ from ..kernel import bind, writer
 from .op import Op, Plan
 
 # the element of n that stands at place k, for the modes that repeat elements
-PLACES = {
-    "reflect": "n - 1 - abs(n - 1 - abs(k))",
-    "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)",
-    "circular": "k % n",
-}
+PLACES = {"reflect": "n - 1 - abs(n - 1 - abs(k))", "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)", "circular": "k % n"}
 
 
 def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):

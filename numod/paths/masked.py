@@ -119,16 +119,12 @@ def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: 
     return numod.logsumexp(_filled(input, mask, _least(input)), _dims(input, dim), bool(keepdim)).to(dtype or input.dtype)
 
 
-def logaddexp(
-    input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
-) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
     """log(exp(input) + exp(other)), without what the masks take out."""
     return numod.logaddexp(_filled(input, input_mask, _least(input)), _filled(other, other_mask, _least(other))).to(dtype or input.dtype)
 
 
-def norm(
-    input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
-) -> Tensor:
+def norm(input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The vector norm of the elements where `mask` is true."""
     return numod.linalg.vector_norm(_filled(input, mask, numod.inf if ord < 0 else 0), ord, _dims(input, dim), bool(keepdim), dtype=dtype)
 

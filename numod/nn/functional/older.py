@@ -157,9 +157,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
 
 
-def lstm_cell(
-    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The next (h, c) of (N, H) each."""
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 

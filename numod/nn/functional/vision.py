@@ -71,9 +71,7 @@ def fold(
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
     x = input if input.ndim == 3 else input.unsqueeze(0)
-    sizes, kernel, dilation, padding, stride = _pairs(
-        output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
-    )
+    sizes, kernel, dilation, padding, stride = _pairs(output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     counts, taps = _patch_counts(sizes, kernel, dilation, padding, stride), prod(kernel)
     if x.shape[1] % taps:
         raise RuntimeError(

@@ -21,8 +21,7 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 
 
 def fuse_conv_bn_weights(
-    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
-    transpose: bool = False,
+    conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None, transpose: bool = False
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
     """Weight and bias of the fused convolution. `conv_w` is (out, in, …), with `transpose` (in, out, …)."""
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
@@ -59,9 +58,7 @@ def _check(layer: Module, bn: Module) -> None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
 
 
-def _fused(
-    weight: Tensor, bias: Tensor | None, mean: Tensor, shift: Tensor | None, scale: Tensor, weight_scale: Tensor
-) -> tuple[Parameter, Parameter]:
+def _fused(weight: Tensor, bias: Tensor | None, mean: Tensor, shift: Tensor | None, scale: Tensor, weight_scale: Tensor) -> tuple[Parameter, Parameter]:
     """scale (w x + b - mean) + shift, as a weight and a bias."""
     before = zeros_like(mean) if bias is None else bias
     after = (before - mean) * scale + (zeros_like(mean) if shift is None else shift)

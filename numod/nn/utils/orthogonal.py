@@ -21,9 +21,7 @@ from . import parametrize
 __all__ = ["orthogonal"]
 
 
-def orthogonal(
-    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
-) -> Module:
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
     """Keep `module.<name>`, a matrix or a batch of them, orthogonal: its columns, or its rows if there are fewer, are orthonormal.
 
     `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square matrices, else the last. Without
@@ -72,9 +70,7 @@ class _Orthogonal(Module):
             self.base = _complete(tall.cpu()).to(Q.device)
             return -eye(*Q.shape[-2:], dtype=Q.dtype, device=Q.device).expand(Q.shape).contiguous()
         if self.orthogonal_map != "householder":
-            raise NotImplementedError(
-                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
-            )
+            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
         reflections = _reflections_of(tall.cpu()).to(Q.device)
         return reflections.mT if wide else reflections
 

@@ -100,9 +100,7 @@ class _SpectralNorm(Module):
         return value
 
 
-def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Module:
+def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
     """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default the outputs.
 
     (Miyato et al., Spectral normalization for generative adversarial networks, 2018.)

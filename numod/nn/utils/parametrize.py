@@ -143,9 +143,7 @@ class ParametrizationList(ModuleList):
         if not isinstance(parts, Sequence):
             raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(parts).__name__}.")
         if len(parts) != self.ntensors:
-            raise ValueError(
-                f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(parts)}."
-            )
+            raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(parts)}.")
         for number, (part, original) in enumerate(zip(parts, self.originals())):
             if not isinstance(part, Tensor):
                 raise ValueError(f"'right_inverse' must return a sequence of tensors. Got element {number} of type {type(part).__name__}")
@@ -310,9 +308,7 @@ def _tensor_left(module: Module, name: str, leave_parametrized: bool) -> Tensor:
                 _replace_data(original, getattr(module, name))
         return original
     if not leave_parametrized:
-        raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors."
-        )
+        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
     value = getattr(module, name)
     return Parameter(value) if value.requires_grad else value
 

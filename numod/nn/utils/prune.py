@@ -49,9 +49,7 @@ def random_structured(module: Module, name: str, amount: int | float, dim: int) 
     return module
 
 
-def ln_structured(
-    module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None
-) -> Module:
+def ln_structured(module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None) -> Module:
     """Prune the `amount` of channels of `module.<name>` along `dim` with the smallest norm of order `n`."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -64,9 +62,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def global_unstructured(
-    parameters: Iterable[tuple[Module, str]],
-    pruning_method: type[BasePruningMethod],
-    importance_scores: dict[tuple[Module, str], Tensor] | None = None,
+    parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod], importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
     """Prune several parameters, given as (module, name), as if they were one: `amount` counts over all of them.

@@ -251,9 +251,7 @@ class _Structured(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.ndim <= 1:
-            raise ValueError(
-                f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.ndim} dims"
-            )
+            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.ndim} dims")
         if self.dim >= t.ndim:
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
         count = _count(self.amount, t.shape[self.dim])
@@ -293,9 +291,7 @@ class LnStructured(_Structured):
         return t.norm(self.n, dim=[d for d in range(t.ndim) if d != self.dim % t.ndim])
 
     @classmethod
-    def apply(
-        cls, module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None
-    ) -> BasePruningMethod:
+    def apply(cls, module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 

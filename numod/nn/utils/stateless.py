@@ -16,18 +16,11 @@ _NOTHING = object()
 
 
 def functional_call(
-    module: Module,
-    parameters_and_buffers: dict[str, Tensor],
-    args: Any = None,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    tie_weights: bool = True,
+    module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
     """The older place of `func.functional_call`, without its choice of several dictionaries."""
-    warnings.warn(
-        "`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.", FutureWarning, stacklevel=2
-    )
+    warnings.warn("`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.", FutureWarning, stacklevel=2)
     return call_with(module, parameters_and_buffers, args, kwargs, tie_weights, strict)
 
 
@@ -69,9 +62,7 @@ def _with_tied_names(module: Module, tensors: dict[str, Tensor]) -> dict[str, Te
     for names in _names_by_tensor(module):
         given = [tensors[name] for name in names if name in tensors]
         if any(each is not given[0] for each in given):
-            raise ValueError(
-                f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False"
-            )
+            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
         if given:
             result.update(dict.fromkeys(names, given[0]))
     return result

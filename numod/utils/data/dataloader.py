@@ -43,24 +43,10 @@ class DataLoader(Generic[Sample]):
     _complete = False
 
     def __init__(
-        self,
-        dataset: Dataset[Sample],
-        batch_size: int | None = 1,
-        shuffle: bool | None = None,
-        sampler: Sampler | Iterable | None = None,
-        batch_sampler: Sampler[list] | Iterable[list] | None = None,
-        num_workers: int = 0,
-        collate_fn: Callable | None = None,
-        pin_memory: bool = False,
-        drop_last: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Callable | None = None,
-        multiprocessing_context: object = None,
-        generator: Generator | None = None,
-        *,
-        prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
-        pin_memory_device: str = "",
+        self, dataset: Dataset[Sample], batch_size: int | None = 1, shuffle: bool | None = None, sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler[list] | Iterable[list] | None = None, num_workers: int = 0, collate_fn: Callable | None = None, pin_memory: bool = False,
+        drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable | None = None, multiprocessing_context: object = None,
+        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
@@ -179,9 +165,7 @@ def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
     if isinstance(value, str):
         known = multiprocessing.get_all_start_methods()
         if value not in known:
-            raise ValueError(
-                f"multiprocessing_context option should specify a valid start method in {known!r}, but got multiprocessing_context={value!r}"
-            )
+            raise ValueError(f"multiprocessing_context option should specify a valid start method in {known!r}, but got multiprocessing_context={value!r}")
         return multiprocessing.get_context(value)
     if not isinstance(value, BaseContext):
         raise TypeError(

@@ -133,9 +133,7 @@ class WorkerPass:
     An end of stream is acted on when its number is due, so that who gets which task does not depend on who was faster.
     """
 
-    def __init__(
-        self, workers: Workers, sampler: Iterable, *, ahead: int, timeout: float, in_order: bool, keep: bool, note: Callable[[int], None]
-    ) -> None:
+    def __init__(self, workers: Workers, sampler: Iterable, *, ahead: int, timeout: float, in_order: bool, keep: bool, note: Callable[[int], None]) -> None:
         """`keep` leaves the workers running at the end of the pass. `note` is told the number of samples of every batch."""
         self._pool, self._timeout, self._in_order, self._keep, self._note = workers, timeout, in_order, keep, note
         self._sampler, self._indices = sampler, iter(sampler)

@@ -45,13 +45,7 @@ class RandomSampler(Sampler[int]):
     Raises TypeError for a `replacement` that is no bool and ValueError unless `num_samples` is a positive int.
     """
 
-    def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
-        generator: Generator | None = None,
-    ) -> None:
+    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None) -> None:
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
         if not isinstance(replacement, bool):
