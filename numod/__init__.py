@@ -9,7 +9,7 @@ from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # public names of core, by its __all__
-from .core import foreach as _foreach, methods as _methods, return_types
+from .core import foreach as _foreach, methods as _methods, overrides as _overrides, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.random import (
     bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed,
@@ -49,6 +49,7 @@ from .nn.functional import older as _older
 
 globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.split()})
 
+_overrides.homes += nn.functional, _modules[__name__], linalg, fft, special
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
     **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),

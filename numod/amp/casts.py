@@ -81,8 +81,7 @@ def _exchange_first() -> None:
     for rule, homes in _RULES:
         for home, names in homes.items():
             for function in (getattr(home, name) for name in names.split()):
-                _exchange.recode(function, _body, run=rule)
-                _codes[function] = function.__code__
+                _codes[function] = _exchange.recode(function, _body, run=rule)
 
 
 def _body(*arguments: Any, **named: Any) -> Any:

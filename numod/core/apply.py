@@ -404,6 +404,11 @@ def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back:
     return copy
 
 
+def tell_overridden(function: str) -> None:
+    """Tell listeners that a class or mode takes over a call of this function."""
+    _tell_of("overridden", function)
+
+
 def tell_dropped(leaf: Tensor) -> None:
     """Tell listeners that the function sets a leaf's gradient to None."""
     _tell_of("dropped", leaf)

@@ -16,7 +16,7 @@ from .tensor import Tensor, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage storage dim_order as_subclass to_dense to_sparse dense_dim sparse_dim type_as record_stream
+    untyped_storage storage dim_order to_dense to_sparse dense_dim sparse_dim type_as record_stream
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -140,14 +140,6 @@ def copied(self: Tensor) -> Tensor:
     """What `copy.copy` gives: another tensor of the same class over the same memory."""
     result = object.__new__(type(self))
     result.__dict__.update(self.__dict__)
-    return result
-
-
-def as_subclass(self: Tensor, cls: type) -> Tensor:
-    """The same tensor as an object of a subclass."""
-    result = self.view(self.shape)._alias(cls)
-    if self.requires_grad:
-        result._node, result._output = self.view(self.shape).grad_fn, 0
     return result
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..errors import OutOfMemoryError
 from ..ops import table as t
-from . import functions as f
+from . import functions as f, overrides
 from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
 from .tensor import Tensor
@@ -25,7 +25,12 @@ def row_function(row: object) -> Callable:
         if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
             inputs = (inputs[0], *inputs[2:], inputs[1])
         inputs = _with_named(row, inputs, named) if named else inputs
-        return row(*inputs) if out is None else f.write_out(row, inputs, out)
+        try:
+            return row(*inputs) if out is None else f.write_out(row, inputs, out)
+        except TypeError:
+            if not overrides.appears(inputs):
+                raise
+            return overrides.again(function, inputs, {} if out is None else {"out": out})
 
     function.__name__ = function.__qualname__ = row.name
     function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
@@ -76,15 +81,17 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 
     @functools.wraps(function)
     def answered(*arguments: object, **named: object) -> object:
-        if of_tensor and arguments and not isinstance(arguments[0], Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
         try:
+            if of_tensor and arguments and not isinstance(arguments[0], Tensor):
+                raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
                 named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
             return function(*arguments, **named)
         except Exception as error:
+            if overrides.appears((*arguments, *named.values())):
+                return overrides.again(answered, arguments, named)
             if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":
                 return answered(named.pop("input"), **named)  # PyTorch calls the first argument so, whatever its documentation says
             wrong = wrong_argument(name, function, arguments, named)

@@ -45,7 +45,7 @@ def _has_axis(function: Callable) -> bool:
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
-    setattr(Tensor, _name, unary(_formula) if len(_formula.inputs) == 1 else functions[_name])
+    setattr(Tensor, _name, unary(_formula) if len(_formula.inputs) == 1 else row_function(_formula))
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", in_place(_formula))
     elif len(_formula.inputs) > 1 or _source == "logical_not":
@@ -63,7 +63,7 @@ for _home in f.HOMES:
 for _home in f.HOMES:
     for _name in getattr(_home, "COPYING", "").split():
         functions[_name] = functional(_name)
-        setattr(Tensor, _name, functions[_name])
+        setattr(Tensor, _name, functional(_name))
 for _home in f.HOMES:
     functions |= {_name: with_out(functions[_name]) for _name in getattr(_home, "OUT", "").split()}
 
@@ -72,7 +72,7 @@ for _name, _function in list(vars(Tensor).items()):
         _function.__doc__ = f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else checked(_name, getattr(Tensor, _name, functional(_name)), True)
-Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = functions["hardshrink"], in_place(t.selu), in_place(t.celu)
+Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = row_function(t.rows["hardshrink"]), in_place(t.selu), in_place(t.celu)
 for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach
     erf erfc
     exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc

@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from .. import dtypes
 from ..ops import table as t
-from . import functions as f, transfer, values
+from . import functions as f, overrides, transfer, values
 from .apply import apply
 from .forms import unary
 from .printing import format_tensor
@@ -22,7 +22,7 @@ def _operator(row: object) -> Callable:
         except TypeError:
             if isinstance(other, (Tensor, int, float, bool, complex)) or dtypes_number(other):
                 raise
-            return apply(row, (self, values.as_tensor(other))) if isinstance(other, ndarray) else NotImplemented
+            return apply(row, (self, values.as_tensor(other))) if isinstance(other, ndarray) else _foreign(method, self, other)
 
     return method
 
@@ -32,6 +32,11 @@ def _reflected(row: object) -> Callable:
         return apply(row, (other, self)) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
 
     return method
+
+
+def _foreign(method: Callable, self: Tensor, other: object) -> object:
+    """NotImplemented, so that Python asks the other operand; unless its class overrides functions."""
+    return overrides.again(method, (self, other), {}) if overrides.appears((other,)) else NotImplemented
 
 
 def dtypes_number(value: object) -> bool:
@@ -51,7 +56,7 @@ def _same_way(function: Callable) -> Callable:
     def method(self: Tensor, other: object) -> Tensor:
         if isinstance(other, Tensor) or dtypes_number(other):
             return function(self, other)
-        return function(self, values.as_tensor(other)) if isinstance(other, ndarray) else NotImplemented
+        return function(self, values.as_tensor(other)) if isinstance(other, ndarray) else _foreign(method, self, other)
 
     return method
 
@@ -63,7 +68,7 @@ def _in_place(function: Callable) -> Callable:
         except TypeError:
             if isinstance(other, Tensor) or dtypes_number(other):
                 raise
-            return NotImplemented
+            return _foreign(method, self, other)
 
     return method
 

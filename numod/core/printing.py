@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .overrides import overrides
+
 
 @dataclass
 class _Options:
@@ -61,19 +63,20 @@ def get_printoptions() -> dict[str, Any]:
 
 def format_tensor(tensor: Any, default_dtype: str = "float32") -> str:
     """What `repr(tensor)` shows; the dtype is left out where it is `default_dtype`, int64 or bool."""
-    body = _PREFIX + _body(tensor)
+    prefix = f"{type(tensor).__name__}(" if overrides(type(tensor)) else _PREFIX
+    body = prefix + _body(tensor, len(prefix))
     used = len(body) - body.rfind("\n") + 1  # PyTorch counts two characters too many here, and so where it wraps
     for suffix in _suffixes(tensor, default_dtype):
         if used + len(suffix) + 2 > _options.linewidth:
-            body += ",\n" + " " * len(_PREFIX) + suffix
-            used = len(_PREFIX) + len(suffix)
+            body += ",\n" + " " * len(prefix) + suffix
+            used = len(prefix) + len(suffix)
         else:
             body += ", " + suffix
             used += len(suffix) + 2
     return body + ")"
 
 
-def _body(tensor: Any) -> str:
+def _body(tensor: Any, indent: int) -> str:
     if tensor.device.type == "meta":
         return _ELLIPSIS
     if tensor.numel() == 0:
@@ -84,7 +87,7 @@ def _body(tensor: Any) -> str:
     if summarised:  # before any formatting, so that the cost is that of what is shown
         values = _keep_edges(values)
     texts, width = {"f": _float_texts, "c": _complex_texts}.get(values.dtype.kind, _exact_texts)(values)
-    return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), len(_PREFIX))
+    return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), indent)
 
 
 def _suffixes(tensor: Any, default_dtype: str) -> list[str]:

@@ -314,6 +314,14 @@ class Tensor:
         self.__dict__.update(fields)
 
 
+FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the defaults of its class
+
+
+def own_attributes(tensor: Tensor) -> dict[str, object]:
+    """The attributes that user code added to the tensor, without the tensor's own."""
+    return {name: value for name, value in tensor.__dict__.items() if name not in FIELDS and not hasattr(Tensor, name)}
+
+
 def _dim(dim: int, tensor: Tensor) -> int:
     return normalize_dim(dim, tensor._layout.ndim)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..autograd import tape
+from ..core import overrides
 from ..core.tensor import Tensor
 from . import config, guards
 from . import state as kept
@@ -149,6 +150,8 @@ class Compiled:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if recording() or tape.packing is not None:
             return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks
+        if overrides.has_torch_function((*arguments, *named.values())):
+            return self._run_overridden(arguments, named)
         if (given := self._freed(arguments, named)) is not None:
             return self._run_free(given, arguments, named)
         if self.inner is not None:
@@ -267,6 +270,16 @@ class Compiled:
             hint = number or ("" if self.dynamic or not sizes else "; dynamic=True compiles once for all sizes")
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
             warnings.warn(told, stacklevel=4)
+        return self.function(*arguments, **named)
+
+    def _run_overridden(self, arguments: tuple, named: dict) -> Any:
+        """Run without a program inside a mode, or for an argument, that overrides functions."""
+        why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+        if self.fullgraph:
+            raise CannotRepeat(why)
+        if not self.complained:
+            self.complained = True
+            warnings.warn(why, stacklevel=3)
         return self.function(*arguments, **named)
 
     def _record(self, key: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:

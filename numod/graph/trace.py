@@ -245,6 +245,13 @@ class Recorder:
                 "keep it a tensor, return its item() without looking at it, or read it after the program"
             )
 
+    def overridden(self, function: str) -> None:
+        """A class or mode takes over a function."""
+        self.give_up(
+            f"trace: {line()} calls {function or 'a function'} of a class, or in a mode, that overrides functions (__torch_function__), which a recorded "
+            "program would not ask; call it outside, or give plain tensors"
+        )
+
     def give_up(self, why: str) -> None:
         """The function does what no program can repeat: an error, or the recording is worth nothing and the call goes on eagerly."""
         if get_ident() == self.thread and not self.refused:

@@ -10,20 +10,44 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import Tensor, empty
+from ..core.overrides import _disabled_torch_function_impl, overrides
+from ..core.tensor import FIELDS, own_attributes
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 
-_FIELDS = ("_storage", "_layout", "_offset")
+
+class _Marked(type):
+    """The class of Parameter and Buffer: also a tensor of a class that overrides functions, with a mark, is an instance."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return issubclass(type(instance), cls) or (isinstance(instance, Tensor) and cls.__dict__.get("_mark") in instance.__dict__)
+
+    def _marked(cls, data: Tensor, requires_grad: bool) -> Tensor:
+        """The data, detached and so marked. Raises RuntimeError where its class makes another of it."""
+        result = data.detach().requires_grad_(requires_grad)
+        if type(result) is not type(data):
+            raise RuntimeError(
+                f"Creating a {cls.__name__} from an instance of type {type(data).__name__} requires that detach() returns an instance of the same type, "
+                f"but return type {type(result).__name__} was found instead"
+            )
+        result.__dict__[cls._mark] = True
+        return result
 
 
-class Parameter(Tensor):
+class Parameter(Tensor, metaclass=_Marked):
     """A tensor to be trained: assigned to a Module it becomes part of `parameters()`.
 
-    Shares the memory of `data`, detached from its history; without data it is empty, shape (0,).
+    Shares the memory of `data`, detached from its history; data of a class that overrides functions keeps it. Without data it is empty, shape (0,).
     Raises RuntimeError if an integer tensor is to require gradients.
     """
 
+    __torch_function__ = _disabled_torch_function_impl  # what is computed from one is a plain tensor
+
+    _mark = "_is_param"
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        if overrides(type(data)) and isinstance(data, Tensor):
+            return cls._marked(data, requires_grad)
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -44,17 +68,20 @@ class Parameter(Tensor):
         return _rebuild, (type(self), self._alias(Tensor), {"requires_grad": self.requires_grad}, own_attributes(self))
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_Marked):
     """A tensor that is state but not trained: assigned to a Module it becomes part of `buffers()`.
 
     `persistent=False` leaves it out of `state_dict()`. `data` is shared, not copied.
     """
 
     persistent: bool
+    _mark = "_is_buffer"
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        marked = overrides(type(data)) and isinstance(data, Tensor)
         data = _tensor_for(cls, data)
-        result = data._alias(cls).requires_grad_(data.requires_grad)
+        result = cls._marked(data, data.requires_grad) if marked else data._alias(cls).requires_grad_(data.requires_grad)
         result.persistent = persistent
         return result
 
@@ -80,11 +107,6 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
         kind, name = type(data).__name__, cls.__name__
         raise AttributeError(f"'{kind}' object has no attribute 'detach': {name} expects a Tensor, got {kind}; try {name}(tensor(...))")
     return data
-
-
-def own_attributes(tensor: Tensor) -> dict[str, Any]:
-    """The attributes that user code added to the tensor, without the tensor's own."""
-    return {name: value for name, value in tensor.__dict__.items() if name not in _FIELDS and not hasattr(Tensor, name)}
 
 
 def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict[str, Any]) -> Tensor:
@@ -114,12 +136,12 @@ class UninitializedTensorMixin:
     def data(self) -> Tensor:
         """An empty tensor of the dtype and on the device."""
         result = object.__new__(Tensor)
-        result.__dict__.update({name: self.__dict__[name] for name in _FIELDS})
+        result.__dict__.update({name: self.__dict__[name] for name in FIELDS})
         return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.__dict__.update({name: getattr(value, name) for name in _FIELDS})
+        self.__dict__.update({name: getattr(value, name) for name in FIELDS})
 
     @property
     def shape(self) -> Any:

@@ -15,7 +15,7 @@ _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
-        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx overrides signal types".split()
+        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx signal types".split()
     },
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
     "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
@@ -24,6 +24,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
     "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx", "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
+    "overrides": "core.overrides",
     "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
+from ..core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl  # noqa: F401
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..errors import name_only
 
 _TensorMeta = type(Tensor)
-DisableTorchFunctionSubclass = nullcontext  # no class overrides a function
 TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")  # of PyTorch's script compiler; files name it in annotations
 SymBool, SymFloat, SymInt = (name_only(_name, "sizes are numbers") for _name in ("SymBool", "SymFloat", "SymInt"))  # of PyTorch's exporter
 Graph, Node, Value = (name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value"))
@@ -37,11 +35,6 @@ def _log_api_usage_once(event: str) -> None:
 
 def _get_tracing_state() -> None:
     """None: no tracer of PyTorch's runs."""
-
-
-def _disabled_torch_function_impl(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """The function's result: a class overrides nothing."""
-    return func(*args, **(kwargs or {}))
 
 
 def _are_functorch_transforms_active() -> bool:

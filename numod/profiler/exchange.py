@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 
+from ..core.recode import behind, original, recoded
+
 
 class Exchange:
     """A set of replacements; `undo` reverts them, the last first."""
@@ -27,26 +29,19 @@ class Exchange:
         setattr(owner, name, function)
         self._undo.append(lambda: delattr(owner, name))
 
-    def recode(self, function: FunctionType, body: FunctionType, **names: object) -> None:
-        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any. In it `plain` is the original, `names` what they are given
-        as.
-
-        A function finds its globals where it was defined: there, what `body` names is put under names of our own. It keeps its closure, unread.
-        """
-        code, space = function.__code__, function.__globals__
-        names["plain"] = plain = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
-        plain.__kwdefaults__ = function.__kwdefaults__
-        own = {name: f"_{function.__name__}_{name}" for name in names}
-        # the names stay: removing one would invalidate the caches of every global lookup there
-        space.update({own[name]: value for name, value in names.items()})
-        self.exchange_code(
-            function, body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names), co_freevars=code.co_freevars)
-        )
+    def recode(self, function: FunctionType, body: FunctionType, **names: object) -> CodeType:
+        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any, and return it. In it `plain` is the original, `names` what
+        they are given as."""
+        function = behind.get(function, function)
+        code = recoded(function, body, plain=original(function), **names)
+        self.exchange_code(function, code)
+        return code
 
     def exchange_code(self, function: FunctionType, code: CodeType) -> None:
         """Set a function's code object again to one that `recode` made before: faster."""
-        before, function.__code__ = function.__code__, code
-        self._undo.append(lambda: setattr(function, "__code__", before))
+        inner = behind.get(function, function)
+        before, inner.__code__ = inner.__code__, code
+        self._undo.append(lambda: setattr(behind.get(function, function), "__code__", before))  # which may by now be behind another
 
     def later(self, undo: Callable[[], object]) -> None:
         """Also call this in `undo`."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.memory import empty_strided
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import FIELDS, Tensor, wrap
 from ..device import Size
 from ..device.device import Device
 from ..device.layout import layout
@@ -170,17 +170,20 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
     """A tensor with attributes that user code had set on it."""
-    if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or kind not in (_TENSOR, _PARAMETER):
-        raise ValueError("a tensor of a class that is neither Tensor nor Parameter")
+    own = kind.function if isinstance(kind, Allowed) and isinstance(kind.function, type) and issubclass(kind.function, Tensor) else None
+    if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or not (own or kind in (_TENSOR, _PARAMETER)):
+        raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
+    if own:
+        return _with_attributes(result.as_subclass(own), state, "")
     return _with_attributes(result if kind is _TENSOR or isinstance(result, Parameter) else Parameter(result), state)
 
 
-def _with_attributes(tensor: Tensor, state: object) -> Tensor:
-    """Set the attributes of a state on the tensor, but none that the class defines."""
+def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tensor:
+    """Set the attributes of a state on the tensor, but none that the class defines, and none with names that begin with `private`."""
     for name, value in state.items() if type(state) is dict else ():
-        if type(name) is str and name.isidentifier() and not name.startswith("_") and not hasattr(Tensor, name):
-            setattr(tensor, name, value)
+        if type(name) is str and name.isidentifier() and not (private and name.startswith(private)) and name not in FIELDS and not hasattr(Tensor, name):
+            tensor.__dict__[name] = value
     return tensor
 
 

@@ -16,10 +16,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .. import dtypes
-from ..core.tensor import Tensor
+from ..core.overrides import overrides
+from ..core.tensor import Tensor, own_attributes
 from ..device import Size, Storage
 from ..device.device import Device
-from ..nn.parameter import Parameter, own_attributes
+from ..nn.parameter import Parameter
 from .safe_globals import get_safe_globals
 from .saveable import tensors_of
 
@@ -80,7 +81,7 @@ class _Pickler(pickle._Pickler):
 
     def reducer_override(self, obj: object) -> Any:
         """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain containers."""
-        family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if isinstance(obj, kind)), type(obj))
+        family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if issubclass(type(obj), kind)), type(obj))
         reduce = _REDUCED.get(family)
         return NotImplemented if reduce is None else reduce(obj)
 
@@ -95,6 +96,15 @@ class _Pickler(pickle._Pickler):
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple:
+    """By its class as well where that overrides functions: who reads the file has to allow it."""
+    function, form = _reduce_plain(tensor)
+    if not overrides(type(tensor)):
+        return function, form
+    kind = _name(type(tensor).__module__, type(tensor).__qualname__)
+    return _name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, form, own_attributes(tensor))
+
+
+def _reduce_plain(tensor: Tensor) -> tuple:
     if tensor.device.type == "meta":
         form = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
         return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), form
