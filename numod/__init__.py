@@ -47,9 +47,10 @@ from .nn.functional import (
 
 from .nn.functional import older as _older
 
-globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.split()})
+globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
 
-_overrides.homes += nn.functional, _modules[__name__], linalg, fft, special
+_overrides.homes += nn.functional, _modules[__name__], linalg, fft, special, nn.init, nn.utils.rnn
+_overrides.others += autograd.grad, *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)]
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
     **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .core import methods as _methods
 from .core.forms import row_function as _row_function
-from .core.polynomials import POLYNOMIALS as _POLYNOMIALS, spherical_bessel_j0
-from .core.special import gammainc, gammaincc, mvlgamma as multigammaln, polygamma, zeta
+from .core import special as _special
+from .core.polynomials import POLYNOMIALS, spherical_bessel_j0 as _spherical
 from .ops import special as _rows
 
 digamma = psi = _methods.functions["digamma"]
@@ -23,7 +23,10 @@ erf, erfc, erfinv, exp2, expit, expm1, i0, log1p, sinc, xlogy = (
     )
 )
 modified_bessel_i0, modified_bessel_i1 = i0, i1
+_POLYNOMIALS = {name: _methods.checked(name, function) for name, function in POLYNOMIALS.items()}
 globals().update(_POLYNOMIALS)
+gammainc, gammaincc, polygamma, zeta = (_methods.checked(name, getattr(_special, name)) for name in ("gammainc", "gammaincc", "polygamma", "zeta"))
+multigammaln, spherical_bessel_j0 = _methods.checked("multigammaln", _special.mvlgamma), _methods.checked("spherical_bessel_j0", _spherical)
 logit, log_softmax, logsumexp, round, softmax = (
     _methods.functions[name] for name in ("logit", "log_softmax", "logsumexp", "round", "softmax")
 )

@@ -16,6 +16,7 @@ from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
 from ..ops.triangle import band
+from . import overrides
 from .apply import apply, as_tensor_of, state, tell_made
 from .arguments import wrong_argument
 from .resolve import flat, resolved, whole
@@ -52,6 +53,8 @@ def factory(function: Callable) -> Callable:
         try:
             result = function(*arguments, **named)
         except AttributeError as error:
+            if overrides.appears(arguments):
+                return overrides.again(make, arguments, named)
             raise wrong_argument(function.__name__, function, arguments, named) or error from None
         return result if memory_format is preserve_format else _in_format(result, memory_format)
 

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 homes: list[ModuleType] = []  # whose functions can be overridden, under the first name that they have there; set by `numod`
+others: list[FunctionType] = []  # further ones, of modules that do not compute by public functions
 _TOP = __name__.partition(".")[0]
 _CREATION = """arange as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided eye from_file from_numpy frombuffer full
     hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm range scalar_tensor tensor tril_indices triu_indices zeros"""
@@ -56,6 +57,10 @@ _public: dict[Callable, Callable] = {}  # a function that a public one is made o
 _lock = threading.Lock()
 
 
+class _Unanswered(TypeError):
+    """No class or mode gives a call a result."""
+
+
 # ---- finding out whether a call is taken over
 
 
@@ -64,7 +69,8 @@ def overrides(kind: type) -> bool:
     if kind in _ordinary:
         return False
     found = getattr(kind, "__torch_function__", _disabled_torch_function_impl) not in (None, _disabled_torch_function_impl)
-    if not found and kind.__module__.partition(".")[0] in ("builtins", "numpy", _TOP):  # those of users may get one later, and are not kept alive
+    ours = kind.__module__.partition(".")[0] in ("builtins", "numpy", _TOP)  # those of users may get one later, and are not kept alive
+    if not found and ours and not issubclass(kind, (list, tuple)):
         _ordinary.add(kind)
     return found
 
@@ -76,12 +82,11 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
         kind = type(each)
         if kind in _ordinary:
             continue
-        if isinstance(each, (list, tuple)):
-            if not _ordinary.issuperset(map(type, each)):
-                _overloaded(each, found)
-        elif overrides(kind) and kind not in map(type, found):
-            place = next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found))
-            found.insert(place, each)
+        if overrides(kind):
+            if kind not in map(type, found):
+                found.insert(next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each)
+        elif isinstance(each, (list, tuple)) and not _ordinary.issuperset(map(type, each)):
+            _overloaded(each, found)
     return found
 
 
@@ -106,7 +111,7 @@ def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, name
         if result is not NotImplemented:
             return result
     who = ", ".join([*(type(mode).__qualname__ for mode in modes[-1:]), *(kind.__qualname__ for kind in types)])
-    raise TypeError(
+    raise _Unanswered(
         f"no implementation found for '{_names.get(function) or getattr(function, '__qualname__', function)}' on types that implement __torch_function__: "
         f"{who or 'none of the arguments has such a type'}; each returned NotImplemented"
     )
@@ -124,12 +129,17 @@ def _door(*arguments: object, **named: object) -> object:
 def _operator_door(*arguments: object) -> object:
     if ordinary(map(type, arguments)) and not entered:  # noqa: F821
         return plain(*arguments)  # noqa: F821
+    return operate(function, plain, arguments)  # noqa: F821
+
+
+def _operate(function: Callable, plain: Callable, arguments: tuple) -> Any:
+    """The same of an operator: what is given no result leaves it to Python to ask the other operand."""
     try:
-        return dispatch(function, plain, arguments, {})  # noqa: F821
-    except TypeError:
-        if isinstance(arguments[1], operands):  # noqa: F821
+        return _dispatch(function, plain, arguments, {})
+    except TypeError as error:
+        if not isinstance(error, _Unanswered) and isinstance(arguments[1], (Tensor, int, float, complex)):
             raise
-        return NotImplemented  # so that Python asks the other operand
+        return NotImplemented
 
 
 def _creation_door(*arguments: object, **named: object) -> object:
@@ -153,6 +163,8 @@ def _install() -> None:
                 if isinstance(function, FunctionType) and not name.startswith("_") and _overridable(home, name, function):
                     creates = home.__name__ == _TOP and name in _CREATION.split()
                     _give(function, f"{home.__name__}.{name}", _creation_door if creates else _door)
+        for function in others:
+            _give(function, f"{function.__module__}.{function.__qualname__}", _door)
         for name, each in list(vars(Tensor).items()):
             path = f"{_TOP}.Tensor.{name}"
             if isinstance(each, property) and (not name.startswith("_") or name == "_version"):
@@ -195,9 +207,7 @@ def _give(function: FunctionType, name: str, body: FunctionType, seen: Callable 
     function.__code__ = code
 
 
-_TOOLS = {
-    "dispatch": _dispatch, "alone": _alone, "entered": _entered, "ordinary": _ordinary.issuperset, "operands": (Tensor, int, float, complex),
-}  # what the doors name
+_TOOLS = {"dispatch": _dispatch, "operate": _operate, "alone": _alone, "entered": _entered, "ordinary": _ordinary.issuperset}  # what the doors name
 
 
 def appears(arguments: Iterable) -> bool:
@@ -399,9 +409,19 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
     places = {f"{_TOP}.Tensor.": Tensor} | {f"{home.__name__}.": home for home in sorted(homes, key=lambda home: -len(home.__name__))}
     found: dict[Any, list[Callable]] = {home: [] for home in places.values()}
     for function, name in _names.items():
-        if function not in _creation:
+        if function not in _creation and function not in others:
             found[next(home for path, home in places.items() if name.startswith(path))].append(function)
     return found
+
+
+def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
+    """The modes inside which the thread is, the innermost last."""
+    return list(state.modes)
+
+
+def _get_current_function_mode() -> TorchFunctionMode | None:
+    """The innermost of them."""
+    return state.modes[-1] if state.modes else None
 
 
 def get_ignored_functions() -> set[Callable]:
