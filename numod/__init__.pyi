@@ -44,7 +44,7 @@ from . import nn as nn
 from .paths import onnx as onnx
 from . import ops as ops
 from . import optim as optim
-from .paths import overrides as overrides
+from .core import overrides as overrides
 from . import paths as paths
 from . import profiler as profiler
 from . import random as random

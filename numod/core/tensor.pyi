@@ -127,7 +127,7 @@ class Tensor:
     def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
     def as_subclass(self, cls: type) -> Tensor:
-        """The same tensor as an object of a subclass."""
+        """The same tensor as an object of a subclass: a view of it, through which gradients flow."""
     def asin(self) -> Tensor:
         """asin of every element."""
     def asin_(self) -> Tensor:

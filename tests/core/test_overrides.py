@@ -160,9 +160,9 @@ def test_the_first_of_all_may_be_no_tensor() -> None:
             @classmethod
             def __torch_function__(cls, func, types, args=(), kwargs=None):
                 return func.__name__
-        add, relu = numod.add, F.relu
+        add, relu, x = numod.add, F.relu, numod.ones(2)
         import os
-        for use in (lambda: numod.sum(Duck(), dim=0), lambda: add(numod.ones(2), Duck()), lambda: numod.ones(2) + Duck(), lambda: relu(Duck()),
+        for use in (lambda: numod.sum(Duck(), dim=0), lambda: add(x, Duck()), lambda: x + Duck(), lambda: relu(Duck()),
                     lambda: numod.exp(Duck()), lambda: F.linear(Duck(), Duck()), lambda: numod.zeros_like(Duck()), lambda: numod.stack([Duck()])):
             if os.fork() == 0:
                 print(use(), flush=True)
