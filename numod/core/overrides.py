@@ -8,6 +8,7 @@ no Tensor appears when the first function fails on it (`appears`).
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import FunctionType, ModuleType
@@ -57,10 +58,6 @@ _public: dict[Callable, Callable] = {}  # a function that a public one is made o
 _lock = threading.Lock()
 
 
-class _Unanswered(TypeError):
-    """No class or mode gives a call a result."""
-
-
 # ---- finding out whether a call is taken over
 
 
@@ -90,8 +87,9 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
     return found
 
 
-def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
-    """What the thread's innermost mode, or the first class that does, makes of the call; the plain function where there is neither."""
+def _asked(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
+    """What the thread's innermost mode, or the first class that does, makes of the call; the plain function where there is neither. NotImplemented where none
+    takes it over."""
     modes, disabled = state.modes if _entered and state.disabled < 2 else (), state.disabled
     found = [] if disabled else _overloaded((*arguments, *named.values()) if relevant is None else relevant)
     if not modes and not found and plain is not None:
@@ -110,10 +108,19 @@ def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, name
         result = each.__torch_function__(function, types, arguments, named)
         if result is not NotImplemented:
             return result
-    who = ", ".join([*(type(mode).__qualname__ for mode in modes[-1:]), *(kind.__qualname__ for kind in types)])
-    raise _Unanswered(
+    return NotImplemented
+
+
+def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
+    """The same. Raises TypeError where none takes it over."""
+    result = _asked(function, plain, arguments, named, relevant)
+    if result is not NotImplemented:
+        return result
+    found = _overloaded((*arguments, *named.values()) if relevant is None else relevant)
+    who = ", ".join([type(each).__qualname__ for each in (*state.modes[-1:], *found)])
+    raise TypeError(
         f"no implementation found for '{_names.get(function) or getattr(function, '__qualname__', function)}' on types that implement __torch_function__: "
-        f"{who or 'none of the arguments has such a type'}; each returned NotImplemented"
+        + (f"{who} returned NotImplemented" if who else "none of the arguments has such a type")
     )
 
 
@@ -135,9 +142,9 @@ def _operator_door(*arguments: object) -> object:
 def _operate(function: Callable, plain: Callable, arguments: tuple) -> Any:
     """The same of an operator: what is given no result leaves it to Python to ask the other operand."""
     try:
-        return _dispatch(function, plain, arguments, {})
-    except TypeError as error:
-        if not isinstance(error, _Unanswered) and isinstance(arguments[1], (Tensor, int, float, complex)):
+        return _asked(function, plain, arguments, {})
+    except TypeError:
+        if isinstance(arguments[1], (Tensor, int, float, complex)):
             raise
         return NotImplemented
 
@@ -292,6 +299,8 @@ def _make_wrapper_subclass(cls: type, *arguments: object, **named: object) -> No
 def _init_subclass(cls: type, **named: object) -> None:
     """Functions have their doors from the first subclass on that is not switched off."""
     super(Tensor, cls).__init_subclass__(**named)
+    if "__torch_dispatch__" in vars(cls):
+        warnings.warn(f"{cls.__qualname__}: numod has no __torch_dispatch__, which will not be called; override functions by __torch_function__", stacklevel=2)
     if overrides(cls):
         _install()
 

@@ -259,6 +259,8 @@ def test_compiled_functions_run_eagerly() -> None:
 def test_what_needs_dispatch_below_functions_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="__torch_dispatch__"):
         numod.Tensor._make_wrapper_subclass(Own, (2,))
+    with pytest.warns(UserWarning, match="no __torch_dispatch__"):
+        type("Dispatching", (numod.Tensor,), {"__torch_dispatch__": None})
 
 
 _USES = """x+x x+p p+x x+2 2+x x-p 2-x x*p x/2 2/x x//p x**2 2**x x%2 x@p p@x -x abs(x) +x x<p p<x x==p x!=1 i&1 i|i 1^i i<<1 ~i x[0] x[x>0] x.sum() x.T x.shape
