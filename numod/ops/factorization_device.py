@@ -9,8 +9,10 @@ import numpy as np
 
 from .. import dtypes
 from ..device import Layout
+from ..device.layout import layout
 from ..kernel import bind
 from . import factorization_team as kernels, teams
+from .matmul import matmul
 from .substitution import solve_triangular
 
 _PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
@@ -116,6 +118,119 @@ def _det(a: Layout, results: tuple) -> Callable:
     return det
 
 
+def _geqrf(a: Layout, results: tuple) -> Callable:
+    (m, n), matrices = a.shape[-2:], _batch(a)
+    run, kind = _team(a, "qr", kernels.qr_team, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n), dtypes.finfo(a.dtype)
+    return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, kind.tiny / kind.eps)
+
+
+def _orthonormal(a: Layout, columns: int, positive: bool) -> Callable:
+    """A function of buffers of what `_geqrf` makes of a, and of Q with so many columns."""
+    (m, n), matrices = a.shape[-2:], _batch(a)
+    run = _team(a, "q", kernels.q_team, bind.signature(a, a, a, numbers=6), matrices, m * columns)
+    return lambda packed, tau, q: run(packed, tau, q, matrices, m, n, min(m, n), columns, int(positive))
+
+
+def _qr(a: Layout, results: tuple, mode: str) -> Callable:
+    (q, r), (m, n), empty, factor = results, a.shape[-2:], a.device.empty, _geqrf(a, ())
+    upper = _flat(a, "upper", kernels.upper_kernel, bind.signature(a, a, numbers=4), r.size)
+    form = _orthonormal(a, q.shape[-1], False) if mode != "r" else None
+
+    def qr(x: object, q_out: object, r_out: object) -> None:
+        packed, tau = empty(a.size, a.storage), empty(_batch(a) * min(m, n), a.storage)
+        factor(x, packed, tau)
+        upper(packed, r_out, r.size, m, n, r.shape[-2])
+        if form is not None:
+            form(packed, tau, q_out)
+
+    return qr
+
+
+def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
+    n, matrices, empty, real = a.shape[-1], _batch(a), a.device.empty, results[0].storage
+    signature = bind.signature(a, a, a, real, a, real, a, _INT32, numbers=4, others=("float64",))
+    run = _team(a, "eigh", kernels.eigh_team, signature, matrices, n * n)
+    least = dtypes.finfo(a.dtype).eps
+
+    def eigh(x: object, values: object, vectors: object = None) -> object:
+        work = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices * n, real), empty(matrices * n, a.storage)
+        info = empty(matrices, _INT32)
+        run(x, *work, values, work[0] if vectors is None else vectors, info, matrices, n, int(lower), int(vectors is not None), least)
+        return info
+
+    return eigh
+
+
+def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
+    """A function of the buffers of a and its singular values, and for `vectors` of what `svd_team` calls long and short."""
+    (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
+    count = min(m, n)
+    signature = bind.signature(a, a, a, real, a, real, a, _INT32, numbers=4, others=("float64",))
+    run = _team(a, "svd", kernels.svd_team, signature, matrices, m * n, 16)
+    least = dtypes.finfo(a.dtype).eps * max(max(m, n) ** 0.5, 2.0)  # as LAPACK's gesvj: sums of so many products have no less
+
+    def svdvals(x: object, values: object, *found: object) -> object:
+        work = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices * count, real)
+        info, (long, short) = empty(matrices, _INT32), found or work[:2]
+        run(x, *work, long, values, short, info, matrices, m, n, int(vectors), least)
+        return info
+
+    return svdvals
+
+
+def _svd(a: Layout, results: tuple, full: bool) -> Callable:
+    """Of what the rotations leave the longer vectors by QR: they are orthonormal, and complete, whatever the rank."""
+    (m, n), matrices, empty = a.shape[-2:], _batch(a), a.device.empty
+    length, count = max(m, n), min(m, n)
+    columns = length if full else count
+    tall = layout((*a.shape[:-2], length, count), a.dtype, a.device)
+    rotate, factor, form = _svdvals(a, (), True), _geqrf(tall, ()), _orthonormal(tall, columns, True)
+    turn = _flat(a, "adjoint", kernels.adjoint_kernel, bind.signature(a, a, numbers=3), a.size)
+
+    def svd(x: object, u: object, s: object, vh: object) -> object:
+        long, packed, tau = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices * count, a.storage)
+        short, q = (vh, u) if m >= n else (empty(matrices * count * count, a.storage), empty(matrices * length * columns, a.storage))
+        info = rotate(x, s, long, short)
+        factor(long, packed, tau)
+        form(packed, tau, q)
+        if m < n:
+            turn(short, u, matrices * count * count, count, count)
+            turn(q, vh, matrices * length * columns, length, columns)
+        return info
+
+    return svd
+
+
+def _pinv(a: Layout, results: tuple, atol: float, rtol: float, hermitian: bool = False) -> Callable:
+    """By the singular values; a third buffer, if it is given, is told the ranks."""
+    (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
+    count, decompose = min(m, n), _svd(a, (), False)
+    run = _flat(a, "pinv", kernels.pinv_kernel, bind.signature(a, real, a, a, _INT64, numbers=4, others=("float64", "float64")), 4 * a.size * count)
+
+    def pinv(x: object, out: object, rank: object = None) -> object:
+        u, s, vh = empty(matrices * m * count, a.storage), empty(matrices * count, real), empty(matrices * count * n, a.storage)
+        info = decompose(x, u, s, vh)
+        run(u, s, vh, out, empty(matrices, _INT64) if rank is None else rank, a.size, m, n, count, atol, rtol)
+        return info
+
+    return pinv
+
+
+def _lstsq(a: Layout, b: Layout, results: tuple, rtol: float) -> Callable:
+    """The pseudoinverse times b."""
+    empty = a.device.empty
+    inverse = layout((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype, a.device)
+    invert, product = _pinv(a, (), 0.0, rtol), matmul.prepare((inverse, b), (False, False))
+
+    def lstsq(x: object, right: object, out: object, rank: object) -> object:
+        between = empty(a.size, a.storage)
+        info = invert(x, between, rank)
+        product.launch(between, right, out, *product.constants)
+        return info
+
+    return lstsq
+
+
 def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
     count = pivots.shape[-1]
     matrices = pivots.size // count
@@ -126,5 +241,5 @@ def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
 
 MAKERS: dict[str, Callable] = {
     "cholesky": _cholesky, "lu": _lu, "solve": _solve, "inv": _inv, "inv_or_infinite": _inv_or_infinite, "det": _det, "slogdet": _det,
-    "order": _order,
+    "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd, "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq,
 }  # fmt: skip

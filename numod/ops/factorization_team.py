@@ -54,9 +54,10 @@ def team_scale(x, base, n, shared, thread, threads):
 @scalar
 def rotation(here, there, between):
     """(cosine, complex or real sine) of the rotation that makes a Hermitian matrix of 2 diagonal: its diagonal, and what is above it, which is not 0."""
-    length = sqrt(squared(between))
+    length = abs(between)
     slope = (there - here) / (2.0 * length)
-    tangent = copysign(1.0 / (fabs(slope) + sqrt(slope * slope + 1.0)), slope)
+    steep = fabs(slope)
+    tangent = copysign(1.0 / (steep + sqrt(steep * steep + 1.0)) if steep < 1e9 else 0.5 / steep, slope)
     cosine = 1.0 / sqrt(tangent * tangent + 1.0)
     return cosine, between * (tangent * cosine / length)
 
@@ -65,9 +66,38 @@ def rotation(here, there, between):
 def opponents(turn, pair, players):
     """(first, second) of a pair of players in a turn of a tournament, in which each meets each once. Neighbouring pairs have neighbouring players."""
     rest = players - 1
-    one = (turn + pair) % rest
-    other = (turn + rest - pair) % rest if pair != 0 else rest
+    one = turn + pair if turn + pair < rest else turn + pair - rest
+    other = rest if pair == 0 else turn - pair if turn >= pair else turn - pair + rest
     return min(one, other), max(one, other)
+
+
+@scalar
+def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, lanes, groups):
+    """Subtract scale * v (v^H y) from columns `begin` to `columns` of y (rows, columns), where v is 1 and then v[first + step * i]: a Householder reflection.
+
+    Each group of threads takes every so-many-th row of `lanes` columns; sums (lanes * groups).
+    """
+    lane, group = thread % lanes, thread // lanes
+    for low in range(begin, columns, lanes):
+        j = base + low + lane
+        total = scale - scale
+        if low + lane < columns:
+            if group == 0:
+                total += y[uintp(j)]
+            for i in range(1 + group, rows, groups):
+                total += v[uintp(first + step * i)].conjugate() * y[uintp(j + columns * i)]
+        sums[uintp(thread)] = total
+        cuda.syncthreads()
+        total = scale - scale
+        for k in range(groups):
+            total += sums[uintp(k * lanes + lane)]
+        total = total * scale
+        if low + lane < columns:
+            if group == 0:
+                y[uintp(j)] -= total
+            for i in range(1 + group, rows, groups):
+                y[uintp(j + columns * i)] -= total * v[uintp(first + step * i)]
+        cuda.syncthreads()
 
 
 def cholesky_team(a, out, info, matrices, n):
@@ -236,3 +266,274 @@ def order_kernel(pivots, out, matrices, count, rows):
                 out[uintp(first + p)] = held
         if wrong != 0:
             out[uintp(first)] = -1
+
+
+def qr_team(a, x, tau, matrices, m, n, least):
+    """x (matrices, m, n) = R of a, and below it Householder vectors whose first element, 1, is left out; tau (matrices, min(m, n)): their scales.
+
+    As LAPACK's geqrf: 1 - tau v v^H, whose adjoints make R in turn. Columns that are shorter than `least`, beside the greatest element, are 0: of such numbers
+    too few digits are left.
+    """
+    parts = shared_array(TEAM, real, SHARED)
+    shared = shared_array(TEAM, float64, SHARED)
+    sums = shared_array(TEAM, NUMBER, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
+        base, count = matrix * m * n, min(m, n)
+        size = team_scale(a, base, m * n, parts, thread, TEAM)
+        for k in range(thread, m * n, TEAM):
+            x[uintp(base + k)] = a[uintp(base + k)] * (1.0 / size)
+        cuda.syncthreads()
+        for k in range(count):
+            top, rest = base + k * n + k, float64(0)
+            for i in range(1 + thread, m - k, TEAM):
+                value = x[uintp(top + i * n)]
+                rest += float64(value.real) * float64(value.real) + float64(value.imag) * float64(value.imag)
+            rest = team_sum(rest, shared, thread, TEAM)
+            head = x[uintp(top)]
+            scale = NUMBER(0)
+            length = sqrt(float64(head.real) * float64(head.real) + float64(head.imag) * float64(head.imag) + rest)
+            if ((rest != 0) | (head.imag != 0.0)) & (not length < least):
+                corner = real(-copysign(length, float64(head.real)))
+                gap = head - corner
+                scale = gap * (-1.0 / corner)
+                value, pivot = NUMBER(1), gap
+                inverse = value / pivot
+                cuda.syncthreads()
+                for i in range(1 + thread, m - k, TEAM):
+                    x[uintp(top + i * n)] = x[uintp(top + i * n)] * inverse
+                if thread == 0:
+                    x[uintp(top)] = corner
+                cuda.syncthreads()
+                reflect(x, top, n, scale.conjugate(), x, base + k * n, n, k + 1, m - k, sums, thread, LANES, GROUPS)
+            if thread == 0:
+                tau[uintp(matrix * count + k)] = scale
+            cuda.syncthreads()
+        for i in range(thread // LANES, count, GROUPS):
+            for j in range(i + thread % LANES, n, LANES):
+                x[uintp(base + i * n + j)] = x[uintp(base + i * n + j)] * size
+
+
+def q_team(x, tau, q, matrices, m, n, count, columns, positive):
+    """q (matrices, m, columns) = the first columns of the product of the reflections in x (matrices, m, n), count of them for each matrix; of columns over
+    negative elements of R's diagonal the negative, if `positive`. Only columns that a reflection changes are read, as in LAPACK's org2r."""
+    sums = shared_array(TEAM, NUMBER, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
+        base, target = matrix * m * n, matrix * m * columns
+        for i in range(thread // LANES, m, GROUPS):
+            for j in range(thread % LANES, columns, LANES):
+                value = NUMBER(1) if i == j else NUMBER(0)
+                if (positive != 0) & (i == j) & (j < count):
+                    if x[uintp(base + i * n + i)].real < 0.0:
+                        value = -value
+                q[uintp(target + i * columns + j)] = value
+        cuda.syncthreads()
+        for back in range(count):
+            k = count - 1 - back
+            scale = tau[uintp(matrix * count + k)]
+            reflect(x, base + k * n + k, n, scale, q, target + k * columns, columns, k, m - k, sums, thread, LANES, GROUPS)
+
+
+def upper_kernel(x, out, total, m, n, rows):
+    """out (matrices, rows, n) = the upper triangles of x (matrices, m, n)."""
+    for task in parallel_range(total):
+        place = int64(task)
+        matrix, i, j = place // (rows * n), place // n % rows, place % n
+        out[uintp(place)] = x[uintp((matrix * m + i) * n + j)] if j >= i else NUMBER(0)
+
+
+def adjoint_kernel(x, out, total, rows, columns):
+    """out (matrices, columns, rows) = the conjugate transposes of x (matrices, rows, columns)."""
+    for task in parallel_range(total):
+        place = int64(task)
+        matrix, i, j = place // (rows * columns), place // rows % columns, place % rows
+        out[uintp(place)] = x[uintp((matrix * rows + j) * columns + i)].conjugate()
+
+
+def eigh_team(a, x, v, cosines, sines, values, vectors, info, matrices, n, lower, wanted, least):
+    """values (matrices, n) in ascending order, and as columns of vectors (matrices, n, n) what belongs to them, of Hermitian matrices a by Jacobi's rotations.
+
+    info (matrices): n where they do not converge. x, v (matrices, n, n), cosines and sines (matrices, players / 2) are scratch. In each turn each row meets one
+    other: a thread takes the 2 by 2 elements where two pairs of rows and columns cross. Neighbouring threads have neighbouring columns but for where a turn
+    wraps round. Rows of v are the vectors.
+    """
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    lane, group, players = thread % LANES, thread // LANES, n + n % 2
+    pairs = players // 2
+    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
+        base, own = matrix * n * n, matrix * pairs
+        for i in range(group, n, GROUPS):
+            for j in range(lane, n, LANES):
+                value = a[uintp(base + i * n + j)] if (j <= i) == (lower != 0) else a[uintp(base + j * n + i)].conjugate()
+                value = NUMBER(a[uintp(base + i * n + j)].real) if i == j else value
+                x[uintp(base + i * n + j)] = value
+                v[uintp(base + i * n + j)] = NUMBER(1) if i == j else NUMBER(0)
+        cuda.syncthreads()
+        scale, size = team_scale(x, base, n * n, shared, thread, TEAM), real(0.0)
+        for k in range(thread, n * n, TEAM):
+            value = x[uintp(base + k)] * (1.0 / scale)
+            size += squared(value)
+            x[uintp(base + k)] = value
+        limit = real(least) * sqrt(team_sum(size, shared, thread, TEAM)) / real(n)
+        turned, sweep = real(1.0), 0
+        while (turned != 0.0) & (sweep < 40):
+            turned, sweep = real(0.0), sweep + 1
+            for turn in range(players - 1):
+                for pair in range(thread, pairs, TEAM):
+                    p, q = opponents(turn, pair, players)
+                    cosine, sine = real(1.0), NUMBER(0)
+                    if q < n:
+                        between = x[uintp(base + p * n + q)]
+                        if abs(between) > limit:
+                            cosine, sine = rotation(x[uintp(base + p * n + p)].real, x[uintp(base + q * n + q)].real, between)
+                            turned += 1.0
+                    cosines[uintp(own + pair)], sines[uintp(own + pair)] = cosine, sine
+                cuda.syncthreads()
+                for pair in range(group, pairs, GROUPS):
+                    p, q = opponents(turn, pair, players)
+                    c, s = cosines[uintp(own + pair)], sines[uintp(own + pair)]
+                    if s != 0 and wanted != 0:
+                        for j in range(lane, n, LANES):
+                            one, other = v[uintp(base + p * n + j)], v[uintp(base + q * n + j)]
+                            v[uintp(base + p * n + j)] = one * c - other * s.conjugate()
+                            v[uintp(base + q * n + j)] = one * s + other * c
+                    for second in range(lane, pairs, LANES):
+                        r, t = opponents(turn, second, players)
+                        d, e = cosines[uintp(own + second)], sines[uintp(own + second)]
+                        if (s != 0) | (e != 0):
+                            none = NUMBER(0)
+                            pr, pt = x[uintp(base + p * n + r)], x[uintp(base + p * n + t)] if t < n else none
+                            qr, qt = x[uintp(base + q * n + r)] if q < n else none, x[uintp(base + q * n + t)] if q < n and t < n else none
+                            pr, pt = pr * d - pt * e.conjugate(), pr * e + pt * d
+                            qr, qt = qr * d - qt * e.conjugate(), qr * e + qt * d
+                            pr, qr = pr * c - qr * s, pr * s.conjugate() + qr * c
+                            pt, qt = pt * c - qt * s, pt * s.conjugate() + qt * c
+                            if pair == second:
+                                pr, pt, qr, qt = NUMBER(pr.real), none, none, NUMBER(qt.real)
+                            x[uintp(base + p * n + r)] = pr
+                            if t < n:
+                                x[uintp(base + p * n + t)] = pt
+                            if q < n:
+                                x[uintp(base + q * n + r)] = qr
+                                if t < n:
+                                    x[uintp(base + q * n + t)] = qt
+                cuda.syncthreads()
+            turned = team_sum(turned, shared, thread, TEAM)
+        for k in range(group, n, GROUPS):
+            value, place = x[uintp(base + k * n + k)].real, int64(0)
+            for j in range(n):
+                other = x[uintp(base + j * n + j)].real
+                place += 1 if other < value or (other == value and j < k) else 0
+            if lane == 0:
+                values[uintp(matrix * n + place)] = value * scale
+            for j in range(lane, n if wanted != 0 else 0, LANES):
+                vectors[uintp(base + j * n + place)] = v[uintp(base + k * n + j)]
+        if thread == 0:
+            info[uintp(matrix)] = 0 if turned == 0.0 and scale == scale else n
+        cuda.syncthreads()
+
+
+def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, least):
+    """s (matrices, count) singular values in descending order; long (matrices, length, count): singular vectors times their values; short (matrices, count,
+    count): as rows, the others; of a (matrices, m, n), or where it is wide of its adjoint, length by count. By one-sided rotations.
+
+    Rows of w (matrices, count, length) are the columns of the matrix, conjugated if it is wide, and become orthogonal: in each turn every one meets one other,
+    LANES threads to a pair, which reads and writes neighbouring elements. Accurate also for small values. info: as in `eigh_team`. w, v
+    (matrices, count, count) and norms (matrices, count) are scratch.
+    """
+    shared = shared_array(TEAM, real, SHARED)
+    others = shared_array(TEAM, real, SHARED)
+    sums = shared_array(TEAM, NUMBER, SHARED)
+    thread, length, count = int64(cuda.threadIdx.x), max(m, n), min(m, n)
+    lane, group, players = thread % LANES, thread // LANES, count + count % 2
+    pairs, tiny = players // 2, real(least) * real(least) * real(least) * real(least)  # of squares: shorter columns count as 0
+    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
+        base, own = matrix * m * n, matrix * count * count
+        scale = team_scale(a, base, m * n, shared, thread, TEAM)
+        for k in range(thread, m * n, TEAM):
+            value = a[uintp(base + k)] * (1.0 / scale)
+            if m < n:
+                w[uintp(base + k)] = value.conjugate()
+            else:
+                w[uintp(base + k % n * m + k // n)] = value
+        for k in range(thread, count * count, TEAM):
+            v[uintp(own + k)] = NUMBER(1) if k // count == k % count else NUMBER(0)
+        cuda.syncthreads()
+        turned, sweep = real(1.0), 0
+        while (turned != 0.0) & (sweep < 60):
+            turned, sweep = real(0.0), sweep + 1
+            for turn in range(players - 1):
+                for low in range(0, pairs, GROUPS):
+                    pair = low + group
+                    p, q = opponents(turn, min(pair, pairs - 1), players)
+                    meeting = (pair < pairs) & (q < count)
+                    here, there, between = real(0.0), real(0.0), NUMBER(0)
+                    for i in range(lane, length if meeting else 0, LANES):
+                        one, other = w[uintp(base + p * length + i)], w[uintp(base + q * length + i)]
+                        here += squared(one)
+                        there += squared(other)
+                        between += one.conjugate() * other
+                    shared[uintp(thread)] = here
+                    others[uintp(thread)] = there
+                    sums[uintp(thread)] = between
+                    cuda.syncthreads()
+                    here, there, between = real(0.0), real(0.0), NUMBER(0)
+                    for k in range(LANES):
+                        here += shared[uintp(group * LANES + k)]
+                        there += others[uintp(group * LANES + k)]
+                        between += sums[uintp(group * LANES + k)]
+                    if meeting and min(here, there) > tiny and abs(between) > real(least) * sqrt(here) * sqrt(there):
+                        c, sine = rotation(here, there, between)
+                        turned += 1.0
+                        for i in range(lane, length, LANES):
+                            one, other = w[uintp(base + p * length + i)], w[uintp(base + q * length + i)]
+                            w[uintp(base + p * length + i)] = one * c - other * sine.conjugate()
+                            w[uintp(base + q * length + i)] = one * sine + other * c
+                        for i in range(lane, count if vectors != 0 else 0, LANES):
+                            one, other = v[uintp(own + p * count + i)], v[uintp(own + q * count + i)]
+                            v[uintp(own + p * count + i)] = one * c - other * sine.conjugate()
+                            v[uintp(own + q * count + i)] = one * sine + other * c
+                    cuda.syncthreads()
+            turned = team_sum(turned, shared, thread, TEAM)
+        for k in range(count):
+            total = real(0.0)
+            for i in range(thread, length, TEAM):
+                total += squared(w[uintp(base + k * length + i)])
+            total = sqrt(team_sum(total, shared, thread, TEAM))
+            if thread == 0:
+                norms[uintp(matrix * count + k)] = total
+        cuda.syncthreads()
+        for k in range(group, count, GROUPS):
+            value, place = norms[uintp(matrix * count + k)], int64(0)
+            for j in range(count):
+                other = norms[uintp(matrix * count + j)]
+                place += 1 if other > value or (other == value and j < k) else 0
+            if lane == 0:
+                s[uintp(matrix * count + place)] = value * scale
+            if vectors != 0:
+                for i in range(lane, length, LANES):
+                    long[uintp(base + i * count + place)] = w[uintp(base + k * length + i)]
+                for i in range(lane, count, LANES):
+                    short[uintp(own + place * count + i)] = v[uintp(own + k * count + i)].conjugate()
+        if thread == 0:
+            info[uintp(matrix)] = 0 if turned == 0.0 and scale == scale else count
+        cuda.syncthreads()
+
+
+def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol):
+    """out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n), without the singular values up to the greater
+    of atol and rtol times the greatest; rank (matrices): how many are left."""
+    for task in parallel_range(total):
+        place = int64(task)
+        matrix, i, j = place // (m * n), place // m % n, place % m
+        limit, found, kept = max(atol, rtol * s[uintp(matrix * count)]), NUMBER(0), int64(0)
+        for k in range(count):
+            size = s[uintp(matrix * count + k)]
+            if size > limit:
+                kept += 1
+                found += (vh[uintp((matrix * count + k) * n + i)] * u[uintp((matrix * m + j) * count + k)]).conjugate() * (1.0 / size)
+        out[uintp(place)] = found
+        if (i == 0) & (j == 0):
+            rank[uintp(matrix)] = kept

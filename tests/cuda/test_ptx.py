@@ -249,6 +249,11 @@ def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
     factorization.lu.prepare((b,), (True,))
     factorization.solve.prepare((a, b), ())
     factorization.order.prepare((pivots,), (300,))
+    factorization.qr.prepare((b,), ("reduced",))
+    for shape in (b, on_gpu(2, 5, 300, dtype=kind)):
+        factorization.svd.prepare((shape,), (True,))
+    factorization.eigh.prepare((a,), (True,))
+    factorization.lstsq.prepare((b, b), (1e-6,))
     check(compiled)
     assert not any("ld.local" in text for text in compiled)
     if shutil.which("ptxas"):

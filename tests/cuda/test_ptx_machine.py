@@ -589,6 +589,9 @@ def test_factorizations(dtype: numod.dtype) -> None:
     smooth = not dtype.is_complex
     check(numod.linalg.cholesky, p, tolerance=1e-3, gradients=smooth)
     check(numod.linalg.solve, p, b, tolerance=1e-3, gradients=smooth)
+    check(lambda a: numod.linalg.qr(a[..., :5]), a, tolerance=1e-3, gradients=False)
+    check(lambda p: numod.linalg.eigvalsh(p[0, :4, :4]), p, tolerance=1e-3, gradients=False)
+    check(lambda a: numod.linalg.pinv(a[0, :5, :3]), a, tolerance=1e-2, gradients=False)
     check(lambda a: numod.linalg.lu(a[0, :, :17]), a, tolerance=1e-3, gradients=False)
     check(lambda a: numod.linalg.slogdet(a), a, tolerance=1e-3, gradients=False)
     check(lambda a, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), p, b, tolerance=1e-3, gradients=False)

@@ -346,8 +346,17 @@ def test_folds_by_index(dtype: numod.dtype) -> None:
 FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
     "cholesky": lambda a, p, b: numod.linalg.cholesky(p), "lu": lambda a, p, b: numod.linalg.lu(a), "solve": lambda a, p, b: numod.linalg.solve(a, b),
     "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p, b: numod.linalg.slogdet(a),
-    "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b),
+    "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), "qr": lambda a, p, b: numod.linalg.qr(b),
+    "complete qr": lambda a, p, b: numod.linalg.qr(a[0, :3], "complete"), "geqrf": lambda a, p, b: numod.geqrf(b[0]),
+    "eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p[0], "U")), "eigvalsh": lambda a, p, b: numod.linalg.eigvalsh(p[:, :4, :4]),
+    "svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0], full_matrices=False)[1::-1]), "wide svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0].mT)[1::-1]),
+    "lstsq": lambda a, p, b: numod.linalg.lstsq(b[0], a[0])[:3:2], "pinv": lambda a, p, b: numod.linalg.pinv(b[0].mT), "norm": lambda a, p, b: numod.linalg.norm(b[0], 2),
 }  # fmt: skip
+
+
+def rebuilt(values: numod.Tensor, vectors: numod.Tensor) -> tuple[numod.Tensor, ...]:
+    """The values, and what does not depend on the phases of vectors: products of those of two vectors."""
+    return values, (vectors.unsqueeze(-2) * vectors.conj().unsqueeze(-3)).real
 
 
 @pytest.mark.parametrize("dtype", [numod.float64, numod.complex128], ids=str)
@@ -357,7 +366,7 @@ def test_factorizations(name: str, dtype: numod.dtype) -> None:
     a, b = numod.randn(2, 5, 5, dtype=dtype), numod.randn(2, 5, 3, dtype=dtype)
     results = []
     for device in ("cuda", "cpu"):
-        given = [each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve")) for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)]
+        given = [each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve", "eigvalsh")) for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)]
         found = FACTORS[name](*given)
         found = [*found] if isinstance(found, tuple) else [found]
         if found[0].requires_grad:
