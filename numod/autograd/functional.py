@@ -146,17 +146,13 @@ def hessian(
     return jacobian(first, values if several else values[0], create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
-def _first_order(func: Callable, inputs: Tensors, create_graph: bool, strict: bool, name: str) -> tuple:
-    values, several = _prepared(inputs, create_graph, name)
-    outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", name)
-    _scalar(outputs, many, name)
-    return values, several, outputs, _derivatives(outputs, values, None, True, strict)
-
-
 def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
     """(output, products of `v`, shaped like the inputs, with the Hessian)."""
     with enable_grad():
-        values, several, outputs, first = _first_order(func, inputs, create_graph, strict, "vhp")
+        values, several = _prepared(inputs, create_graph, "vhp")
+        outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "vhp")
+        _scalar(outputs, many, "vhp")
+        first = _derivatives(outputs, values, None, True, strict)
         found = _derivatives(first, values, _weights(v, values, "vhp"), create_graph, strict)
     return _result(outputs, False, create_graph), _result(found, several, create_graph)
 

@@ -50,12 +50,12 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         index = expand(reshape(to(line, dtypes.int64), [-1 if d == dim else 1 for d in range(index.ndim)]), index.shape)
     for d, n in enumerate(index.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
-    target = _like_index("scatter_reduce", input, index, dim)
+    target = _like_index(input, index, dim)
     folded = _fold(target, dim, index, src, reduce, include_self)
     if target is input:
         return folded
     result = copy_among(input.clone(), (folded,))
-    copy_(_like_index("scatter_reduce", result, index, dim), folded)
+    copy_(_like_index(result, index, dim), folded)
     return result
 
 

@@ -79,9 +79,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return apply(ix.gather, (contiguous(_cut(input, cuts)), check_bounds("gather()", index, size, dim, error=RuntimeError)), (dim,))
 
 
-def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
+def _like_index(tensor: Tensor, index: Tensor, dim: int) -> Tensor:
     """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
-    return _cut(tensor, _aligned(name, tensor._layout, index._layout, dim)[2])
+    return _cut(tensor, _aligned("scatter_reduce", tensor._layout, index._layout, dim)[2])
 
 
 def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:

@@ -21,9 +21,6 @@ __all__ = [
 class _Activation(Described):
     """A function of the input and a few settings, which are shown in the repr (`inplace` only when it is on)."""
 
-    def __init__(self) -> None:
-        super().__init__()
-
     def _set(self, **settings: Any) -> None:
         super().__init__()
         for name, value in settings.items():

@@ -106,26 +106,13 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over (L, N, E), (S, N, Ek), (S, N, Ev), or without N -> (result (L, N, E), weights (N, L, S) or None)."""
+    _check_heads(query, key, value, embed_dim_to_check, num_heads, attn_mask, is_causal)
     batched = query.ndim == 3
-    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
-        raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor with {key.ndim}-D key and {value.ndim}-D value"
-        )
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         key_padding_mask = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, size = query.shape
-    if size != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {size}")
     width = size // num_heads
-    if width * num_heads != size:
-        raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
-    if key.shape[:2] != value.shape[:2]:
-        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
-    if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    if attn_mask is not None and attn_mask.ndim not in (2, 3):
-        raise AssertionError(f"expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.ndim}-D tensor instead")
     q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None)
     mask, padding = _mask_of("attn_mask", attn_mask, q), _mask_of("key_padding_mask", key_padding_mask, q)
     if mask is not None:
@@ -165,6 +152,23 @@ def multi_head_attention_forward(
     weights = f.reshape(used, (batch, num_heads, length, k.shape[1]))
     weights = f.mean(weights, 1) if average_attn_weights else weights
     return result, weights if batched else weights.squeeze(0)
+
+
+def _check_heads(query: Tensor, key: Tensor, value: Tensor, size: int, num_heads: int, mask: Tensor | None, is_causal: bool) -> None:
+    if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+        raise AssertionError(
+            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor with {key.ndim}-D key and {value.ndim}-D value"
+        )
+    if query.shape[-1] != size:
+        raise AssertionError(f"was expecting embedding dimension of {size}, but got {query.shape[-1]}")
+    if size % num_heads:
+        raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:-1]} do not match value's {value.shape[:-1]}")
+    if is_causal and mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    if mask is not None and mask.ndim not in (2, 3):
+        raise AssertionError(f"expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead")
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None) -> list[Tensor]:
