@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+WHOLE = (int, np.integer)  # types of what is one number where several may stand
+
+
+def plain(value: object) -> object:
+    """`value`, as an int where it is one of NumPy's integers."""
+    return int(value) if isinstance(value, np.integer) else value
+
 
 def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
     """`dim` counted from the front. Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension."""
@@ -28,7 +37,7 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     """Distinct dimensions counted from the front; None means all of them. Raises IndexError and RuntimeError (repeated) as PyTorch does."""
     if dims is None:
         return every_dim(ndim)
-    if isinstance(dims, int):
+    if isinstance(dims, WHOLE):
         return (normalize_dim(dims, ndim),) if ndim else normalize_dims((dims,), ndim)
     dims = (dims,) if not isinstance(dims, (tuple, list)) else dims
     result = tuple(normalize_dim(dim, ndim) for dim in dims)

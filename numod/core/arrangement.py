@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 
 from .. import dtypes
-from ..errors import normalize_dim
+from ..errors import WHOLE, normalize_dim, plain
 from ..ops.pointwise import broadcast_shapes as _broadcast
 from ..ops.table import row_major
 from .apply import apply
@@ -58,8 +58,8 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
     dim = normalize_dim(dim, input.ndim)
     input = input if input.ndim else ravel(input)
     n = input.shape[dim]
-    if isinstance(repeats, int) or repeats.numel() == 1 and n != 1:
-        times = repeats if isinstance(repeats, int) else int(repeats)
+    if isinstance(repeats, WHOLE) or repeats.numel() == 1 and n != 1:
+        times = int(repeats) if isinstance(repeats, Tensor) else plain(repeats)
         if times < 0:
             raise RuntimeError(f"Repeats must be non-negative, got {times}")
         shape = list(input.shape)
@@ -131,7 +131,7 @@ def tensor_split(
     dim = normalize_dim(dim, input.ndim)
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
         raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {indices_or_sections.dtype.short}")
-    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else plain(indices_or_sections)
     n = input.shape[dim]
     if isinstance(cuts, int):
         if cuts <= 0:
@@ -146,7 +146,7 @@ def tensor_split(
 def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:
     if input.ndim < least:
         raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
-    if isinstance(cuts, int) and (cuts == 0 or input.shape[dim] % cuts):
+    if isinstance(cuts, WHOLE) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of "
             f"the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from .. import dtypes
-from ..errors import normalize_dim
+from ..errors import WHOLE, normalize_dim, plain
 from ..ops.cross import cross as cross_op
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
@@ -212,6 +212,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
+    dims = plain(dims)
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
@@ -221,7 +222,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
     else:
         if len(dims) != 2:
             raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
-        first, second = ([normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, int) else each)] for each, x in zip(dims, (a, b)))
+        first, second = ([normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, WHOLE) else each)] for each, x in zip(dims, (a, b)))
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
     if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import dtypes
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim, normalize_dims
+from ..errors import WHOLE, normalize_dim, normalize_dims
 from ..ops import scan, table as t
 from ..ops.op import Op
 from . import return_types
@@ -120,7 +120,7 @@ def gradient(input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequenc
 
     `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.
     """
-    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, WHOLE) else list(dim)
     spacing = 1 if spacing is None else spacing
     steps = [spacing] * len(dims) if not isinstance(spacing, (list, tuple)) else list(spacing)
     if edge_order not in (1, 2):

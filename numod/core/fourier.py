@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim
+from ..errors import WHOLE, normalize_dim, plain
 from ..ops import fourier as op
 from .apply import apply
 from .complexes import conj_
@@ -68,12 +68,12 @@ def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, 
 
 def _dims(input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
     """The dimensions, counted from the front, and the sizes asked for, None where there is none."""
-    sizes = None if s is None else (s,) if isinstance(s, int) else tuple(s)
+    sizes = None if s is None else (plain(s),) if isinstance(s, WHOLE) else tuple(s)
     if dim is None:
         if sizes is not None and len(sizes) > input.ndim:
             raise RuntimeError(f"Got shape with {len(sizes)} values but input tensor only has {input.ndim} dimensions.")
         dim = tuple(range(input.ndim - len(sizes), input.ndim)) if sizes is not None else tuple(range(input.ndim))
-    dims = tuple(normalize_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+    dims = tuple(normalize_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, WHOLE) else dim))
     if len(set(dims)) != len(dims):
         raise RuntimeError("FFT dims must be unique")
     if sizes is not None and len(sizes) != len(dims):

@@ -10,6 +10,7 @@ from math import log1p, pi
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
+from ..errors import plain
 from ..ops import sampling, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, listeners
@@ -32,6 +33,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` (any 64-bit integer). Returns the generator."""
+        seed = plain(seed)
         if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
         return self._restart(seed % (1 << 64), 0)
@@ -99,7 +101,7 @@ default_generator = Generator()
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator of all devices."""
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(seed if isinstance(seed, int) else int(seed))
 
 
 def seed() -> int:
@@ -250,6 +252,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 @factory
 def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
+    n = plain(n)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
     dtype = dtype or dtypes.int64

@@ -9,7 +9,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..errors import every_dim, normalize_dim, normalize_dims
+from ..errors import WHOLE, every_dim, normalize_dim, normalize_dims
 from ..ops import extremum as ex, reduction as r, table as t
 from . import return_types
 from .apply import apply
@@ -30,9 +30,9 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
     elif dim is None:
         dims = every_dim(input._layout.ndim)
     else:
-        dims = tuple(sorted(normalize_dims(None if dim == () or dim == [] else dim, input._layout.ndim)))
+        dims = _sorted(dim, input._layout.ndim)
     if not input._layout.size and op.identity.__class__ is str:
-        if dim is None or dim == ():
+        if dim is None or isinstance(dim, tuple) and not dim:
             raise RuntimeError(
                 f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
             )
@@ -40,6 +40,11 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
     return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.given(dtype)))
+
+
+def _sorted(dim: Dims, ndim: int) -> tuple[int, ...]:
+    """The dimensions in their order; no dimensions mean all of them."""
+    return tuple(sorted(normalize_dims(None if isinstance(dim, (tuple, list)) and not dim else dim, ndim)))
 
 
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
@@ -86,7 +91,7 @@ def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """bool, but uint8 for uint8, as in PyTorch."""
-    found = _reduce(op, input, dim, keepdim) if dim is None or isinstance(dim, int) or len(dim) or not input.ndim else input != 0
+    found = _reduce(op, input, dim, keepdim) if dim is None or isinstance(dim, WHOLE) or len(dim) or not input.ndim else input != 0
     return to(found, input.dtype) if input.dtype is dtypes.uint8 else found
 
 
@@ -185,7 +190,7 @@ def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, co
     dim, correction = _unbiased(dim, unbiased, correction)
     if not input.dtype.differentiable:
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
-    dims = tuple(sorted(normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)))
+    dims = _sorted(dim, input.ndim)
     rest = prod([input.shape[d] for d in dims]) - correction
     if rest <= 0:
         warnings.warn(

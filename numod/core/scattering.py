@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import dtypes
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim
+from ..errors import WHOLE, normalize_dim, plain
 from ..ops import indexing as ix, scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, copy_among
@@ -221,7 +221,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
     if indices.dtype.kind not in "ui":
         raise TypeError(f"unravel_index: expected 'indices' to be integer, got {indices.dtype}")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)
     indices, places = indices.to(dtypes.int64), []
     for n in reversed(sizes):
         places.append(indices % n)

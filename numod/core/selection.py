@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from .. import dtypes
 from ..device import Layout, Storage
 from ..device.layout import layout
-from ..errors import every_dim, normalize_dim, normalize_dims
+from ..errors import WHOLE, every_dim, normalize_dim, normalize_dims, plain
 from ..ops import flip as reverse, indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
@@ -293,7 +293,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if dims is None:
         return roll(input.flatten(), shifts, 0).reshape(input.shape)
     given = input
-    shifts, dims = (tuple([each] if isinstance(each, int) else each) for each in (shifts, dims))
+    shifts, dims = (tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, dims))
     if not shifts:
         raise RuntimeError("`shifts` required")
     if dims and not input.ndim:

@@ -8,7 +8,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim, normalize_dims
+from ..errors import WHOLE, normalize_dim, normalize_dims, plain
 from ..ops import join, pad as ops_pad, reduction as r, table as t, view as v
 from .apply import apply
 from .resolve import flat, resolved, whole
@@ -118,7 +118,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other positions, the others in their order; a view."""
-    given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
+    given = [[each] if isinstance(each, WHOLE) else list(each) for each in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)"
@@ -281,7 +281,7 @@ def split(
     """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
     split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     dim = normalize_dim(dim, tensor.ndim)
-    n, sizes = tensor.shape[dim], split_size_or_sections
+    n, sizes = tensor.shape[dim], plain(split_size_or_sections)
     if isinstance(sizes, int):
         if sizes <= 0 and n:
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sizes}")
@@ -300,6 +300,7 @@ def split(
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    chunks = plain(chunks)
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[normalize_dim(dim, input.ndim)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import Tensor, empty, ones, tensor, zeros
 from .. import dtypes
+from ..errors import WHOLE, plain
 from . import functional as F
 from . import init
 from .lazy import LazyLayer, lazy_form
@@ -210,7 +211,7 @@ class LayerNorm(_Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         make = lambda wanted: Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None  # noqa: E731
         self.register_parameter("weight", make(elementwise_affine))
@@ -231,7 +232,7 @@ class RMSNorm(Module):
         self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.register_parameter("weight", Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None)
         self.reset_parameters()

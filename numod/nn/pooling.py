@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import Tensor
+from ..errors import WHOLE
 from . import functional as F
 from .settings import Described, Size, per_dimension
 
@@ -62,7 +63,7 @@ class _AvgPool(_Pool):
     ) -> None:
         super().__init__()
         sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
-        self.kernel_size, self.stride, self.padding = ((each,) if self.ndim == 1 and isinstance(each, int) else each for each in sizes)
+        self.kernel_size, self.stride, self.padding = ((each,) if self.ndim == 1 and isinstance(each, WHOLE) else each for each in sizes)
         self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
 
     def forward(self, input: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
 from ..core.apply import state as modes
 from ..dtypes import int64
 from ..ops import recurrent as op, recurrent_layer as whole
+from ..errors import plain
 from . import functional as F
 from . import init
 from .module import Module
@@ -51,6 +52,7 @@ class RNNBase(Module):
         bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__()
+        input_size, hidden_size = plain(input_size), plain(hidden_size)
         self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:

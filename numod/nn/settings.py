@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import plain
 from .module import Module
 
 Size = int | Sequence[int]
@@ -12,6 +13,7 @@ Size = int | Sequence[int]
 
 def per_dimension(value: float | Sequence[float], ndim: int) -> tuple:
     """A number repeated for every dimension; of a sequence its entries."""
+    value = plain(value)
     return (value,) * ndim if isinstance(value, (int, float)) else tuple(value)
 
 

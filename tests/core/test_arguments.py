@@ -46,3 +46,22 @@ def test_errors_of_right_arguments_stay():
 
 def test_functions_are_pickled_by_their_public_names():
     assert pickle.loads(pickle.dumps((F.gelu, F.cross_entropy, numod.stack))) == (F.gelu, F.cross_entropy, numod.stack)
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.uint8, np.int16])
+def test_numpys_integers_count_as_ints(whole):
+    one, two, three, x = whole(1), whole(2), whole(3), numod.arange(32.0).reshape(2, 4, 4)
+    for name in "sum prod mean amax amin var std any all nansum count_nonzero logsumexp norm".split():
+        option = {"dim": two} if name == "norm" else {"dim": two, "keepdim": False}
+        option = {"dim": two} if name == "count_nonzero" else option
+        assert getattr(x, name)(**option).tolist() == getattr(x, name)(**{**option, "dim": 2}).tolist(), name
+    assert x.sum([]).item() == x.sum(()).item() == x.sum().item()
+    assert [tuple(each.shape) for each in (x.chunk(two, two)[0], x.tensor_split(two, two)[0], x.split(three, two)[1])] == [(2, 4, 2), (2, 4, 2), (2, 4, 1)]
+    assert numod.equal(x.roll(one, two), x.roll(1, 2)) and numod.equal(x.movedim(whole(0), two), x.movedim(0, 2))
+    assert numod.equal(x.repeat_interleave(two, two), x.repeat_interleave(2, 2)) and numod.fft.fft(x, three, two).shape == (2, 4, 3)
+    assert F.max_pool2d(x, two).shape == F.avg_pool2d(x, two).shape == F.adaptive_avg_pool2d(x, two).shape == (2, 2, 2)
+    assert nn.Conv2d(two, one, three, padding=one)(x).shape == (1, 4, 4) and nn.LayerNorm(whole(4))(x).shape == x.shape
+    assert nn.LSTM(whole(4), 3)(x)[0].shape == (2, 4, 3) and nn.MaxPool1d(two)(x[0]).shape == (4, 2) and nn.ZeroPad2d(one)(x).shape == (2, 6, 6)
+    assert sorted(numod.randperm(three).tolist()) == [0, 1, 2]
+    first = numod.manual_seed(three) and numod.rand(2)
+    assert numod.equal(first, numod.manual_seed(3) and numod.rand(2))

@@ -12,6 +12,7 @@ from ...core.apply import apply_into
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
+from ...errors import WHOLE, plain
 from ...ops import normalization as op, table as t
 from ...ops.group_norm import group_norm as group_norm_op
 from .pooling import avg_pool2d, avg_pool3d
@@ -58,7 +59,7 @@ def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
 
 
 def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)
     if not shape:
         raise RuntimeError(
             f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}"

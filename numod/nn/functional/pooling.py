@@ -12,6 +12,7 @@ from ...core import functions as f, random
 from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...core.values import tensor
+from ...errors import WHOLE, plain
 from ...ops import pooling as op, table as t
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
@@ -22,7 +23,7 @@ Size = int | Sequence[int]
 
 
 def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
-    values = (value,) * ndim if isinstance(value, int) else tuple(value)
+    values = (plain(value),) * ndim if isinstance(value, WHOLE) else tuple(value)
     if len(values) == 1:
         values *= ndim
     if len(values) != ndim:
@@ -51,7 +52,7 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
 
 def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
     """The op's parameters, after checks."""
-    numbers = [each if isinstance(each, int) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)]
+    numbers = [plain(each) if isinstance(each, WHOLE) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)]
     return _checked(name, tuple(x.shape), *numbers, ceil_mode, ndim)
 
 
@@ -81,6 +82,7 @@ def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | Non
 
 def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
     """The op's parameters for adaptive windows: regular ones if the sizes divide, else with stride 0."""
+    output_size = plain(output_size)
     wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != ndim:
         what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"

@@ -96,6 +96,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     _expect_images("pixel_shuffle", input)
     *lead, channels, height, width = input.shape
     r = upscale_factor
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
@@ -111,7 +113,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     _expect_images("pixel_unshuffle", input)
     *lead, channels, height, width = input.shape
     r = downscale_factor
-    if height % r or width % r:
+    if r <= 0 or height % r or width % r:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x {width} and {r}")
     split = f.reshape(input, (*lead, channels, height // r, r, width // r, r))
     n = len(lead)
