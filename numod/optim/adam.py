@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from math import sqrt
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, by_step, next_step, non_negative
+from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, zeros
 
 
 class Adam(Optimizer):
@@ -24,19 +23,16 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        for k, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+        check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach}
         super().__init__(
             params, {**defaults, "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
         )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-        row = update.adam_amsgrad if group["amsgrad"] else update.adam
-        found = by_step(self, parameters, group, lambda each: {name: each.new_zeros(each.shape) for name in names})
-        return [(row, members, partial(self._numbers, group, states)) for members, states in found]
+        if group["amsgrad"]:
+            return by_step(self, update.adam_amsgrad, parameters, group, zeros("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
+        return by_step(self, update.adam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
         """The scalars of the next step: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
@@ -56,6 +52,5 @@ class AdamW(Adam):
     ) -> None:
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
+            fused=fused, decoupled_weight_decay=True,
         )

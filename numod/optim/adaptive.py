@@ -9,18 +9,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, by_step, next_step, non_negative
-
-
-def _check_betas(betas: tuple[float, float]) -> None:
-    for k, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
-
-
-def _zeros(*names: str) -> Any:
-    """The function that creates a parameter's initial state: zeros under these names."""
-    return lambda each: {name: each.new_zeros(each.shape) for name in names}
+from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, zeros
 
 
 def _filled(each: Tensor, value: float) -> Tensor:
@@ -45,7 +34,7 @@ class RMSprop(Optimizer):
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         names = ("square_avg", *(("momentum_buffer",) if group["momentum"] > 0 else ()), *(("grad_avg",) if group["centered"] else ()))
         row = getattr(update, "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] > 0 else ""))
-        return [(row, members, partial(self._numbers, group, states)) for members, states in by_step(self, parameters, group, _zeros(*names))]
+        return by_step(self, row, parameters, group, zeros(*names))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
@@ -76,8 +65,7 @@ class Adagrad(Optimizer):
         return {"step": 0, "sum": _filled(each, group["initial_accumulator_value"])}
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, partial(self._first, group))
-        return [(update.adagrad, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.adagrad, parameters, group, partial(self._first, group))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step = next_step(states)
@@ -98,8 +86,7 @@ class Adadelta(Optimizer):
         super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, _zeros("square_avg", "acc_delta"))
-        return [(update.adadelta, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.adadelta, parameters, group, zeros("square_avg", "acc_delta"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
@@ -114,13 +101,12 @@ class Adamax(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        _check_betas(betas)
+        check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, _zeros("exp_avg", "exp_inf"))
-        return [(update.adamax, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.adamax, parameters, group, zeros("exp_avg", "exp_inf"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
@@ -136,7 +122,7 @@ class NAdam(Optimizer):
         differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        _check_betas(betas)
+        check_betas(betas)
         if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
         defaults = {
@@ -146,8 +132,7 @@ class NAdam(Optimizer):
         super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, lambda each: {"mu_product": 1.0, **_zeros("exp_avg", "exp_avg_sq")(each)})
-        return [(update.nadam, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.nadam, parameters, group, lambda each: {"mu_product": 1.0, **zeros("exp_avg", "exp_avg_sq")(each)})
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (beta1, beta2), lr, decay = next_step(states), group["betas"], float(group["lr"]), group["momentum_decay"]
@@ -168,13 +153,12 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        _check_betas(betas)
+        check_betas(betas)
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach, "capturable": capturable}
         super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, _zeros("exp_avg", "exp_avg_sq"))
-        return [(update.radam, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.radam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (beta1, beta2), lr = next_step(states), group["betas"], float(group["lr"])
@@ -205,7 +189,7 @@ class Rprop(Optimizer):
         def begin(each: Tensor) -> dict[str, Any]:
             return {"prev": each.new_zeros(each.shape), "step_size": _filled(each, float(group["lr"]))}
 
-        return [(update.rprop, members, partial(self._numbers, group, states)) for members, states in by_step(self, parameters, group, begin)]
+        return by_step(self, update.rprop, parameters, group, begin)
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
@@ -224,8 +208,7 @@ class ASGD(Optimizer):
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        found = by_step(self, parameters, group, lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)})
-        return [(update.asgd, members, partial(self._numbers, group, states)) for members, states in found]
+        return by_step(self, update.asgd, parameters, group, lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)})
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (eta, share) = next_step(states), (states[0]["eta"], states[0]["mu"])

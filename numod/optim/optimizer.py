@@ -6,6 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from ..autograd import enable_grad
@@ -231,10 +232,10 @@ def _placed(name: str, value: Any, parameter: Tensor) -> Any:
     return value.to(device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True)
 
 
-def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any], begin: Callable[[Tensor], dict[str, Any]]) -> list[tuple[list, list]]:
-    """Parameters grouped by step count: (members, their states). A member is a parameter, its gradient and its state's tensors.
+def by_step(optimizer: Optimizer, op: Update, parameters: list[Tensor], group: dict[str, Any], begin: Callable[[Tensor], dict[str, Any]]) -> list[tuple]:
+    """The updates of a step by `op`, one for all parameters that have taken equally many. A member is a parameter, its gradient and its state's tensors.
 
-    `begin(parameter)` creates the state at a parameter's first step.
+    `begin(parameter)` creates the state at a parameter's first step; the optimizer's `_numbers(group, states)` gives the scalars.
     """
     found: dict[int, tuple[list, list]] = {}
     for each, gradient in zip(parameters, gradients_of(parameters, group)):
@@ -244,7 +245,12 @@ def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any
         members, states = found.setdefault(state["step"], ([], []))
         members.append((each, gradient, *[value for value in state.values() if isinstance(value, Tensor)]))
         states.append(state)
-    return list(found.values())
+    return [(op, members, partial(optimizer._numbers, group, states)) for members, states in found.values()]
+
+
+def zeros(*names: str) -> Callable[[Tensor], dict[str, Any]]:
+    """The function that creates a parameter's initial state: zeros under these names."""
+    return lambda each: {name: each.new_zeros(each.shape) for name in names}
 
 
 def next_step(states: list[dict[str, Any]]) -> int:
@@ -266,6 +272,13 @@ def non_negative(**values: float) -> None:
         one_element(name, value)
         if not value >= 0.0:
             raise ValueError(f"Invalid {names[name]}: {value}")
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    """Raise ValueError for a factor of a running mean outside [0, 1)."""
+    for k, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
 
 
 def one_element(name: str, value: float | Tensor) -> None:

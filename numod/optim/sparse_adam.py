@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, non_negative, with_gradients
+from .optimizer import Optimizer, check_betas, non_negative, with_gradients
 
 
 class SparseAdam(Optimizer):
@@ -25,9 +25,7 @@ class SparseAdam(Optimizer):
         for name, value in (("learning rate", lr), ("epsilon value", eps)):
             if not 0.0 < value:
                 raise ValueError(f"Invalid {name}: {value}")
-        for k, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+        check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         if any(each.is_complex() for group in self.param_groups for each in group["params"]):
             raise ValueError("SparseAdam does not support complex parameters")
