@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms by NumPy's pocketfft, on the CPU. Inputs are dense; float32 stays float32. Arguments are worked out in `core.fourier`."""
+"""Discrete Fourier transforms by NumPy's pocketfft, and on a GPU by `fourier_stages`. Inputs are dense; float32 stays float32. Arguments
+are worked out in `core.fourier`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..device.layout import layout
+from . import fourier_stages
 from .op import Op, Plan
 
 ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}  # the scale of a transform, under the name the transform the other way has for it
@@ -27,12 +29,13 @@ class Transform(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
-        if x.device.type == "cuda":
-            raise NotImplementedError(f"fft.{self.name}: there is no kernel for {x.device}; move the tensor with .cpu() first")
         dims, norm, *rest = parameters
         shape = list(x.shape)
         shape[dims[-1]] = self.length(shape[dims[-1]], *rest)
         out = layout(tuple(shape), x.dtype.to_complex() if self.complex_result else x.dtype.to_real(), x.device)
+        if x.device.type == "cuda":
+            inverse = rest[0] if self is complex_transform else self is from_half
+            return Plan(out, fourier_stages.launch(x, out, dims, norm, inverse) if out.size else lambda *_: None)
 
         def launch(source: np.ndarray, target: np.ndarray) -> None:
             if out.size:

@@ -13,14 +13,13 @@ from numod.device.layout import layout
 from numod.ops import attention, op, recurrent_layer, sampling
 from numod.ops.factorization import Factorization
 from numod.ops.factorization_device import MAKERS
-from numod.ops.fourier import complex_transform
 
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
 KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal
 Ctc CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
-Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Triangle Update Write""".split()
+Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there
 ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
@@ -31,7 +30,7 @@ GPU = numod.device("cuda:0")
 @pytest.mark.ptx
 def test_every_op_is_accounted_for() -> None:
     found = {type(each).__name__ for each in op._ops if type(each).__module__.startswith(("numod.ops", "numod.core"))}
-    assert found - {*KERNELS, *COMPOSED, *CPU, *ALWAYS, "Factorization", "Permutation", "Transform"} == set()
+    assert found - {*KERNELS, *COMPOSED, *CPU, *ALWAYS, "Factorization", "Permutation"} == set()
 
 
 def test_factorizations_are_accounted_for() -> None:
@@ -44,12 +43,6 @@ def test_what_has_no_kernel_says_so(name: str) -> None:
     matrix = layout((3, 3), dtypes.float64, GPU)
     with pytest.raises(NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"):
         factorization.prepare((matrix,) * len(factorization.inputs), (False,) * len(factorization.parameters))
-
-
-def test_transforms_say_so_too() -> None:
-    signal = layout((8,), dtypes.complex64, GPU)
-    with pytest.raises(NotImplementedError, match=r"fft.fft_c2c: there is no kernel for cuda:0; move the tensor with .cpu\(\) first"):
-        complex_transform.prepare((signal,), ((0,), "backward", False))
 
 
 def test_permutations_say_so_too() -> None:

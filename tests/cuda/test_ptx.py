@@ -19,7 +19,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, cross, ctc, distance, extremum, factorization, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import complexes, convolution, cross, ctc, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -258,6 +258,15 @@ def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
     assert not any("ld.local" in text for text in compiled)
     if shutil.which("ptxas"):
         assert all(spilled(text) == 0 for text in compiled)
+
+
+@pytest.mark.parametrize("kind", [dtypes.complex64, dtypes.complex128], ids=str)
+def test_fourier_transforms(kind: dtypes.dtype, compiled: list[str]) -> None:
+    fourier.complex_transform.prepare((on_gpu(3, 8 * 4 * 5 * 3, 7, dtype=kind),), ((1,), "ortho", True))
+    fourier.half_spectrum.prepare((on_gpu(3, 4096, dtype=kind.real),), ((1,), "backward"))
+    fourier.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 101))
+    check(compiled)
+    assert not any("ld.local" in text for text in compiled)
 
 
 def test_padding_and_bags(compiled: list[str]) -> None:

@@ -582,6 +582,14 @@ def test_sums_read_four_elements_at_once(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
+def test_fourier_transforms(dtype: numod.dtype) -> None:
+    x = made(3, 60, 5).to(dtype)
+    check(lambda x: numod.fft.fft(x, dim=1), x, tolerance=1e-3, gradients=False)
+    check(lambda x: numod.fft.irfft(x[..., :9], n=17), x.transpose(1, 2), tolerance=1e-3, gradients=False)
+    check(lambda x: numod.fft.rfft2(x.real), x, tolerance=1e-3, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
 def test_factorizations(dtype: numod.dtype) -> None:
     a, b = made(2, 19, 19).to(dtype), made(2, 19, 3).to(dtype)
     a = a + 1j * made(2, 19, 19).tril() if dtype.is_complex else a

@@ -354,6 +354,21 @@ FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("n", [1, 2, 12, 13, 17], ids=str)  # factors of each kind, and none
+def test_fourier_transforms(n: int) -> None:
+    numod.manual_seed(0)
+    x = numod.randn(2, n, 3, dtype=numod.float64)
+    z = numod.complex(x, x.flip(0))
+    for name, given, settings in (
+        ("fft", z, {"dim": 1}), ("ifft", z[..., 0], {"norm": "ortho"}), ("rfft", x, {"dim": 1, "norm": "forward"}), ("irfft", z, {"n": n, "dim": 1}), ("rfft2", x, {}), ("hfft", z, {}),
+    ):  # fmt: skip
+        same(getattr(numod.fft, name)(given.cuda(), **settings), getattr(numod.fft, name)(given, **settings), 1e-11)
+    here, there = x.clone().requires_grad_(), x.cuda().requires_grad_()
+    for each in (here, there):
+        numod.fft.rfft(each, dim=1).abs().square().sum().backward()
+    same(there.grad, here.grad, 1e-10)
+
+
 def rebuilt(values: numod.Tensor, vectors: numod.Tensor) -> tuple[numod.Tensor, ...]:
     """The values, and what does not depend on the phases of vectors: products of those of two vectors."""
     return values, (vectors.unsqueeze(-2) * vectors.conj().unsqueeze(-3)).real
