@@ -38,7 +38,7 @@ _OPERATORS = {  # as which method an operator is seen, where it is not as itself
 }  # fmt: skip
 _ITSELF = """eq rsub rtruediv floordiv rfloordiv rmod pow rpow ipow rmatmul and or xor lshift rshift rlshift rrshift iand ior ixor ilshift irshift""".split()
 _PROTOCOL = {"neg": "neg", "pos": "positive", "abs": "abs"} | dict.fromkeys(
-    "invert getitem setitem delitem len bool int float complex index contains repr format reversed array deepcopy reduce_ex".split()
+    "invert getitem setitem delitem len bool int float complex index contains repr format reversed array array_wrap deepcopy reduce_ex".split()
 )
 
 

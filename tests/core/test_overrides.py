@@ -52,6 +52,7 @@ def test_results_are_of_the_class() -> None:
         x + 1, 1 - x, x @ x.T, numod.add(numod.ones(3), x), F.relu(x), x.view(-1), x[0], x[x > 1], x.T, x.data, x.detach(), x.sum(), numod.cat([numod.ones(2, 3), x]),
         numod.zeros_like(x), x.double(), numod.where(x > 0, x, 0.0), next(iter(x)), x.max(0).values, x.split(1)[0], x.new_zeros(2), nn.Linear(3, 2)(x),
         nn.GRU(3, 2)(x)[0], x.add_(1), F.linear(x, weight=numod.ones(2, 3)), x == x,
+        x + numod.ones(3).numpy(), numod.utils.data.default_collate([x, x]),
     ):  # fmt: skip
         assert type(y) is Own
     assert type(numod.tensor(x.tolist())) is numod.Tensor and type(x.shape) is numod.Size and repr(own(2)) == "Own([0., 1.])"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, 
 
 import numpy as np
 
-from ...core.functions import stack
+from ...core.methods import functions
 from ...core.tensor import Tensor
 from ...core.values import as_tensor, tensor
 from ...dtypes import float64
@@ -118,7 +118,7 @@ def _is_text_or_object(array: np.ndarray) -> bool:
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = None) -> Tensor:
     """Tensors of one shape stacked to (B, …). Raises RuntimeError where the shapes differ."""
     try:
-        return stack(list(batch))
+        return functions["stack"](list(batch))
     except RuntimeError as error:
         if len({each.shape for each in batch}) == 1:
             raise
