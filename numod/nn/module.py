@@ -73,11 +73,11 @@ class Module(Hookable, Convertible):
                 kind = "parameters" if isinstance(value, Parameter) else "buffer" if isinstance(value, Buffer) else "module"
                 raise AttributeError(f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()")
             super().__setattr__(name, value)
-        elif isinstance(value, Parameter) or name in own["_parameters"]:
+        elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in own["_parameters"]:  # the second question takes longer
             self._set_parameter(name, value)
         elif isinstance(value, Module) or name in own["_modules"]:
             self._set_module(name, value)
-        elif isinstance(value, Buffer) or name in own["_buffers"]:
+        elif (tensor and isinstance(value, Buffer)) or name in own["_buffers"]:
             self._set_buffer(name, value)
         elif isinstance(value, (list, dict)):
             self._set_container(name, value)
