@@ -1,4 +1,4 @@
-"""Window functions for signal processing: cosine sums, the triangle, and Kaiser's window."""
+"""Window functions for signal processing: cosine sums, the triangle, and Kaiser's window. Their shapes are functions of x from 0 to 1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _window(name: str, size: int, periodic: bool, shape: Callable, dtype: DType 
     return result.requires_grad_() if requires_grad else result
 
 
-def _cosines(*weights: float) -> Callable:
+def cosines(*weights: float) -> Callable:
     """The sum of weights[k] cos(2 pi k x)."""
 
     def shape(x: Tensor) -> Tensor:
@@ -41,10 +41,25 @@ def _cosines(*weights: float) -> Callable:
     return shape
 
 
+def triangle(x: Tensor) -> Tensor:
+    """1 - |2 x - 1|."""
+    return 1 - t.abs(2 * x - 1)
+
+
+def kaiser(beta: float) -> Callable:
+    """I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
+
+    def shape(x: Tensor) -> Tensor:
+        inner = t.sqrt((1 - t.square(2 * x - 1)).clamp(min=0.0)) * beta
+        return s.i0(inner) / s.i0(full((), float(beta), dtype=x.dtype, device=x.device))
+
+    return shape
+
+
 @factory
 def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-    return _window("hann_window", window_length, periodic, _cosines(0.5, -0.5), dtype, device, requires_grad)
+    return _window("hann_window", window_length, periodic, cosines(0.5, -0.5), dtype, device, requires_grad)
 
 
 @factory
@@ -53,19 +68,19 @@ def hamming_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-    return _window("hamming_window", window_length, periodic, _cosines(alpha, -beta), dtype, device, requires_grad)
+    return _window("hamming_window", window_length, periodic, cosines(alpha, -beta), dtype, device, requires_grad)
 
 
 @factory
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
-    return _window("blackman_window", window_length, periodic, _cosines(0.42, -0.5, 0.08), dtype, device, requires_grad)
+    return _window("blackman_window", window_length, periodic, cosines(0.42, -0.5, 0.08), dtype, device, requires_grad)
 
 
 @factory
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
-    return _window("bartlett_window", window_length, periodic, lambda x: 1 - t.abs(2 * x - 1), dtype, device, requires_grad)
+    return _window("bartlett_window", window_length, periodic, triangle, dtype, device, requires_grad)
 
 
 @factory
@@ -73,9 +88,4 @@ def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False
 ) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
-
-    def shape(x: Tensor) -> Tensor:
-        inner = t.sqrt((1 - t.square(2 * x - 1)).clamp(min=0.0)) * beta
-        return s.i0(inner) / s.i0(full((), float(beta), dtype=x.dtype, device=x.device))
-
-    return _window("kaiser_window", window_length, periodic, shape, dtype, device, requires_grad)
+    return _window("kaiser_window", window_length, periodic, kaiser(beta), dtype, device, requires_grad)

@@ -9,11 +9,12 @@ import functools
 from collections.abc import Callable, Iterable
 from math import pi
 
-from ..core.creation import full
+from ..core import windows
+from ..core.creation import ones
 from ..core.ranges import arange
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType, float32, float64, get_default_dtype
-from ..ops import special, table as t
+from ..ops import table as t
 
 __all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann", "kaiser", "nuttall"]
 
@@ -29,6 +30,7 @@ def _window(shape: Callable) -> Callable:
         if dtype not in (float32, float64):
             raise ValueError(f"{shape.__name__} expects float32 or float64 dtypes, got: {dtype}")
         made = shape(arange(M, dtype=float64, device=device), M if M > 1 and not sym else M - 1, **options)
+        made = made if M > 1 else ones(M, device=device)
         return made.to(dtype).requires_grad_(requires_grad)
 
     return window
@@ -66,8 +68,7 @@ def kaiser(n: Tensor, N: int, *, beta: float = 12.0) -> Tensor:
     """I0(beta sqrt(1 - (2 n / N - 1)^2)) / I0(beta)."""
     if beta < 0:
         raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
-    x = 2 * n / N - 1 if N else n
-    return special.i0(beta * t.sqrt((1 - t.square(x)).clamp(min=0.0))) / special.i0(full((), float(beta), dtype=n.dtype, device=n.device))
+    return windows.kaiser(beta)(n / max(N, 1))
 
 
 def _cosines(n: Tensor, N: int, a: Iterable[float]) -> Tensor:
@@ -77,10 +78,7 @@ def _cosines(n: Tensor, N: int, a: Iterable[float]) -> Tensor:
         raise TypeError("Coefficients must be a list/tuple")
     if not weights:
         raise ValueError("Coefficients cannot be empty")
-    total = full(n.shape, weights[0], dtype=n.dtype, device=n.device)
-    for k, weight in enumerate(weights[1:], 1):
-        total = total + (-1) ** k * weight * t.cos(n * (2 * pi * k / max(N, 1)))
-    return total if N else total * 0 + 1  # a window of one sample is 1
+    return windows.cosines(*[(-1) ** k * weight for k, weight in enumerate(weights)])(n / max(N, 1))
 
 
 @_window
@@ -122,4 +120,4 @@ def nuttall(n: Tensor, N: int) -> Tensor:
 @_window
 def bartlett(n: Tensor, N: int) -> Tensor:
     """The triangle: 1 - |2 n / N - 1|."""
-    return 1 - abs(2 * n / N - 1) if N else n + 1
+    return windows.triangle(n / max(N, 1))
