@@ -15,7 +15,7 @@ from ..dtypes import dtype as DType
 from ..formats import layout as Layout, strided
 from .creation import empty
 from .tensor import Tensor
-from .values import as_tensor, from_array
+from .values import as_tensor, from_array, is_exported
 
 
 def asarray(
@@ -27,6 +27,8 @@ def asarray(
     """
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+    if is_exported(obj):
+        obj = as_tensor(obj)
     result = as_tensor(obj, dtype=dtype, device=device)
     if copy and isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj):
         result = result.clone()

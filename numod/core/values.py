@@ -32,7 +32,7 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
             stacklevel=2,
         )
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
-    elif hasattr(data, "__cuda_array_interface__"):
+    elif hasattr(data, "__cuda_array_interface__") or is_exported(data):
         result = as_tensor(data, dtype, device).clone()
     else:
         kinds: set[type | DType | np.dtype] = set()
@@ -67,7 +67,16 @@ def as_tensor(data: object, dtype: DType | None = None, device: Device | str | N
         from .exchange import from_cuda_array
 
         return from_cuda_array(data).to(device=device, dtype=dtype)
+    if is_exported(data):
+        from .exchange import from_dlpack
+
+        return from_dlpack(data).to(device=device, dtype=dtype)
     return tensor(data, dtype=dtype, device=device)
+
+
+def is_exported(data: object) -> bool:
+    """Whether an object offers its memory by DLPack alone, or is DLPack's capsule."""
+    return type(data).__name__ == "PyCapsule" or (hasattr(data, "__dlpack__") and not hasattr(data, "__array__"))
 
 
 def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:

@@ -22,6 +22,22 @@ def test_a_capsule_is_read_once():
         from_dlpack(capsule)
 
 
+def test_asarray_and_tensor_take_what_only_dlpack_describes():
+    x = numod.arange(3.0)
+
+    class Exporting:
+        def __dlpack__(self, **options):
+            return x.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    for shared in (numod.asarray(to_dlpack(x)), numod.asarray(Exporting(), copy=False), numod.as_tensor(Exporting())):
+        assert shared.data_ptr() == x.data_ptr()
+    copied = numod.tensor(Exporting())
+    assert copied.data_ptr() != x.data_ptr() and copied.tolist() == [0, 1, 2]
+
+
 def test_bfloat16_leaves_and_enters():
     x = numod.tensor([1.5, -2.0, float("inf")]).bfloat16()
     y = numod.from_dlpack(to_dlpack(x))
