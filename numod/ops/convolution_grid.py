@@ -23,13 +23,14 @@ _TASKS = 4  # parts to cut a convolution into at least, so that threads can shar
 _LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
 _HUGE = 1 << 17  # features times channels of a weight that is packed a tile at a time, not whole: memory is slow
 _WHOLE = 1 << 22  # a grid of all images has no more elements: it stays in the cache that cores share
-_NARROW, _MANY = 32, 64  # columns of an output up to which, and rows that meet a grid from which a variant for each column of the kernel pays
-_GAPS = 32  # unused positions for each used one, times rows, from which it pays too
+_MANY = 64  # rows that meet a grid from which workers share it
+_COPY = 24  # products that take as long as copying an element to a grid
 _FEWEST = 16  # such rows for each worker that shares a grid
+_RUN = 48  # positions of a grid, whole tiles on every processor
 _ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
 _FEW = 2  # rows of a product up to which they are done one by one
 _PLACES = (  # what a grid's kernel is told beside
-    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w",
+    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w", "run",
 )  # fmt: skip
 _STEPS = "groups * features * out_d * out_h * out_w, out_d * out_h * out_w, out_h * out_w, out_w, 1"  # of the output: image, feature, slab, line, column
 _KERNEL = "kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h"
@@ -65,12 +66,12 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
             target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
             if padded.size > 0:
                 multiply_grid(
-                    padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile,
+                    padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run, tile,
                     own_tile, TILE_ROWS, LANES,
                 )
             else:
                 multiply_grid(
-                    weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile,
+                    weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run, tile,
                     own_tile, TILE_ROWS, LANES,
                 )
             low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
@@ -153,7 +154,7 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                         multiply_grid(
                             panels, panel + TILE_ROWS * features * begin, min(TILE_ROWS, top + held - row), features * reached, grid, own, table,
                             features * begin, out, target, groups * channels * depth * height * width, depth * height * width, stride_d * height * width,
-                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
+                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, run, tile, own_tile, TILE_ROWS, LANES,
                         )
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
@@ -408,7 +409,7 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     """
     named = dict(zip(GEOMETRY, numbers))
     images, groups = named["images"], named["groups"]
-    lows, spans, counts, phases = [], [], [], []
+    lows, spans, counts, phases, strides = [], [], [], [], [named[f"stride_{letter}"] for letter in "dhw"]
     for axis, letter in zip(("depth", "height", "width"), "dhw"):
         stride, pad, reach = named[f"stride_{letter}"], named[f"pad_{letter}"], (named[f"kernel_{letter}"] - 1) * named[f"step_{letter}"]
         low, high = ((pad - reach) // stride, (stride - 1 + pad) // stride) if backward else (-pad // stride, (reach - pad) // stride)
@@ -416,8 +417,9 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         spans.append(high - low)
         counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
         phases.append(1 if backward else stride)
-    gaps = spans[2] > 2 * counts[2] and spans[2] * outer > _GAPS * counts[2]  # windows that nearly cover the width leave most of a grid's positions unused
-    apart = named["kernel_w"] == 1 or (counts[2] <= _NARROW and outer >= _MANY) or gaps
+    taps = named["kernel_d"] * named["kernel_h"] * named["kernel_w"] // (prod(strides) if backward else 1)
+    copies = named["kernel_w"] - phases[2]  # more than there are otherwise
+    apart = named["kernel_w"] == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
         spans[2], phases[2] = 0, named["kernel_w"]
     planes, most = prod(phases) * named["features" if backward else "channels"], _GRID * (2 if apart else 1)
@@ -448,5 +450,7 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
     sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
     tasks = groups * sets * blocks * shares
-    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes)
+    few = planes * prod(sizes) <= 2 * most  # else rows meet as much of the grid as stays in the cache, one after the other
+    run = prod(sizes) if few else max(1, most // planes // _RUN) * _RUN
+    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes, run)
     return dict(zip(_PLACES[1:], found)), prod(sizes)

@@ -146,33 +146,39 @@ def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
 @shared_scalar
 def multiply_grid(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
-    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid."""
-    end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
-    for row in range(0, rows, tile_rows):
-        start = a_at + row * depth
-        position = 0
-        while position < end:
-            left = end - position
-            stop = position + min(left, 2 * lanes if (left > 3 * lanes) & (left <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
-            if stop - position > 2 * lanes:
-                shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-            elif stop - position > lanes:
-                shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-            else:
-                shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-            keep_tile(
-                tile, tile_at, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step, line_step, column_step,
-                count, slabs, lines, columns, grid_h, stack, grid_w,
-            )  # fmt: skip
-            position = stop
+    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time."""
+    reach, slab = grid_reach(count, grid_h, stack, grid_w, 1, lines, columns), grid_h * stack * grid_w
+    total = (slabs - 1) * slab + reach
+    for begin in range(0, total, run):
+        end = min(total, begin + run)
+        for row in range(0, rows, tile_rows):
+            start, position = a_at + row * depth, begin
+            while position < end:
+                here = position % slab if slabs > 1 else position
+                if here >= reach:  # no outputs lie between slabs
+                    position += slab - here
+                    continue
+                left = min(reach - here, end - position)
+                stop = position + min(left, 2 * lanes if (left > 3 * lanes) & (left <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
+                if stop - position > 2 * lanes:
+                    shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
+                elif stop - position > lanes:
+                    shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
+                else:
+                    shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
+                keep_tile(
+                    tile, tile_at, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
+                    line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+                )  # fmt: skip
+                position = stop
 
 
 @shared_scalar
 def multiply_grid_lines(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
     """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
     end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
