@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 from sys import getrefcount
 from typing import NamedTuple
 
-from ..core import overrides
 from ..core.apply import apply, state
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
@@ -293,9 +292,8 @@ class _Walk:
 def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
     """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`."""
     walk = _Walk(wanted or ())
-    before, overriding = state.grad_enabled, overrides.state.disabled
+    before = state.grad_enabled
     try:
-        overrides.state.disabled = 2  # gradients are plain tensors, whatever the classes of those that are saved
         state.grad_enabled = create_graph
         walks.append(walk)
         seeds, roots = _seeds(tensors, weights), [_target(each) for each in tensors]
@@ -309,7 +307,7 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
         for call in walk.at_end:
             call()
     finally:
-        state.grad_enabled, overrides.state.disabled = before, overriding  # first, for the handler of a signal can raise after any call
+        state.grad_enabled = before  # first, for the handler of a signal can raise after any call
         if walk in walks:
             walks.remove(walk)
     return walk.caught

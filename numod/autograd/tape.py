@@ -10,6 +10,7 @@ from functools import cache
 from types import SimpleNamespace
 
 from ..core import apply as waist
+from ..core.overrides import leave_alone, overridable, restore
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..ops.op import Op
@@ -48,13 +49,17 @@ class Node:
             pool += self._results()
         if recipe.wide:
             pool += [*self.parameters, *self.layouts, self.layouts, wanted, waist.state.grad_enabled]
-        found = []
-        for position, function, arguments in calls:
-            gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
-            if position.__class__ is int:
-                found.append((position, gradient))
-            else:
-                found += zip(position, gradient)
+        found, overriding = [], leave_alone() if overridable else None  # gradients are plain tensors, whatever the classes of those that are kept
+        try:
+            for position, function, arguments in calls:
+                gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
+                if position.__class__ is int:
+                    found.append((position, gradient))
+                else:
+                    found += zip(position, gradient)
+        finally:
+            if overriding is not None:
+                restore(overriding)
         return found
 
     def unpack(self) -> Sequence:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
@@ -50,9 +51,9 @@ class _State(threading.local):
 
 
 state = _State()
-_entered: list[int] = []  # a mark for every mode entered on any thread: reading thread-local state takes time
+_entered: list[object] = []  # an entry for every mode entered on any thread: reading thread-local state takes time
 _ordinary: set[type] = {Tensor, bool, int, float, complex, str, bytes, type(None), slice, type(...)}  # classes that override nothing
-_names: dict[Callable, str] = {}  # of all that can be overridden; empty until the first class or mode appears
+overridable: dict[Callable, str] = {}  # of all that can be overridden; empty until the first class or mode appears
 _creation: set[Callable] = set()
 _public: dict[Callable, Callable] = {}  # a function that a public one is made of -> that one
 _lock = threading.Lock()
@@ -95,7 +96,7 @@ def _asked(function: Callable, plain: Callable | None, arguments: tuple, named: 
     if not modes and not found and plain is not None:
         return plain(*arguments, **named)
     types = tuple(map(type, found))
-    tell_overridden(_names.get(function, ""))
+    tell_overridden(overridable.get(function, ""))
     if modes:
         state.modes = modes[:-1]
         try:
@@ -119,7 +120,7 @@ def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, name
     found = _overloaded((*arguments, *named.values()) if relevant is None else relevant)
     who = ", ".join([type(each).__qualname__ for each in (*state.modes[-1:], *found)])
     raise TypeError(
-        f"no implementation found for '{_names.get(function) or getattr(function, '__qualname__', function)}' on types that implement __torch_function__: "
+        f"no implementation found for '{overridable.get(function) or getattr(function, '__qualname__', function)}' on types that implement __torch_function__: "
         + (f"{who} returned NotImplemented" if who else "none of the arguments has such a type")
     )
 
@@ -163,7 +164,7 @@ def _alone(plain: Callable) -> Callable:
 def _install() -> None:
     """Give all public functions their doors, once."""
     with _lock:
-        if _names:
+        if overridable:
             return
         for home in homes:
             for name, function in list(vars(home).items()):
@@ -197,7 +198,7 @@ def _overridable(home: ModuleType, name: str, function: FunctionType) -> bool:
 def _give(function: FunctionType, name: str, body: FunctionType, seen: Callable | None = None) -> None:
     """A door for the function; `seen` is what classes get to see in its place."""
     seen = seen or function
-    _names.setdefault(seen, name)
+    overridable.setdefault(seen, name)
     if function in behind:
         return
     plain = original(function)
@@ -219,7 +220,7 @@ _TOOLS = {"dispatch": _dispatch, "operate": _operate, "alone": _alone, "entered"
 
 def appears(arguments: Iterable) -> bool:
     """Whether these arguments, on which a function has failed, are of the first class that overrides functions: it is to be called `again`."""
-    if _names or not _overloaded(arguments):
+    if overridable or not _overloaded(arguments):
         return False
     _install()
     return True
@@ -248,7 +249,7 @@ def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (),
         result = func(*args, **kwargs)
         if cls is Tensor or func == Tensor.grad.__get__:
             return result
-        given = [] if func in _names else None  # what another function returns may be held by others too
+        given = [] if func in overridable else None  # what another function returns may be held by others too
         return _of_class(result, cls, given if given is None else _tensors((*args, *kwargs.values()), given))
 
 
@@ -324,6 +325,30 @@ class _Disabled:
         state.disabled = self._before
 
 
+def leave_alone() -> int:
+    """Leave classes and modes alone from now on, until `restore` is given what this returns."""
+    before, state.disabled = state.disabled, 2
+    return before
+
+
+def restore(before: int) -> None:
+    """Ask classes and modes as before."""
+    state.disabled = before
+
+
+@contextmanager
+def as_at(modes: tuple, disabled: int) -> Iterator[None]:
+    """A context in which classes and modes are asked as where `state` held these."""
+    before = state.modes, state.disabled
+    _entered.extend(modes)
+    state.modes, state.disabled = modes, disabled
+    try:
+        yield
+    finally:
+        state.modes, state.disabled = before
+        del _entered[: len(modes)]
+
+
 class DisableTorchFunctionSubclass(_Disabled):
     """A context in which no class overrides functions; modes do."""
 
@@ -350,7 +375,7 @@ class TorchFunctionMode:
     def __enter__(self) -> TorchFunctionMode:
         _install()
         state.modes = (*state.modes, self)
-        _entered.append(1)
+        _entered.append(self)
         listeners.append(_unheard)
         return self
 
@@ -417,7 +442,7 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
     _install()
     places = {f"{_TOP}.Tensor.": Tensor} | {f"{home.__name__}.": home for home in sorted(homes, key=lambda home: -len(home.__name__))}
     found: dict[Any, list[Callable]] = {home: [] for home in places.values()}
-    for function, name in _names.items():
+    for function, name in overridable.items():
         if function not in _creation and function not in others:
             found[next(home for path, home in places.items() if name.startswith(path))].append(function)
     return found
@@ -443,7 +468,7 @@ def get_ignored_functions() -> set[Callable]:
 def resolve_name(f: Callable) -> str | None:
     """The path of a public function, such as `numod.Tensor.add`; None for others."""
     _install()
-    return _names.get(f)
+    return overridable.get(f)
 
 
 def is_tensor_method_or_property(func: Callable) -> bool:

@@ -175,7 +175,7 @@ def _rebuild_from_type(function: object, kind: object, arguments: object, state:
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
     if own:
-        return _with_attributes(result.as_subclass(own), state, "")
+        return _with_attributes(result._alias(own).requires_grad_(result.requires_grad), state, "")
     return _with_attributes(result if kind is _TENSOR or isinstance(result, Parameter) else Parameter(result), state)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..autograd import enable_grad, engine, is_grad_enabled
 from ..autograd.tape import Node
-from ..core import apply as waist
+from ..core import apply as waist, overrides
 from ..core.apply import state
 from ..core.random import default_generator
 from ..core.tensor import Tensor
@@ -88,7 +88,7 @@ class _Segment:
 
     def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool, reentrant: bool) -> None:
         self._call, self._context, self._compare, self._reentrant = call, context, compare, reentrant
-        self._autocast = state.autocast
+        self._autocast, self._overriding = state.autocast, (overrides.state.modes, overrides.state.disabled)
         self._random = (default_generator._seed, default_generator._offset) if preserve_random else None
         self._nodes: list[weakref.ref[Node]] = []
         self._shapes: list[tuple] = []
@@ -108,7 +108,7 @@ class _Segment:
                 "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
                 "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
             )
-        with enable_grad(), _autocast(self._autocast), self._context, _random_state(self._random):
+        with enable_grad(), _autocast(self._autocast), overrides.as_at(*self._overriding), self._context, _random_state(self._random):
             _, twins = _recorded(self._call)
         self._check(twins)
         pairs = [(reference(), twin) for reference, twin in zip(self._nodes, twins)]

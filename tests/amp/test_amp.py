@@ -213,3 +213,9 @@ def test_a_scalers_rules_are_read_and_set_by_name():
     scaler.set_growth_interval(5)
     rules = {"growth_factor": 3.0, "backoff_factor": 0.25, "growth_interval": 5}
     assert {name: scaler.state_dict()[name] for name in rules} == rules
+
+
+def test_a_debugger_may_look_at_the_variables_of_every_frame():
+    with numod.autocast("cpu"), pytest.raises(RuntimeError) as caught:
+        F.conv2d(numod.ones(2), numod.ones(3))
+    assert all(isinstance(dict(each.frame.f_locals), dict) for each in caught.traceback) and len(caught.traceback) > 3

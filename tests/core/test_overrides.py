@@ -86,6 +86,38 @@ def test_gradients_pass_and_are_plain() -> None:
     assert weight.grad.tolist() == [2.0, 2.0, 2.0]
 
 
+def test_backward_passes_ask_as_the_forward_pass_did() -> None:
+    class Twice(numod.Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+            found = super().__torch_function__(func, types, args, kwargs)
+            return found.as_subclass(numod.Tensor) * 2 if func is numod.Tensor.mul else found
+
+    class TwiceInside(TorchFunctionMode):
+        def __torch_function__(self, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+            found = func(*args, **(kwargs or {}))
+            return found * 2 if func is numod.Tensor.mul else found
+
+    def gradient(run: Callable, x: numod.Tensor) -> list[float]:
+        weight = numod.ones(2, requires_grad=True)
+        run(lambda: (weight * x).sin() * (weight * x)).sum().backward()
+        return weight.grad.tolist()
+
+    def kept(function: Callable) -> numod.Tensor:
+        return numod.utils.checkpoint.checkpoint(function, use_reentrant=False)
+
+    def inside(run: Callable) -> Callable:
+        def call(function: Callable) -> numod.Tensor:
+            with TwiceInside():
+                return run(function)
+
+        return call
+
+    x = numod.arange(2.0)
+    assert gradient(kept, x.as_subclass(Twice)) == gradient(lambda function: function(), x.as_subclass(Twice)) != gradient(kept, x)
+    assert gradient(inside(kept), x) == gradient(inside(lambda function: function()), x) != gradient(kept, x)
+
+
 def test_parameters_are_outside() -> None:
     parameter = nn.Parameter(numod.ones(2))
     assert type(parameter * 2) is numod.Tensor and type(nn.Buffer(numod.ones(2)) + 1) is numod.Tensor and type(parameter * own(2)) is Own
@@ -100,7 +132,7 @@ def test_parameters_are_outside() -> None:
 
 
 def test_copies_and_files_keep_class_and_attributes() -> None:
-    x = own(2)
+    x = own(2).requires_grad_()
     x._tag = {"unit": ["m"]}
     for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
         assert type(y) is Own and y._tag == x._tag and y.tolist() == [0.0, 1.0]
@@ -112,7 +144,7 @@ def test_copies_and_files_keep_class_and_attributes() -> None:
         numod.load(file)
     with numod.serialization.safe_globals([Own]):
         y = numod.load(io.BytesIO(file.getvalue()))["x"]
-    assert type(y) is Own and y._tag == x._tag and y.tolist() == [0.0, 1.0]
+    assert type(y) is Own and y._tag == x._tag and y.tolist() == [0.0, 1.0] and y.is_leaf and y.requires_grad
 
 
 def test_functions_are_seen_as_themselves() -> None:
