@@ -21,7 +21,7 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """With True, PyTorch exchanges what tensors hold, so that they stay the same objects. They always do here, so nothing changes."""
+    """With True, PyTorch's conversions of a module keep its tensors the same objects. numod's always do, so this changes nothing."""
     on_conversion.swap = bool(value)
 
 

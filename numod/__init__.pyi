@@ -90,7 +90,7 @@ from .nn.functional.older import affine_grid_generator as affine_grid_generator
 from .nn.functional import alpha_dropout as alpha_dropout
 from .nn.functional.older import alpha_dropout_ as alpha_dropout_
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
-from .core.creation import as_tensor as as_tensor
+from .core.values import as_tensor as as_tensor
 from .core.memory import asarray as asarray
 from .nn.functional.older import batch_norm as batch_norm
 from .core.random import bernoulli as bernoulli
@@ -117,7 +117,7 @@ from .nn.functional.older import feature_dropout as feature_dropout
 from .nn.functional.older import feature_dropout_ as feature_dropout_
 from .core.exchange import from_dlpack as from_dlpack
 from .core.memory import from_file as from_file
-from .core.creation import from_numpy as from_numpy
+from .core.values import from_numpy as from_numpy
 from .core.memory import frombuffer as frombuffer
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .dtypes import get_default_dtype as get_default_dtype
@@ -177,7 +177,7 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
-from .core.creation import tensor as tensor
+from .core.values import tensor as tensor
 from .nn.functional import threshold as threshold
 from .core.exchange import to_dlpack as to_dlpack
 from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
@@ -354,7 +354,7 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
 def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as vectors of one element; others as they are."""
+    """Scalars as vectors of one element; other tensors unchanged."""
 def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Scalars and vectors as a row of a matrix; others as they are."""
 def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:

@@ -99,7 +99,7 @@ def _reached(root: object, path: str) -> object | None:
 
 
 def _names(space: object) -> list[str]:
-    """Public names that are not modules: by `__all__` where a module has one, else those it did not merely import from elsewhere."""
+    """Public names that are not modules: those in `__all__` if the module has it, else those that it defines itself."""
     if space is None:
         return []
     listed = getattr(space, "__all__", None)

@@ -102,7 +102,7 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
 
 
 def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Its results for each row of these tensors, stacked. `func.batching`, where it is imported, replaces this loop by one call for all."""
+    """The function's results for each row of the tensors, stacked. `func.batching`, once imported, replaces this loop by one call for all rows."""
     from ..core.shapes import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(each.unbind() for each in columns))])))
@@ -212,7 +212,7 @@ class _Walk:
         return True
 
     def note(self, target: object, number: int, gradient: Tensor | None) -> None:
-        """Capture the gradient if it is one of those asked for."""
+        """Keep the gradient if the caller asked for it."""
         for k in self.catch.get((id(target), number), ()):
             self.caught[k] = gradient
 

@@ -147,7 +147,7 @@ class Node:
         return Handle.add(self._hooked().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_outputs)` before; a tuple it returns replaces them."""
+        """Call `hook(grad_outputs)` before this node's gradient is computed; a tuple it returns replaces them."""
         return Handle.add(self._hooked().before, hook)
 
     def _hooked(self) -> SimpleNamespace:

@@ -161,7 +161,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 
 def copy_among(copy: Tensor, others: Sequence) -> Tensor:
-    """A copy that is to be written to, able to take what these others hold: where one stands for examples of a batch, the copy does too."""
+    """A copy that values of `others` will be written to: if one of them stands for examples of a batch, the copy does too."""
     batch = max(
         (each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None),
         key=lambda each: each.depth,

@@ -209,7 +209,7 @@ def _same_kind(tensors: tuple, results: list[Tensor]) -> Tensor | tuple[Tensor, 
 
 
 def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Scalars as vectors of one element; others as they are."""
+    """Scalars as vectors of one element; other tensors unchanged."""
     return _same_kind(tensors, [reshape(each, 1) if not each.ndim else each for each in _each(tensors)])
 
 

@@ -176,7 +176,8 @@ def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
 
 
 def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
-    """What index tensors of the first dimensions select, as one index into these. They are checked together, and one by one where one is out of range."""
+    """The index tensors of the first dimensions as one index into these dimensions taken together. Bounds are checked
+    together too; only if that fails, one by one, for the message."""
     linear, size = given[0], own.shape[0]
     for other, n in zip(given[1:], own.shape[1:]):
         try:

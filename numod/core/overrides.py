@@ -113,7 +113,7 @@ def _asked(function: Callable, plain: Callable | None, arguments: tuple, named: 
 
 
 def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
-    """The same. Raises TypeError where none takes it over."""
+    """What `_asked` gives. Raises TypeError if neither a mode nor a class takes over the call, and there is no plain function."""
     result = _asked(function, plain, arguments, named, relevant)
     if result is not NotImplemented:
         return result

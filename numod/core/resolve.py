@@ -37,7 +37,7 @@ def _of_constants(function: Callable) -> Callable:
 
 
 def flat(sizes: tuple) -> tuple:
-    """Sizes given one by one, also where they came as one tuple: a tuple of floats would be found under that of equal ints."""
+    """Sizes one by one, also if they came as one tuple. (Inside a cache key, a tuple of floats would equal one of ints.)"""
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
 
 

@@ -172,7 +172,7 @@ def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **n
 
 
 def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`index`, in one dimension, for a source that fits."""
+    """`index` as a vector. Raises an error unless `source` has the shape it asks for."""
     _require_source(name, self._layout, dim, index._layout, source._layout)
     return index if index._layout.ndim else reshape(index, 1)
 

@@ -79,7 +79,7 @@ def item(self: Tensor) -> float | int | bool:
 
 
 def value(self: Tensor, how: str) -> float | int | bool:
-    """As `item`; `how` tells the user what asked for it, where that is refused."""
+    """The number of a tensor of one element. `how` is what the user called, for the message where reading is refused."""
     own = self._layout
     if own.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")

@@ -180,7 +180,7 @@ def _kind_of(each: type | DType | np.dtype) -> DType:
 
 
 def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
-    """The dtype of a tensor of Python's numbers; with arrays and tensors among them the one that holds all of these, as in PyTorch."""
+    """The dtype of a tensor of Python numbers. If arrays and tensors are among them, their dtypes promoted, as in PyTorch."""
     if not kinds <= _NUMBERS and any(isinstance(each, (DType, np.dtype)) for each in kinds):
         return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
     if array.size == 0 and array.dtype == np.float64:

@@ -75,7 +75,7 @@ def _arguments(args: tuple, values: list[Any], dims: list[int | None], of: Calla
 def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
     """The function that gives what `func` returns for each slice of the arguments along `in_dims`, stacked along `out_dims`.
 
-    `func` is called once, with tensors that stand for each slice; where it asks for what differs between these, it is called for each.
+    `func` is called once, with tensors that stand for all slices. If it needs a value that differs between slices (to branch on, say), it is called for each.
 
     A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for each tensor. Keyword
     arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
@@ -112,7 +112,7 @@ _DIFFERENT = "vmap: `func` can not return a BatchedTensor when out_dim is None: 
 
 @contextmanager
 def _draws() -> Iterator[dict]:
-    """Generators that are drawn from inside, and where each was."""
+    """The generators that are drawn from inside the block, and the place each had in its stream before."""
     active.drawn.append(drawn := {})
     try:
         yield drawn

@@ -48,7 +48,7 @@ class _ExampleLayout(Layout):
 
 
 class Batch:
-    """`size` examples, at a depth of calls of `vmap` in one another. Batches of one size and depth are one, so that plans serve further calls."""
+    """`size` examples, at a depth of calls of `vmap` in one another. Calls of the same size and depth share one batch, so that its plans are used again."""
 
     _known: dict[tuple[int, int], Batch] = {}
 
@@ -126,7 +126,7 @@ class _Examples(Storage):
 
     @property
     def data(self) -> object:
-        """Raises Disagreement: there is one memory for each example, and code that needs one memory is to be called for each."""
+        """Raises Disagreement: each example has its own memory, so code that needs a memory must be called for each."""
         raise _no_answer()
 
     def nbytes(self) -> int:

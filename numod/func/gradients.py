@@ -1,7 +1,7 @@
 """Gradients as functions. What they are computed with is the tape; here an argument is only given an own place on it for the call.
 
-So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded only where
-something outside wants its gradient: an argument that requires one, or a tensor that the function uses and that does.
+So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded only if
+an argument, or another tensor that the function uses, requires a gradient outside.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
 
 
 def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
-    """The launch of rows: where they are in one part, what is told first is the result."""
+    """The launch for rows that are searched in parts. A single part writes the result itself; several first write their extremes to memory of their own."""
     if numbers[-1] == 1:
         return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)
     empty, places = x.device.empty, np.dtype(np.int64)

@@ -65,7 +65,7 @@ class Finish:
 
 
 def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
-    """The argument for a tensor: where a row has one element of it, that has the tensor's name."""
+    """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is called `_rows`."""
     return each.name if steps[2] else f"{each.name}_rows"
 
 

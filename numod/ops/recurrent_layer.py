@@ -187,7 +187,7 @@ def _height(batch: int) -> int:
 
 
 def runs(x: object, *others: object) -> bool:
-    """Whether these tensors are of one dtype that layers have kernels for, on a device that has them, and not empty."""
+    """Whether the layers' kernels can take these tensors: not empty, on the CPU, and of one floating dtype of at least 32 bits."""
     kinds = {each.dtype for each in (x, *others)}
     return x.device.type == "cpu" and len(kinds) == 1 and x.dtype.is_floating_point and x.dtype.itemsize >= 4 and x.numel() > 0
 

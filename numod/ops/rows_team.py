@@ -114,7 +114,7 @@ _HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "ro
 
 
 def form(kernel: Callable, n: int, threads: int) -> Callable | str:
-    """A team kernel for rows of n elements: its form that holds them, if it has one and they are few enough."""
+    """The team kernel for rows of n elements: the variant that keeps the row in registers, if the kernel has one and the row fits, else the kernel itself."""
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _HELD or slots > _MOST:
         return kernel

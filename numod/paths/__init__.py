@@ -1,5 +1,5 @@
-"""PyTorch's paths to what has another place here, so that `import numod.optim.adamw` finds it; and the small namespaces that model files ask, in files of this
-folder."""
+"""PyTorch's import paths for things that live elsewhere in numod, so that `import numod.optim.adamw` works. The files of this folder are small namespaces that
+model files import."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ is_dynamo_compiling = is_compiling
 
 
 def is_compile_supported(device_type: str) -> bool:
-    """False: a library that compiles its own functions where it can leaves them eager. `numod._dynamo.utils` has it."""
+    """False, so that libraries which compile some of their own functions leave them eager. `numod._dynamo.utils` has it."""
     return False
 
 

@@ -33,7 +33,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 
 
 def script_if_tracing(fn: Callable) -> Callable:
-    """The function as it is."""
+    """The function unchanged."""
     return fn
 
 
@@ -41,12 +41,12 @@ export = interface = script_method = _script_if_tracing = _overload = _overload_
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Callable:
-    """The function as it is; with a flag, a decorator that gives it so."""
+    """The function unchanged; called with a flag, a decorator that returns functions unchanged."""
     return drop if callable(drop) else script_if_tracing
 
 
 def unused(fn: Callable) -> Callable:
-    """The function as it is."""
+    """The function unchanged."""
     return fn
 
 

@@ -73,7 +73,7 @@ def register_autograd(op: str | CustomOpDef, backward: Callable, /, *, setup_con
 
 
 def register_fake(op: str | CustomOpDef, func: Callable | None = None, /, *, lib: object = None) -> Callable:
-    """The function, or a decorator that gives it: shapes are those of the results."""
+    """The function unchanged, or a decorator that returns it unchanged: shapes are taken from the results."""
     return (lambda function: function) if func is None else func
 
 

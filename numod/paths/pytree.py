@@ -98,24 +98,24 @@ def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def tree_unflatten(found: list[Any], spec: Any) -> Any:
-    """The tree of that structure with these in it."""
+    """A tree of the structure `spec` with the leaves `found`."""
     parts = iter(found)
     return map_leaves(lambda each: next(parts), spec)
 
 
 def tree_map(func: Callable, tree: Any, *rests: Any) -> Any:
-    """The tree of func(what is in it), with what is at the same places of others."""
+    """The tree whose leaves are `func(leaf, *leaves)`, of the leaves at the same place in `tree` and `rests`."""
     others = [iter(leaves(each)) for each in rests]
     return map_leaves(lambda each: func(each, *map(next, others)), tree)
 
 
 def tree_map_only(kind: type | tuple[type, ...], func: Callable, tree: Any) -> Any:
-    """The same where what is in it is of a kind."""
+    """The tree with `func` applied to the leaves of type `kind`; other leaves stay as they are."""
     return map_leaves(lambda each: func(each) if isinstance(each, kind) else each, tree)
 
 
 def tree_any(predicate: Callable, tree: Any) -> bool:
-    """Whether it holds for anything in the tree."""
+    """Whether the predicate holds for any leaf."""
     return any(map(predicate, leaves(tree)))
 
 

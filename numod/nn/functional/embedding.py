@@ -124,7 +124,7 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor]:
-    """(the indices as a vector, where in it each bag begins and the last one ends)."""
+    """(the indices as a vector, the places in it where the bags begin, followed by its end)."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(

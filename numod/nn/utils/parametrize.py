@@ -58,7 +58,7 @@ def cached() -> Iterator[None]:
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, in the order they are applied, and the tensors the first of them starts from.
 
-    Those are `right_inverse` of the tensor there was: `original` where it is one tensor, `original0`, `original1` … where it is several.
+    They are the `right_inverse` of the former tensor: `original` if that gives one tensor, `original0`, `original1` … if it gives several.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False) -> None:

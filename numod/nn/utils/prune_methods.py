@@ -1,4 +1,4 @@
-"""Ways to choose what is pruned: each is a class that makes a mask, and the hook that applies it. How to use them is in `prune.py`.
+"""Pruning methods. Each is a class that computes a mask and is the hook that applies it. How to use them is in `prune.py`.
 
 Which entries go is chosen on the host; it happens once, not in training.
 """
@@ -296,7 +296,7 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what `mask` says, and what was pruned before."""
+    """Prunes the entries where `mask` is 0, in addition to those already pruned."""
 
     PRUNING_TYPE = "global"
 

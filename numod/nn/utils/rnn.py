@@ -106,7 +106,7 @@ class PackedSequence(_Fields):
 
 
 def numbers(x: Tensor) -> list[int]:
-    """The values of a short tensor, such as lengths. A compiled function is recorded for these, and anew where they are others."""
+    """The values of a short tensor, such as lengths. A compiled function depends on these values: if they change, it is recorded again."""
     return [int(each._observe()) for each in x]
 
 

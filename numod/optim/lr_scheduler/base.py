@@ -175,7 +175,7 @@ class FunctionLR(LRScheduler):
         return {**state, "lr_lambdas": [None if isinstance(each, types.FunctionType) else dict(each.__dict__) for each in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`; it is left as it is."""
+        """Continue from `state_dict`, which is not modified."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if state is not None:

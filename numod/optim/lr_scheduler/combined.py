@@ -41,7 +41,7 @@ class _Combined(LRScheduler):
         return {**state, "_schedulers": [each.state_dict() for each in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`; it is left as it is."""
+        """Continue from `state_dict`, which is not modified."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for each, state in zip(self._schedulers, state_dict["_schedulers"]):
             each.load_state_dict(state)
@@ -79,7 +79,7 @@ class SequentialLR(_Combined):
 
 
 def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
-    """Each made a step when it was made; take it back, so that they begin when it is their turn."""
+    """Take back the step that a schedule makes when it is created, so that each begins when its turn comes."""
     for each in schedulers:
         if isinstance(each, _Combined):
             _undo_first_steps(each._schedulers)
@@ -88,7 +88,7 @@ def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules at once, each step one of each, in order."""
+    """Several schedules at once: each step makes one step of every schedule, in order."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self.optimizer = _check(schedulers, optimizer, type(self).__name__)

@@ -18,7 +18,7 @@ class Batch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A dataset with what turns its samples into batches. `batching` False means that samples are converted one by one."""
+    """A dataset and how its samples become batches. With `batching` False samples are converted one by one."""
 
     dataset: Dataset
     batching: bool
