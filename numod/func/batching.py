@@ -142,16 +142,21 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
             finally:
                 watch_writes(-1)
                 active.written.pop()
-        results = []
-        with _draws() as drawn:
-            for number in range(size):
-                if randomness == "same":
-                    rewind(drawn)
-                results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
-                _refuse_random(drawn, randomness)
-        return _stacked(results, out_dims)
+        return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
     finally:
         state.examples -= 1
+
+
+def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> list[Any]:
+    """The results of a call for each example."""
+    results = []
+    with _draws() as drawn:
+        for number in range(size):
+            if randomness == "same":
+                rewind(drawn)
+            results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
+            _refuse_random(drawn, randomness)
+    return results
 
 
 def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:
