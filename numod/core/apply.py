@@ -67,7 +67,14 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         else:
             key, wanted = (parameters, x.__class__), False
     else:
-        key, wanted = (parameters, *[each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]), None
+        found, wanted = [parameters], False
+        for each in inputs:
+            if isinstance(each, Tensor):
+                found.append(each._layout)
+                wanted = wanted or each._requires_grad or (each._base is not None and each.requires_grad)
+            else:
+                found.append(each.__class__)
+        key = tuple(found)
     plan = op.plans.get(key)
     if plan is None:
         if (known := _known(op, inputs, parameters)) is not None:
@@ -83,7 +90,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
             plan.run = viewer(plan) if op.is_view else _runner(plan)
         op.remember(key, plan)
     result = plan.run(inputs)
-    if wanted is not False and op.differentiable and state.grad_enabled and (wanted or _is_wanted(inputs, ())):
+    if wanted and op.differentiable and state.grad_enabled:
         record(op, inputs, key[1:], parameters, result)
     if _State.special and state.inference:
         for each in result if op.outputs else (result,):
@@ -429,4 +436,4 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
 
 
 Op.apply = apply
-Pointwise.compute = staticmethod(_compute)
+Pointwise.compute, Pointwise.tensor = staticmethod(_compute), Tensor

@@ -34,6 +34,7 @@ class Pointwise(Op, Formula):
 
     widens = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
+    tensor: type | tuple = ()  # the class of tensors; set by `core.apply`
     asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
     def __init__(
@@ -65,6 +66,8 @@ class Pointwise(Op, Formula):
     def __call__(self, *arguments: object) -> object:
         if len(arguments) != len(self.inputs):
             arguments = self.complete(arguments)
+        if arguments and isinstance(arguments[0], Pointwise.tensor):  # the usual call, before anything else is asked
+            return Op.apply(self, arguments)
         for each in arguments:
             if isinstance(each, Expression):
                 return self.express(*arguments)
