@@ -23,7 +23,11 @@ _SWAPPED = {  # dtypes that a GPU exchanges if they are as expected: as what, an
     dtypes.int32: (np.int32, "int32", "int32"), dtypes.int64: (np.int64, "int64", "int64"),
     dtypes.float32: (np.uint32, "bits32", "float_of_bits32"), dtypes.float64: (np.uint64, "bits64", "float_of_bits64"),
 }  # fmt: skip
-KINDS = {"prod": 0, "amax": 1, "amin": 2}
+KINDS = {  # what becomes of a number `held` and the next `value`; extremes are chosen, not branched: nobody foresees which is greater
+    "prod": "held * value",
+    "amax": "(value if (value != value) | (value > held) else held)",
+    "amin": "(value if (value != value) | (value < held) else held)",
+}
 
 
 def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks):
@@ -41,8 +45,7 @@ def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, bloc
                 target = (row * n + index[uintp(j)]) * inner + j - base
                 value = source[uintp(j)]
                 held = out[uintp(target)]
-                replaced = (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2))
-                out[uintp(target)] = held * value if kind == 0 else value if replaced else held  # chosen, not branched: nobody foresees which is greater
+                out[uintp(target)] = merged(held, value)
 
 
 def start_kernel(x, out, total):
@@ -59,18 +62,18 @@ def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
         target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
         value, held, waits = source[uintp(place)], x[target], True
         while waits:
-            replaced = (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2))
             found = BITS(held)
-            if replaced | (kind == 0):  # extremes only grow or only fall: what is none now will be none
-                found = cuda.atomic.cas(out, target, BITS(held), BITS(held * value if kind == 0 else value))
+            if BITS(merged(held, value)) != found:  # extremes only grow or only fall: what is none now will be none
+                found = cuda.atomic.cas(out, target, BITS(held), BITS(merged(held, value)))
             waits = found != BITS(held)
             held = NUMBER(found)
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
-    """Of a product: what multiplies each factor, zeros counted rather than divided by. Of an extreme: shared evenly between equal ones."""
+    """Of a product: the conjugate of what multiplies each factor, zeros counted rather than divided by. Of an extreme: shared evenly between equal ones."""
     if reduce == "prod":
-        return g * x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), g.gather(dim, index) * _other_factors(x, index, source, dim)
+        others = x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), _other_factors(x, index, source, dim)
+        return g * others[0].conj(), g.gather(dim, index) * others[1].conj()
     from_x, from_source = (x == out).to(g.dtype), (source == out.gather(dim, index)).to(g.dtype)
     share = g / from_x.scatter_add(dim, index, from_source)
     return share * from_x, share.gather(dim, index) * from_source
@@ -83,7 +86,7 @@ def _other_factors(x: object, index: object, source: object, dim: int) -> object
     zeros, number = (x.new_zeros(x.shape).scatter_add(dim, index, each).gather(dim, index) - each for each in (zeros, number))  # of the others
     ones = source.masked_fill(zero, 1)
     rest = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
-    return rest.masked_fill(number > 0, 0) + (zeros * rest).masked_fill(number != 1, 0)
+    return rest.masked_fill(number != 0, 0) + (zeros * rest).masked_fill(number != 1, 0)
 
 
 class ScatterReduce(Op):
@@ -105,13 +108,14 @@ class ScatterReduce(Op):
             return Plan(out, self._by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
-        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace("kind", str(KINDS[reduce]))
+        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace("merged(held, value)", KINDS[reduce])
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))
 
     def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
         bits, there, back = _SWAPPED[x.dtype]
-        bits, text = np.dtype(bits), bind.source_of(scatter_reduce_elements).replace("kind", str(KINDS[reduce])).replace("BITS", there).replace("NUMBER", back)
+        bits, text = np.dtype(bits), bind.source_of(scatter_reduce_elements).replace("merged(held, value)", KINDS[reduce])
+        text = text.replace("BITS", there).replace("NUMBER", back)
         start = bind.launcher(x.device, f"{self.name}_start", bind.source_of(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size)
         fold = bind.launcher(x.device, f"{self.name}_{reduce}", text, bind.signature(x, "int64", x, bits, numbers=4), x.dtype, source.size)
 

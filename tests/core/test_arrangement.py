@@ -58,6 +58,14 @@ def test_gradients_of_scatter_reduce(reduce, include_self):
     assert gradgradcheck(function, (x, source))
 
 
+@pytest.mark.parametrize("factor", [2j, 0j])
+def test_products_of_complex_numbers_by_index(factor):
+    x, index = numod.tensor([1 + 2j, 2 - 1j, 3j], dtype=numod.complex128, requires_grad=True), numod.tensor([0, 0, 2, 2])
+    source = numod.tensor([1 - 1j, factor, 2 + 1j, 1j], dtype=numod.complex128, requires_grad=True)
+    assert x.scatter_reduce(0, index, source, "prod").tolist() == [(1 + 2j) * (1 - 1j) * factor, 2 - 1j, 3j * (2 + 1j) * 1j]
+    assert gradcheck(lambda x, source: x.scatter_reduce(0, index, source, "prod"), (x, source))
+
+
 def test_products_with_zeros_have_exact_gradients():
     x, source = tensor([[2.0, 3.0]], True), tensor([[0.0, 0.0], [5.0, 0.0]], True)
     x.scatter_reduce(0, numod.tensor([[0, 0], [0, 0]]), source, "prod").sum().backward()
