@@ -242,15 +242,21 @@ def _disabled_torch_function_impl(func: Callable, types: Any, args: tuple = (), 
 
 def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None) -> Any:
     """The function's result, with tensors as ones of this class; gradients stay plain. NotImplemented for arguments of classes that it is not derived from."""
-    kwargs = kwargs or {}
-    if not all(issubclass(cls, each) for each in types):
-        return NotImplemented
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **kwargs)
-        if cls is Tensor or func == Tensor.grad.__get__:
+    for each in types:
+        if not issubclass(cls, each):
+            return NotImplemented
+    before, state.disabled = state.disabled, state.disabled or DisableTorchFunctionSubclass.level
+    try:
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if cls is Tensor or func == _grad_of or not isinstance(result, (Tensor, list, tuple)):
             return result
         given = [] if func in overridable else None  # what another function returns may be held by others too
-        return _of_class(result, cls, given if given is None else _tensors((*args, *kwargs.values()), given))
+        return _of_class(result, cls, given if given is None else _tensors((*args, *kwargs.values()) if kwargs else args, given))
+    finally:
+        state.disabled = before
+
+
+_grad_of = Tensor.grad.__get__
 
 
 def _tensors(values: Iterable, found: list) -> list:
