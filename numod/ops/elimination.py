@@ -152,7 +152,7 @@ def ldl_kernel(x, pivots, info, matrices, n, growth):
         info[uintp(matrix)] = zero
 
 
-_GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
+GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
 
 
 def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -160,7 +160,7 @@ def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
     packed, (*batch, n) = np.tril(a), a.shape[:-1]
     pivots, info = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int32)
     launch = _launcher(ldl_kernel, packed.dtype, packed.size * n, ("int32", "int32"), 2, ("float64",))
-    launch(*(each.reshape(-1) for each in (packed, pivots, info)), prod(batch), n, _GROWTH)
+    launch(*(each.reshape(-1) for each in (packed, pivots, info)), prod(batch), n, GROWTH)
     return packed, pivots, info
 
 

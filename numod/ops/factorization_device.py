@@ -11,9 +11,10 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from . import factorization_team as kernels, teams
+from . import elimination, factorization_team as kernels, teams
 from .matmul import matmul
 from .substitution import solve_triangular
+from .triangle import band
 
 _PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -239,7 +240,28 @@ def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
     return lambda given, out: run(given, out, matrices, count, rows)
 
 
+def _ldl(a: Layout, results: tuple) -> Callable:
+    """By the processor's kernel, with a thread for each matrix: its exchanges wait for one another."""
+    n, matrices = a.shape[-1], _batch(a)
+    lower = band.prepare((a,), (-n, 0))
+    run = _flat(a, "ldl", elimination.ldl_kernel, bind.signature(a, _INT32, _INT32, numbers=2, others=("float64",)), a.size * n)
+
+    def ldl(x: object, packed: object, pivots: object, info: object) -> None:
+        lower.launch(x, packed, *lower.constants)
+        run(packed, pivots, info, matrices, n, elimination.GROWTH)
+
+    return ldl
+
+
+def _ldl_solve(a: Layout, pivots: Layout, b: Layout, results: tuple) -> Callable:
+    n, columns = b.shape[-2:]
+    tasks = b.size // n
+    run = _flat(a, "ldl_solve", kernels.ldl_solve_kernel, bind.signature(a, pivots, a, a, numbers=3), n * b.size)
+    return lambda *buffers: run(*buffers, tasks, n, columns)
+
+
 MAKERS: dict[str, Callable] = {
     "cholesky": _cholesky, "lu": _lu, "solve": _solve, "inv": _inv, "inv_or_infinite": _inv_or_infinite, "det": _det, "slogdet": _det,
     "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd, "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq,
+    "ldl": _ldl, "ldl_solve": _ldl_solve,
 }  # fmt: skip

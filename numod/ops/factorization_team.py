@@ -537,3 +537,43 @@ def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol):
         out[uintp(place)] = found
         if (i == 0) & (j == 0):
             rank[uintp(matrix)] = kept
+
+
+def ldl_solve_kernel(x, pivots, b, out, tasks, n, columns):
+    """out (matrices, n, columns) with A out = b, from what `elimination.ldl_kernel` makes of A in x and pivots; a column is a task."""
+    for task in parallel_range(tasks):
+        matrix, base, first, k = int64(task) // columns, int64(task) // columns * n * n, int64(task) // columns * n * columns + int64(task) % columns, int64(0)
+        for i in range(n):
+            out[uintp(first + i * columns)] = b[uintp(first + i * columns)]
+        while k < n:
+            p = int64(pivots[uintp(matrix * n + k)])
+            last, row = k if p > 0 else k + 1, abs(p) - 1
+            held = out[uintp(first + last * columns)]
+            out[uintp(first + last * columns)] = out[uintp(first + row * columns)]
+            out[uintp(first + row * columns)] = held
+            for j in range(k, last + 1):
+                held = out[uintp(first + j * columns)]
+                for i in range(last + 1, n):
+                    out[uintp(first + i * columns)] -= x[uintp(base + i * n + j)] * held
+            head, held = x[uintp(base + k * n + k)], out[uintp(first + k * columns)]
+            if last == k:
+                out[uintp(first + k * columns)] = held / head
+            else:
+                between = x[uintp(base + last * n + k)]
+                head, tail = head / between, x[uintp(base + last * n + last)] / between
+                one, other = held / between, out[uintp(first + last * columns)] / between
+                out[uintp(first + k * columns)] = (tail * one - other) / (head * tail - 1.0)
+                out[uintp(first + last * columns)] = (head * other - one) / (head * tail - 1.0)
+            k = last + 1
+        while k > 0:
+            p = int64(pivots[uintp(matrix * n + k - 1)])
+            last, row = k - 1, abs(p) - 1
+            k = last if p > 0 else last - 1
+            for j in range(k, last + 1):
+                held = out[uintp(first + j * columns)]
+                for i in range(last + 1, n):
+                    held -= x[uintp(base + i * n + j)] * out[uintp(first + i * columns)]
+                out[uintp(first + j * columns)] = held
+            held = out[uintp(first + last * columns)]
+            out[uintp(first + last * columns)] = out[uintp(first + row * columns)]
+            out[uintp(first + row * columns)] = held

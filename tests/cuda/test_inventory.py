@@ -23,7 +23,7 @@ Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitutio
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there
 ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
-NO_KERNEL = "eig ldl ldl_solve".split()  # factorizations
+NO_KERNEL = ["eig"]  # factorizations
 GPU = numod.device("cuda:0")
 
 

@@ -391,6 +391,18 @@ def test_factorizations(name: str, dtype: numod.dtype) -> None:
         same(found, expected, 1e-8)
 
 
+def test_indefinite_matrices() -> None:
+    numod.manual_seed(0)
+    a, b = numod.randn(2, 5, 5, dtype=numod.float64), numod.randn(2, 5, 3, dtype=numod.float64)
+    a = a + a.mT
+    a[0].diagonal().zero_()  # its blocks are of 2
+    found, expected = (numod.linalg.ldl_factor(each) for each in (a.cuda(), a))
+    assert (expected.pivots < 0).any() and (expected.pivots > 0).any()
+    for one, other in zip(found, expected):
+        same(one, other, 1e-11)
+    same(numod.linalg.ldl_solve(*found, b.cuda()), numod.linalg.solve(a, b), 1e-9)
+
+
 def test_matrices_that_are_refused() -> None:
     for function, x in ((numod.linalg.cholesky, numod.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, -1]])), (numod.linalg.inv, numod.eye(3)[[0, 1, 1]].expand(2, 3, 3))):
         errors = []
