@@ -1,4 +1,4 @@
-"""Faster compilation with Numba: passes that kernels do not need are skipped, and functions shared by kernels are compiled once. Not how kernels run.
+"""Faster compilation with Numba: passes that kernels do not need are skipped, functions shared by kernels are compiled once. Not how kernels run.
 
 Most of the compile time is spent in Python: type inference, and generating LLVM IR. A kernel is loops over flat arrays and numbers, without closures,
 array expressions, generators or reference counting, so half of Numba's passes have nothing to find.
@@ -14,6 +14,8 @@ import operator
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from . import wrapper
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
@@ -112,7 +114,7 @@ def forget() -> bool:
 def _answers() -> tuple[tuple[object, str, Callable], ...]:
     """Replacements of functions of Numba: (owner, name, function). Each returns the same as the original, faster."""
     from llvmlite.binding import ffi
-    from numba.core import base, ir, postproc, targetconfig
+    from numba.core import base, cpu, ir, postproc, targetconfig
     from numba.core.types import abstract, functions
     from numba.core.typing import context as typing, templates
 
@@ -126,6 +128,7 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
+        (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
     )  # fmt: skip
 
@@ -293,6 +296,21 @@ def _takes_place(asked: Callable) -> Callable:
     return found
 
 
+def _wrapped(usual: Callable) -> Callable:
+    """`create_cpython_wrapper`: the short wrapper of kernels."""
+    from llvmlite.binding import parse_assembly
+
+    def create(self: object, library: object, fndesc: object, env: object, call_helper: object, release_gil: bool = False) -> None:
+        text = wrapper.text(fndesc.llvm_cpython_wrapper_name, fndesc.llvm_func_name, fndesc.env_name, fndesc.argtypes, fndesc.restype, release_gil)
+        if text is None:
+            usual(self, library, fndesc, env, call_helper, release_gil)
+        else:
+            library.add_llvm_module(parse_assembly(text))
+            library.add_linking_library(shared_instructions(wrapper.TAKE, wrapper.TAKEN))
+
+    return create
+
+
 def codegen() -> object:
     """Numba's code generator for this processor."""
     from numba.core import registry
@@ -351,13 +369,18 @@ def _library(name: str) -> object:
     return library
 
 
-def shared_instructions(name: str, write: Callable[[object], None]) -> object:
-    """The library of the shared function `name`, which `write(module)` appends to an LLVM module if no kernel has called it yet."""
+def shared_instructions(name: str, write: Callable[[object], None] | str) -> object:
+    """The library of the shared function `name`, whose text is given, or which `write(module)` appends to an LLVM module, if no kernel has called it yet."""
     if name not in _instructions:
         library = _library(name)
-        module = library.create_ir_module(name)
-        write(module)
-        library.add_ir_module(module)
+        if isinstance(write, str):
+            from llvmlite.binding import parse_assembly
+
+            library.add_llvm_module(parse_assembly(write))
+        else:
+            module = library.create_ir_module(name)
+            write(module)
+            library.add_ir_module(module)
         library.finalize()
         _instructions[name] = library
     return _instructions[name]
