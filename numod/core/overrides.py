@@ -83,7 +83,7 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
         if overrides(kind):
             if kind not in map(type, found):
                 found.insert(next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each)
-        elif isinstance(each, (list, tuple)) and not _ordinary.issuperset(map(type, each)):
+        elif issubclass(kind, (list, tuple)) and not _ordinary.issuperset(map(type, each)):
             _overloaded(each, found)
     return found
 

@@ -88,7 +88,7 @@ LOOKS = {
     "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
     "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "complex": lambda v, x: complex(v), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
     "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
-    "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
+    "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "view": lambda v, x: x.view(v),
     "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
     "closure": lambda v, x: lambda: v, "generator": lambda v, x: (each for each in [v]), "joined": lambda v, x: v + "a",
 }
