@@ -86,6 +86,10 @@ def _matrix(rows: int, columns: int, tiny: tuple[int, int] = (5, 7)) -> Callable
     return lambda small: [normal(*(tiny if small else (rows, columns)))]
 
 
+def _definite(torch: object, x: object) -> object:
+    return x @ x.mT / x.shape[1] + torch.eye(x.shape[0], device=x.device)
+
+
 def _pair(n: int) -> Callable:
     return lambda small: [normal(5, 7), normal(7, 3)] if small else [normal(n, n), normal(n, n, seed=1)]
 
@@ -166,6 +170,10 @@ ROWS = [
     Row("cumsum of rows", _matrix(1 << 12, 1024), lambda torch, x: x.cumsum(1), _moved(2)),
     Row("sort of rows", _matrix(1 << 12, 1024), lambda torch, x: x.sort(1)[0], _moved(2)),
     Row("cumsum 64 MiB", _vector(64 * MIB), lambda torch, x: x.cumsum(0), _moved(2), tolerance=1e-3),
+    Row("fft of rows", _matrix(1 << 12, 1024), lambda torch, x: torch.view_as_real(torch.fft.rfft(x)), _moved(2), tolerance=1e-3),
+    Row("cholesky 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.cholesky(_definite(torch, x)), tolerance=1e-3),
+    Row("inverse 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.inv(_definite(torch, x)), tolerance=1e-3),
+    Row("singular values 512", _matrix(512, 512, (2, 3)), lambda torch, x: torch.linalg.svdvals(x), tolerance=1e-3),
     Row("sort 16 MiB", _vector(16 * MIB), lambda torch, x: x.sort()[0], _moved(2)),
     Row("turned copy 8192", _matrix(8192, 8192), lambda torch, x: x.T.contiguous(), _moved(2)),
     Row("batch_norm 32 x 64 x 56", lambda small: [normal(2, 3, 4, 5) if small else normal(32, 64, 56, 56)],
