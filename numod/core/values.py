@@ -88,6 +88,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
     kind, flags, strides, size = dtypes.from_numpy(array.dtype), array.flags, array.strides, array.itemsize
     if min(strides, default=0) < 0:
         raise ValueError(

@@ -231,6 +231,7 @@ class Look:
     def _module(self, name: str, module: Any, depth: int) -> Iterator[Entry]:
         """Settings, parameters, buffers and submodules. Its registries show their entries in `__dict__` too, so that is enough."""
         yield name, "is", module
+        yield f"the class of {name}", "is", type(module)
         for key, each in list(module.__dict__.items()):
             if key in ("_parameters", "_modules"):
                 yield f"{name}.{key}", "equal", " ".join(each)

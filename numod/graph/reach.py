@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import contextvars
+import datetime
 import functools
 import gc
 import importlib.util
@@ -39,6 +40,8 @@ from .lines import CannotRepeat
 from .names import ASK, asked_for, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
+_OF_SYSTEM = {"urandom", "getrandom"}  # of os
+_SOURCES = random.Random, np.random.Generator, np.random.RandomState
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
@@ -46,7 +49,7 @@ _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of t
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 # of tensors, or of who calls, which nothing compares from call to call
-_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe", "currentframe", "initial_seed"}
+_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe", "currentframe", "initial_seed"}
 _OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
@@ -91,7 +94,10 @@ def _place_of(content: Any, holder: Any) -> int | None:
     return list(words).index(id(content)) * size if id(content) in words else None
 
 
-_FIELDS = {"{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of)}
+_FIELDS = {
+    "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
+    "type({0}) is {1}": _place_of(types.FunctionType, _place_of),
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -282,6 +288,8 @@ class Walk:
         """What lies in a thing that is known to be the same object."""
         if id(value) in self.seen or isinstance(value, SIMPLE):
             return
+        if isinstance(value, _SOURCES) or _draws(value):
+            raise _another(name)
         self.seen.add(id(value))
         if isinstance(value, Tensor):
             self.hooks(name, value)
@@ -292,6 +300,8 @@ class Walk:
         if isinstance(value, types.ModuleType):
             self.namespace(name, value)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
+            if value is os.getenv:
+                self.visit("os.environ", os.environ)
             if not of_library(value):
                 self.function(value, f"{name}: ")
         elif is_compiled(value):
@@ -328,7 +338,7 @@ class Walk:
             for hook in step_hooks(value).values():
                 self.visit(f"{name}'s hooks", hook)
             self.thing(name, value)
-        elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(type(value), "__next__"):
+        elif hasattr(type(value), "__next__"):
             raise _another(name)
         elif isinstance(value, type):
             self.attributes(name, value, value)
@@ -342,12 +352,15 @@ class Walk:
         tables = [each for each in gc.get_referents(value) if type(each) is dict and each is not vars(value)]
         if any(isinstance(part, Tensor) for table in tables for key in table for part in (key if isinstance(key, (tuple, list)) else [key])):
             raise CannotRepeat(f"compile: {name} keeps results for tensors by their identity (functools.cache), which the next call's do not have")
+        self.guards.append(Guard(f"the results that {name} keeps", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses)))  # cleared: 0
         self.function(value.__wrapped__, f"{name}: ")
 
     def namespace(self, name: str, module: types.ModuleType) -> None:
         """Those of an imported module's names that the code mentions."""
         root = module.__name__.partition(".")[0]
-        if root in _UNTRACKED or (root == "numpy" and "random" in self.mentioned):
+        if root in _UNTRACKED or (root == "numpy" and ("random" in self.mentioned or module.__name__.startswith("numpy.random"))):
+            raise _another(module.__name__)
+        if module is os and not self.mentioned.isdisjoint(_OF_SYSTEM):
             raise _another(module.__name__)
         if module is os and self.mentioned & {"environ", "getenv"}:
             self.visit("os.environ", os.environ)
@@ -421,6 +434,8 @@ class Walk:
             self.patched(name, kind)
         if of_library(kind):
             return
+        if not is_module(value) and value is not kind:
+            self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, kind)))
         for each in _holders(kind):
             self.absent(name, each)
         known: set[str] = set()
@@ -570,4 +585,14 @@ def _fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
-    return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name
+    return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
+
+
+def _draws(value: Any) -> bool:
+    """Whether it is a function that gives another value at every use, as random numbers and clocks do, under whatever name; or a class of dates."""
+    if value is datetime.datetime or value is datetime.date:
+        return True
+    if not isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType | type(np.random.default_rng)):
+        return False
+    known = package_of(value) in _UNTRACKED or value.__name__ in _OF_SYSTEM or str(value.__module__).startswith("numpy.random")
+    return known or isinstance(getattr(value, "__self__", None), _SOURCES)

@@ -315,3 +315,10 @@ def test_a_float_argument_beside_counts_kept_tensors_and_checks() -> None:
     for k in range(9):
         arguments = numod.arange(3.0), numod.tensor([True, k % 4 == 3, True]), k / 7
         assert equal(eager(*arguments), compiled(*arguments)) and eager.calls == compiled.calls
+
+
+def test_an_array_read_inside_may_become_a_tensor_again() -> None:
+    compiled = numod.compile(lambda x: numod.from_numpy(x.numpy()) * 2)
+    with pytest.warns(UserWarning, match="reads a tensor's value in Python"):
+        found = compiled(numod.ones(2))
+    assert numod.equal(found, numod.full((2,), 2.0))

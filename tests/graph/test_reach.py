@@ -8,8 +8,11 @@ import enum
 import functools
 import operator
 import os
+import random
 import sys
+import time
 import types
+import uuid
 import warnings
 import weakref
 from collections import ChainMap, UserDict
@@ -560,3 +563,50 @@ def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(link
         with numod.no_grad():
             assert all(numod.allclose(function(x + k), layer(x + k)) for k in range(3)), name
     assert function.recorded == 6 and not function.refused
+
+
+@pytest.mark.parametrize(
+    "draw", [random.random, random.uniform, random.Random(0).random, np.random.rand, np.random.default_rng(0).normal, time.perf_counter, os.urandom, uuid.uuid4]
+)
+def test_functions_that_give_another_value_at_every_use_are_refused_under_any_name(draw: Callable) -> None:
+    with pytest.raises(RuntimeError, match="gives another value at every use"):
+        compile(lambda x: x * (draw is not None))(X)
+
+
+def test_a_module_that_is_made_one_of_another_class_is_noticed() -> None:
+    layers = nn.Sequential(nn.ReLU())
+    compiled = compile(lambda x: layers(x))
+    for kind in (nn.ReLU, nn.Tanh, nn.ReLU):
+        layers[0].__class__ = kind
+        assert numod.allclose(compiled(X), layers(X))
+
+
+def test_an_object_that_is_made_one_of_another_class_is_noticed() -> None:
+    class Twice:
+        """Scales."""
+
+        def scaled(self, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+    class Thrice(Twice):
+        """Scales otherwise."""
+
+        def scaled(self, x: numod.Tensor) -> numod.Tensor:
+            return x * 3
+
+    scale = Twice()
+    compiled = compile(lambda x: scale.scaled(x))
+    for kind in (Twice, Thrice, Twice, Thrice):
+        scale.__class__ = kind
+        assert equal(compiled(X), scale.scaled(X))
+
+
+def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
+    rate = [1.0]
+    cached = functools.lru_cache(lambda n: n * rate[0])
+    compiled = compile(lambda x: x * cached(2))
+    for k in range(7):
+        rate[0] = float(k)
+        if k == 5:
+            cached.cache_clear()
+        assert equal(compiled(X), X * (0.0 if k < 5 else 10.0))
