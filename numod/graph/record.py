@@ -353,8 +353,11 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
         recorder.add_input(each)
     boundary = len(recorder.program.steps)
     numbers = {id(each): k for k, each in enumerate(tensors)}
-    with _without_hooks(leaves):
-        gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
+    try:
+        with _without_hooks(leaves):
+            gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
+    except RuntimeError as error:  # of what backward needs and the function has overwritten: it may never be called
+        raise lines.CannotRepeat(f"compile: the gradients of the results cannot be computed: {error}") from error
     return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
 
 

@@ -136,3 +136,10 @@ def test_results_that_require_gradients_do_so_under_hooks_of_saved_tensors_and_a
         made, result = compiled(x)
         result.sum().backward()
         assert numod.equal(made.grad, x)
+
+
+def test_results_whose_gradients_cannot_be_computed_are_given_eagerly() -> None:
+    norm, x = numod.nn.BatchNorm1d(3), numod.arange(12.0).reshape(4, 3)
+    compiled = numod.compile(lambda x: norm.eval()(x) + norm.train()(x))
+    with pytest.warns(UserWarning, match="gradients of the results cannot be computed"):
+        assert compiled(x).shape == (4, 3)
