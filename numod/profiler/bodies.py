@@ -134,6 +134,32 @@ def method(*arguments: object, **keywords: object) -> object:
         note(start, category, subject, None)
 
 
+def timed(*arguments: object, **keywords: object) -> object:
+    start = clock()
+    result = plain(*arguments, **keywords)
+    note(start, category, subject, arguments[0].__class__)
+    return result
+
+
+def module_called(*arguments: object, **keywords: object) -> object:
+    module = arguments[0]
+    if module not in roots:
+        roots[module] = name_in_caller(module)
+    start = clock()
+    try:
+        return plain(*arguments, **keywords) if Hooks.in_use else module.forward(*arguments[1:], **keywords)
+    finally:
+        note(start, "module", module, None)
+
+
+def function_applied(*arguments: object) -> object:
+    start = clock()
+    result = plain(*arguments)
+    end = clock()
+    note(start, "op", call(arguments[0].__name__), None, end)
+    return result
+
+
 BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
 DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
 

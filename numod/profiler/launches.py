@@ -7,7 +7,7 @@ closures. A GPU launch returns before its kernel has run: events in its stream, 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType
 
 from .. import config
@@ -46,7 +46,7 @@ class Launches:
             chunks.watch(False)
             self._wire_plans(self._plain)
             for compiled, *_ in self._compiled.values():
-                _wire_program(compiled, compiled.__call__, self._plain)
+                _wire_program(compiled, compiled.__call__, self._plain, self._plain)
             self._compiled.clear()
 
     def _time(self, kernel: build.Kernel) -> Callable:
@@ -106,7 +106,7 @@ class Launches:
         return built
 
     def _wire_plans(self, exchange: dict[int, Callable]) -> None:
-        seen: set[int] = set()
+        seen = set(self._plain)
         for op in list(ops._ops):
             for plan in list(op.plans.values()):
                 if self._gpu is not None and exchange is self._timed:
@@ -120,7 +120,7 @@ class Launches:
         if self.on and self._compiled.get(id(compiled)) != (compiled, short, compiled.recorded):
             for kernel in build.kernels():
                 self._time(kernel)
-            _wire_program(compiled, short, self._timed)
+            _wire_program(compiled, short, self._timed, self._plain)
             self._compiled[id(compiled)] = (compiled, short, compiled.recorded)
 
 
@@ -195,14 +195,14 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
     return thing
 
 
-def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable]) -> None:
-    """The same in the programs of a compiled function, and in its fast path into the last one."""
+def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable], wrappers: Iterable[int]) -> None:
+    """The same in the programs of a compiled function, and in its fast path into the last one. What a timed wrapper (by id) holds stays: its entry point."""
     space = getattr(short, "__globals__", {})
     if "slow" in space:
-        space.update({name: wire(each, exchange, set()) for name, each in space.items() if name.startswith("launch")})
+        space.update({name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")})
     for versions in compiled.versions.values():
         for version in versions:
             for section in [each for each in vars(version.executable).values() if hasattr(each, "launchers") or hasattr(each, "launch")]:
                 for name in ("launch", "launchers"):
                     if name in vars(section):
-                        setattr(section, name, wire(getattr(section, name), exchange, set()))
+                        setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))

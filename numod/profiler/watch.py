@@ -25,13 +25,15 @@ from ..ops.op import Op
 from ..optim.optimizer import Optimizer
 from ..utils.data.fetch import Pass
 from ..utils.data.pool import WorkerPass
-from .bodies import BARE, DETAILED, CompiledCall, around, around_attach, around_node, around_record, around_recorded, method
+from .bodies import (
+    BARE, DETAILED, CompiledCall, around, around_attach, around_node, around_record, around_recorded, function_applied, method, module_called, timed,
+)
 from .compiling import watch_compiler
 from .exchange import Exchange
 from .launches import Launches
 from .recorder import recorder
 
-_PACKAGE = __file__.rsplit("profiler", 1)[0]
+_PACKAGE, _NAME = __file__.rsplit("profiler", 1)[0], __name__.partition(".")[0]
 
 
 class Options(NamedTuple):
@@ -89,20 +91,25 @@ class Watch:
         exchange.replace(waist, "record", lambda plain: around_record(plain, note))
         exchange.replace(waist, "attach", lambda plain: around_attach(plain, note))
         exchange.replace(functions, "_recorded", lambda plain: around_recorded(plain, note))
-        exchange.replace(functions.Function, "apply", self._watch_function)
         exchange.replace(engine, "_walk", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
             exchange.replace(kind, "backward", lambda plain: around_node(plain, note, self.clock))
         for name in ("step", "zero_grad"):
             for kind in _with_own(Optimizer, name):
-                exchange.replace(kind, name, lambda plain, name=name: watched(plain, "optimizer", _title(f"Optimizer.{name}", name)))
+                title = _title(f"Optimizer.{name}", name)
+                if kind.__module__.startswith(_NAME):
+                    exchange.recode(vars(kind)[name], timed, category="optimizer", subject=title, **tools)
+                else:
+                    exchange.replace(kind, name, lambda plain, title=title: watched(plain, "optimizer", title))
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        # by replacing code objects, since modifying a class slows it down for a while
+        # by replacing code objects: modifying a class slows it down for a while, and compiled functions would take it for another class
         exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
-            exchange.replace(Module, "__call__", self._watch_module)
+            exchange.recode(Module.__call__, module_called, roots=self.roots, name_in_caller=_name_in_caller, Hooks=Hooks, **tools)
+        lines = self._lines if self.options.stack else tuple
+        exchange.recode(vars(functions.Function)["apply"].__func__, function_applied, call=lambda name: Call(name, stack=lines()), **tools)
         exchange.replace(Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock, self.options.shapes))
         watch_compiler(exchange, note, self.clock, self.options.kernels)
         self._watch_collector()
@@ -126,35 +133,6 @@ class Watch:
 
         gc.callbacks.append(collecting)
         self._exchange.later(lambda: gc.callbacks.remove(collecting))
-
-    def _watch_module(self, plain: Callable) -> Callable:
-        note, clock, roots = self.note, self.clock, self.roots
-
-        def __call__(self: Module, *arguments: object, **named: object) -> object:
-            if self not in roots:
-                roots[self] = _name_in_caller(self, __call__.__code__)
-            start = clock()
-            try:
-                if Hooks.in_use:
-                    return plain(self, *arguments, **named)
-                return self.forward(*arguments, **named)
-            finally:
-                note(start, "module", self, None)
-
-        return __call__
-
-    def _watch_function(self, plain: classmethod) -> classmethod:
-        """Record calls of `autograd.Function`s under their names."""
-        note, clock, run = self.note, self.clock, plain.__func__
-
-        def apply(cls: type, *arguments: object) -> object:
-            start = clock()
-            result = run(cls, *arguments)
-            end = clock()
-            note(start, "op", Call(cls.__name__, stack=self._lines() if self.options.stack else ()), None, end)
-            return result
-
-        return classmethod(apply)
 
     def _describer(self) -> Callable:
         """The function that makes an op's Call. It runs for every op, so it looks up nothing."""
@@ -220,14 +198,15 @@ def _with_own(base: type, name: str) -> Iterator[type]:
                 yield kind
 
 
-def _name_in_caller(module: Module, calling: object) -> str:
+def _name_in_caller(module: Module) -> str:
     """The name of a module in the code that calls it: a variable's name, or its path in a module held by a variable; else its class.
 
-    Empty for a module that is called by another module (if a frame of the code `calling` is on the stack).
+    Empty for a module that is called by another module (if another frame of the code that asks is on the stack).
     """
-    frame = outer = sys._getframe(2)
+    asking = sys._getframe(1)
+    frame = outer = asking.f_back
     while outer is not None:
-        if outer.f_code is calling:
+        if outer.f_code is asking.f_code:
             return ""
         outer = outer.f_back
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
