@@ -14,6 +14,7 @@ from typing import Any
 from ..autograd import engine
 from ..core import Tensor, cat, stack
 from ..core.apply import state
+from ..device import Storage
 from .examples import Batch, Disagreement, active, rewind, undo, watch_writes
 from .trees import leaves, map_leaves
 
@@ -123,6 +124,7 @@ def _draws() -> Iterator[dict]:
 def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
     """The results for `size` examples, of one call if that can be."""
     state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
+    common: list[Storage] = []
     try:
         if size > 1:
             active.written.append(written := {})
@@ -131,9 +133,10 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
                 with _draws() as drawn:
                     batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
                     _refuse_random(drawn, randomness)
-            except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
+            except (Disagreement, Exception) as reason:  # an error of the function's own comes again, from the example it is of
                 undo(written)
                 rewind(drawn)
+                common = list(reason.args) if isinstance(reason, Disagreement) else []
             else:
                 chosen = _matched(out_dims, result, "out_dims")
                 _require_tensors(result, chosen)
@@ -142,9 +145,22 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
             finally:
                 watch_writes(-1)
                 active.written.pop()
-        return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
+        with _refused(common):
+            return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
     finally:
         state.examples -= 1
+
+
+@contextmanager
+def _refused(common: list[Storage]) -> Iterator[None]:
+    """Inside the block nothing writes to these."""
+    before, active.common = active.common, active.common + common
+    watch_writes(bool(common))
+    try:
+        yield
+    finally:
+        active.common = before
+        watch_writes(-bool(common))
 
 
 def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> list[Any]:

@@ -25,7 +25,10 @@ _LIMIT = 1 << 12  # layouts a batch remembers
 
 
 class Disagreement(BaseException):
-    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it."""
+    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it.
+
+    Its argument is a storage that has none: what differs by example was to be written there. Where it was there before the call, the next write is refused.
+    """
 
 
 class _Active(threading.local):
@@ -35,6 +38,7 @@ class _Active(threading.local):
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
         self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
+        self.common: list[Storage] = []  # that were there before, and in which calls for each example must not leave what is of the last
         self.drawn: list[dict[random.Generator, tuple[int, int]]] = []  # of each, and of all its chunks, where generators were before it drew from them
 
 
@@ -204,8 +208,10 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
 
     def run(inputs: tuple, targets: tuple) -> None:
         for each in targets:
-            if each._layout.batch is not batch or each._storage.apart:
-                raise Disagreement  # what is the same for all cannot hold what differs
+            if each._layout.batch is not batch:
+                raise Disagreement(each._storage)
+            if each._storage.apart:
+                raise Disagreement
             if not each._storage.each:
                 each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
         written = tuple(batch.numbers(each)[0] for each in targets)
@@ -276,6 +282,11 @@ def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
 def _before_write(target: Tensor) -> None:
     """Keep what a write changes while a call is for all examples: memory, and the history of the tensor that has it."""
     check_write(target)
+    if any(target._storage is each for each in active.common):
+        raise RuntimeError(
+            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same for all examples; give the tensor as an "
+            "argument that has a dimension for the examples (in_dims), make it inside the function, or use an operation that is not in-place"
+        )
     if not active.written:
         return
     place, owner = (id(target._storage), target._offset, target._layout), target if target._base is None else target._base

@@ -263,9 +263,9 @@ randint = pointwise("randint", lambda seed, offset, low, span: low + random_belo
 bernoulli = pointwise(
     "bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT
 )
-dropout = pointwise(
-    "dropout", lambda x, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, x / (1.0 - p)),
-    dx=lambda g, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, g / (1.0 - p)), integers=("seed", "offset"), accepts=FLOAT,
+dropout = pointwise(  # a product, since what is dropped of an infinity or a NaN is a NaN
+    "dropout", lambda x, p, seed, offset: x * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),
+    dx=lambda g, p, seed, offset: g * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)), integers=("seed", "offset"), accepts=FLOAT,
 )
 
 __all__ = list(rows)

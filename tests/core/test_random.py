@@ -332,6 +332,13 @@ def test_dropout_scales_and_its_gradient_has_the_same_mask(layout):
     assert g.numpy()[values != 0] == pytest.approx(1 / 0.75)
 
 
+def test_dropped_infinities_and_nans_are_nans():
+    x = numod.full((64,), float("inf")).requires_grad_()
+    result = F.dropout(x, 0.5)
+    result.backward(x.detach())
+    assert 0 < result.isnan().sum() < 64 and numod.equal(result.isnan(), x.grad.isnan()) and not (result == 0).any() and F.dropout(x, 1.0).isnan().all()
+
+
 @pytest.mark.parametrize("layout", ["dense", "transposed"])
 def test_dropout_has_the_same_mask_in_the_second_order(layout):
     x = LAYOUTS[layout](numod.full((8, 8), 2.0, requires_grad=True))

@@ -437,3 +437,23 @@ def test_rows_of_gradients_at_once(once: list) -> None:
     squares = numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach(), vectorize=True)
     numod.testing.assert_close(squares, numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach()))
     assert len(once) == 4
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, y: x.add_(y), lambda x, y: x.copy_(y), lambda x, y: x[0].copy_(y[0]), lambda x, y: numod.add(y, y, out=x), lambda x, y: x.t().mul_(y),
+        lambda x, y: vmap(lambda z: x.add_(z))(y.expand(2, 2)),
+    ],
+)  # fmt: skip
+def test_what_differs_by_example_is_not_written_into_what_is_the_same_for_all(write: Callable) -> None:
+    x, y = numod.ones(2), numod.arange(6.0).view(3, 2)
+    for function, values in ((lambda y: write(x, y), (y,)), (write, (x, y))):
+        with pytest.raises(RuntimeError, match="in-place write of values that differ by example"):
+            vmap(function, (None, 0)[-len(values) :])(*values)
+    assert numod.equal(x, numod.ones(2)) and numod.equal(x.add_(1), numod.full((2,), 2.0))
+
+
+def test_what_differs_by_example_is_written_into_what_each_makes() -> None:
+    y = numod.arange(6.0).view(3, 2)
+    assert numod.equal(vmap(lambda y: numod.ones(2).add_(y))(y), y + 1)
