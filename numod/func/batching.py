@@ -243,7 +243,10 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
 def _require_tensors(result: Any, dims: list[int | None]) -> None:
     for each, dim in zip(leaves(result), dims):
         if dim is not None and not isinstance(each, Tensor):
-            raise ValueError(f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output?")
+            raise ValueError(
+                f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output? "
+                "What differs by example has to stay a tensor: leave out `.item()` and `float()`"
+            )
 
 
 engine.over_rows = lambda function, columns: vmap(function)(*columns)

@@ -125,7 +125,8 @@ def _svdvals_gradient(g: object, a: object) -> object:
 def _eigh_gradient(grads: list, values: object, vectors: object) -> object:
     total = vectors.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed().to(vectors.dtype)
     if grads[1] is not None:
-        total = total + (vectors.mH @ grads[1]) / _gaps(values)
+        turn = vectors.mH @ grads[1]
+        total = total + (turn - turn.mH) / (2.0 * _gaps(values))  # the symmetric part, so that steps along it leave a symmetric matrix so
     return vectors @ total @ vectors.mH
 
 

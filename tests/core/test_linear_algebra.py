@@ -221,3 +221,12 @@ def test_pseudoinverses_with_a_tolerance_for_each_matrix():
 
 def test_tensorsolve_of_nothing():
     assert numod.linalg.tensorsolve(numod.empty(0, 0, 1, 2, 0), numod.empty(0, 0)).shape == (1, 2, 0)
+
+
+@pytest.mark.parametrize("dtype", [numod.float64, numod.complex128])
+def test_gradients_of_eigenvectors_are_hermitian(dtype: numod.dtype) -> None:
+    a = numod.randn(4, 4, dtype=dtype, generator=numod.Generator().manual_seed(0))
+    a = (a @ a.mH + numod.arange(4).diag()).requires_grad_()
+    weights = numod.arange(16.0, dtype=numod.float64).view(4, 4)
+    (g,) = numod.autograd.grad((linalg.eigh(a)[1].abs() * weights).sum(), a)
+    assert numod.allclose(g, g.mH) and g.abs().max() > 0.1
