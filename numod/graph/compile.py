@@ -321,7 +321,8 @@ class Compiled:
         if before and places and self.rounds < VERSIONS:
             self._want(places)
         elif again:
-            advice = "write tensors in place, or return them, and keep other state outside"
+            scheduled = any(each in change for each in ("param_groups[", "last_epoch", "_last_lr", "_step_count"))
+            advice = "read what a schedule sets after the call" if scheduled else "write tensors in place, or return them, and keep other state outside"
             return f"compile: {change} whenever it runs, which a compiled function cannot repeat; {advice}"
         return ""
 

@@ -24,7 +24,7 @@ from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
 from .later import Later
 from .names import names_of
-from .reach import Guard
+from .reach import Guard, Setting
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
@@ -40,7 +40,9 @@ class Picture:
         self.function, self.roots, self.without, self.guards = function, roots, without, guards
         look = Look(function, roots, without)
         self.entries = look.entries
-        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key, value in look.places if type(value) in (int, float)}
+        read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
+        places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
+        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key in places}
         self.count = changes.count
         self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
         for _, kind, thing in self.entries:

@@ -151,6 +151,13 @@ _NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.upd
 
 
 @dataclass(eq=False)
+class Setting(Guard):
+    """The condition on one setting of an optimizer, or value of its state, that code reads: the entry of a dictionary."""
+
+    place: tuple[dict, str]
+
+
+@dataclass(eq=False)
 class Settings(Guard):
     """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
 
@@ -552,8 +559,8 @@ class Walk:
         every = not getattr(optimizer, "reads_anew", True)
         named = self.strings if {holder, "state_dict"} & (self.mentioned | self.strings) else ()
         for key, each in values.items() if isinstance(values, dict) else ():
-            if (every or key in named) and isinstance(each, (*SIMPLE, tuple)):
-                self.guards.append(Guard(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each)))
+            if (every or key in named) and isinstance(each, (*SIMPLE, tuple)) and (id(values), key) not in self.without:
+                self.guards.append(Setting(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each), (values, key)))
 
 
 def _another(name: str) -> CannotRepeat:

@@ -200,11 +200,15 @@ def _with_numbers(which: Sequence[Path], places: Sequence[Place], steering: set,
             inside = len(laid)
             for place, number in zip(places, numbers[len(which) :]):
                 _lay_for_now(*place, number, laid)
+            if recording() is not None:
+                recording().expose = partial(_expose, laid[inside:])
             with _standing_in(mathematics):
                 result = function(*given.values(), **own)
             if recording() is not None and any(each is holder for each, _ in contents(result) for holder, *_ in laid[:inside]):
                 result = replace(result, lambda each: each)  # it has a container that is put back as it was
         finally:
+            if recording() is not None:
+                recording().expose = None
             for holder, key, _, number in [each for each in laid[::-1] if not _put_back(*each)]:
                 _look_into(number)  # the function writes there: its next value depends on this one's
                 if type(written := read(holder, key)) is Later:
@@ -235,6 +239,14 @@ def _lay_for_now(holder: Any, key: Any, value: Any, laid: list[tuple]) -> None:
         lay(holder, key, value)
     except Exception:  # a class whose setter takes nothing but numbers
         _look_into(value)
+
+
+def _expose(laid: list[tuple], asking: bool) -> None:
+    """The numbers at places while an optimizer's update asks for its own: it does so again at every run, when nothing stands for them."""
+    for holder, key, former, value in laid:
+        now, then = (value, former) if asking else (former, value)
+        if read(holder, key) is now:
+            lay(holder, key, then)
 
 
 def _put_back(holder: Any, key: Any, former: Any, value: Any) -> bool:

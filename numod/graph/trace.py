@@ -80,6 +80,7 @@ class Recorder:
         self.actors: list[object] = []  # schedules that were stepped
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
         self.itself: Callable[[Any], Any] = lambda container: None  # what stands for a container that existed before
+        self.expose: Callable[[bool], None] | None = None  # puts numbers where something stands for them, while an update asks for them, and back
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.flags: list[tuple[str, Program, float]] = []  # what Python looked at, how it is computed, and what was found: the next calls must find the same
@@ -173,7 +174,9 @@ class Recorder:
         """An optimizer is asked for a step's numbers, before and after."""
         if get_ident() == self.thread:
             self.asking = asking
-            self.watch(asking)
+            for each in (self.expose, self.watch) if asking else (self.watch, self.expose):
+                if each is not None:
+                    each(asking)
 
     def acted(self, owner: object) -> None:
         """An action, of a schedule say, was run: it sets numbers that updates ask for."""

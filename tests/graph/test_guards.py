@@ -123,6 +123,32 @@ def test_settings_that_a_function_reads(read: object) -> None:
         pair.both(lambda _, optimizer, k=k: optimizer.param_groups[0].update(lr=0.1 / (k + 1), betas=(0.9 - k / 10, 0.99)))
 
 
+def test_a_rate_that_a_function_reads_is_taken_as_it_comes() -> None:
+    def losses(compiled: bool) -> list[tuple]:
+        numod.manual_seed(0)
+        model, x = nn.Linear(4, 1), numod.ones(8, 4)
+        optimizer = numod.optim.AdamW(model.parameters(), lr=0.1)
+        schedule = numod.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+        def step() -> tuple:
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean() * optimizer.param_groups[0]["lr"]
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), optimizer.param_groups[0]["lr"]
+
+        function = numod.compile(step) if compiled else step
+        found = []
+        for _ in range(12):
+            loss, rate = function()
+            found += [loss.item(), rate]
+            schedule.step()
+        assert not compiled or function.recorded <= 4  # one for each of the first rates, and one for all
+        return found
+
+    assert losses(True) == pytest.approx(losses(False))
+
+
 def test_a_step_count_that_a_function_reads_is_refused() -> None:
     def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
         plain = step_of(model, optimizer)
