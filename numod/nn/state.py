@@ -5,6 +5,7 @@ Keys are the dotted names of `named_parameters` and `named_buffers`, with shared
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
@@ -104,7 +105,8 @@ def overrides(module: Module, method: str) -> bool:
 def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
     """Load `state_dict`, which is not modified, into `module`. All mismatches are collected and raised as one error."""
     if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        hint = " Read the file first: load_state_dict(numod.load(path))." if isinstance(state_dict, (str, os.PathLike)) else ""
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.{hint}")
     state = OrderedDict(state_dict)
     metadata = getattr(state_dict, "_metadata", None)
     if metadata is not None:

@@ -155,8 +155,12 @@ class Optimizer(Hooked):
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(mine["params"]) != len(theirs["params"]) for mine, theirs in zip(self.param_groups, saved)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        for k, (mine, theirs) in enumerate(zip(self.param_groups, saved)):
+            if len(mine["params"]) != len(theirs["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
+                    f"group {k} has {len(theirs['params'])} parameters there and {len(mine['params'])} here"
+                )
         by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
         self.state = State(dict)
         for number, values in state_dict["state"].items():
