@@ -17,13 +17,13 @@ from ..core.random import Draw
 from ..core.tensor import OwnCount, Tensor
 from ..device import Storage
 from ..device.storage import address
+from .condition import Guard, Settings
 from .freeze import Frozen
 from .guards import Picture, conditions
 from .kinds import SIMPLE, is_plain
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .program import Value
-from .reach import Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .structure import Given, fields_of, is_data, parts, remade

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ..core.tensor import Tensor
 from . import lines
+from .condition import Guard
 from .guards import Entry, Place
 from .kinds import is_optimizer
 from .names import mentions
-from .reach import Guard
 from .trace import Recorder
 
 SAME_MEMORY = "the memory of the gradient"  # prefix of guards that depend on gradients

@@ -20,11 +20,11 @@ from ..core.tensor import Tensor
 from ..device import Storage
 from ..kernel import tensor_cores
 from ..ops import indexing
+from .condition import Guard, Setting
 from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
 from .later import Later
 from .names import names_of
-from .reach import Guard, Setting
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers

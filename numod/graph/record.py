@@ -19,6 +19,7 @@ from ..device import Storage
 from . import guards, key, later, lines, reach, structure
 from . import state as kept
 from .caller import caller
+from .condition import Guard
 from .differentiable import Differentiable
 from .gradients import Gradients
 from .kinds import attributes_of, counts_of, hooks_on, is_optimizer, is_plain
@@ -129,7 +130,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     else:
         boundary, differentiated, wanted, gradients = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
-    flags = (reach.Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
+    flags = (Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
     picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached, witness.answers))

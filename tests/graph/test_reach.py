@@ -25,7 +25,7 @@ from pairs import X, Pair, compile, equal
 import numod
 from numod import nn
 from numod.graph import compile as compiled_natively
-from numod.graph import reach
+from numod.graph import condition
 from numod.nn import functional as F
 
 
@@ -546,8 +546,8 @@ OWN = {KEPT: 1, id(KEPT): 1}
 @pytest.mark.parametrize(("linked", "numbered"), [(None, True), (False, True), (None, False)])
 def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(linked: bool | None, numbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not numbered:  # as in an interpreter that counts no changes
-        monkeypatch.setattr(reach, "_CLASS_VERSION", None)
-        monkeypatch.setattr(reach, "_NAMESPACE_VERSION", None)
+        monkeypatch.setattr(condition, "_CLASS_VERSION", None)
+        monkeypatch.setattr(condition, "_NAMESPACE_VERSION", None)
     layer, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), numod.tensor([[1.0, -2.0]])
     function = compiled_natively(lambda x: layer(x), options={"linked": linked})
     total, product, call = numod.Tensor.sum, nn.functional.linear, nn.Module.__call__

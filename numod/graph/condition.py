@@ -1,0 +1,126 @@
+"""What a guard is: a condition that is tested at every call, as an expression over objects, or by a word of memory that the interpreter changes.
+
+Which conditions a function's program has, `reach` finds.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from ctypes import addressof, c_int64, c_ssize_t, sizeof
+from dataclasses import dataclass
+from typing import Any
+
+from .kinds import SIMPLE
+
+
+@dataclass(eq=False)
+class Guard:
+    """A condition that is tested at every call, as an expression over objects: "{0}.cell_contents is {1}"."""
+
+    name: str
+    text: str
+    objects: tuple
+
+    def expression(self, space: dict[str, Any]) -> str:
+        """The condition with names for its objects, which are put into `space`."""
+        names = []
+        for each in self.objects:
+            names.append(f"thing{len(space)}")
+            space[names[-1]] = each
+        return self.text.format(*names)
+
+    @property
+    def word(self) -> tuple[int, int] | None:
+        """The address of a word of memory and what it holds as long as the condition does, where the condition is on a field of an object.
+
+        Native code compares a word in a twentieth of the time that the expression takes. The addresses are those of the guard's objects, which it keeps.
+        """
+        place = _FIELDS.get(self.text)
+        return None if place is None else (id(self.objects[0]) + place, id(self.objects[1]))
+
+
+def _place_of(content: Any, holder: Any) -> int | None:
+    """Where in the memory of an object the address of what it holds lies, in bytes; None if the interpreter keeps it elsewhere."""
+    size = sizeof(c_ssize_t)
+    words = (c_ssize_t * (type(holder).__basicsize__ // size)).from_address(id(holder))
+    return list(words).index(id(content)) * size if id(content) in words else None
+
+
+_FIELDS = {
+    "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
+    "type({0}) is {1}": _place_of(types.FunctionType, _place_of),
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class Unwritten(Guard):
+    """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
+
+    @property
+    def word(self) -> tuple[int, int]:
+        """The address of the version number, and the number."""
+        return addressof(self.objects[0]), self.objects[2]
+
+
+def unwritten(name: str, thing: type | dict) -> Guard:
+    """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no more for one that was changed so often."""
+    place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION
+    getattr(thing, "__module__", None)  # a class has a number once something was looked up
+    number = c_int64(0) if place is None else c_int64.from_address(id(thing) + place)
+    if number.value == 0:
+        return Guard(name, "{0}({1}) == {2}", (_members, thing, _members(thing)))
+    return Unwritten(name, "{0}.value == {2}", (number, thing, number.value))
+
+
+class _Members(list):
+    """Compared by identity."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Members) and len(self) == len(other) and all(map(operator.is_, self, other))
+
+
+def _members(thing: type | dict) -> _Members:
+    """All that is in a class and its bases, or in a namespace."""
+    return _Members(each for part in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,)) for pair in part.items() for each in pair)
+
+
+def _version_of(thing: Any, change: Callable[[int], Any]) -> int | None:
+    """Where in the memory of an object its version number lies, in bytes: the first word after the reference count that other contents change."""
+    words = (c_int64 * (type(thing).__basicsize__ // sizeof(c_int64))).from_address(id(thing))
+    found = []
+    for k in range(3):
+        change(k)
+        found.append(list(words)[1:])
+    return next((sizeof(c_int64) * k for k, values in enumerate(zip(*found), 1) if len(set(values)) == 3), None)
+
+
+def _write(kind: type) -> Callable[[int], Any]:
+    return lambda k: (setattr(kind, "content", k), kind.content)
+
+
+_CLASS_VERSION = _version_of(probe := type("Probe", (), {}), _write(probe))
+_NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.update(content=k))
+
+
+@dataclass(eq=False)
+class Setting(Guard):
+    """The condition on one setting of an optimizer, or value of its state, that code reads: the entry of a dictionary."""
+
+    place: tuple[dict, str]
+
+
+@dataclass(eq=False)
+class Settings(Guard):
+    """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
+
+    group: dict
+
+    @property
+    def plain(self) -> bool:
+        """Whether the settings are values that cannot change in themselves."""
+        return all(
+            key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each))
+            for key, each in self.group.items()
+        )
