@@ -232,7 +232,10 @@ class iinfo(_Info):
     _fields = dict.fromkeys(("min", "max"), int)
 
 
-_RANGES = {each: (info.min, info.max) for each in _ROWS if each.kind != "b" for info in ((iinfo if each.kind in "iu" else finfo)(each.real),)}
+RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest number that each holds
+    each: (0, 1) if each.kind == "b" else (info.min, info.max)
+    for each in _ROWS for info in (None if each.kind == "b" else (iinfo if each.kind in "iu" else finfo)(each.real),)
+}  # fmt: skip
 
 
 def fitting(number: object, kind: dtype) -> object:
@@ -249,7 +252,7 @@ def fitting(number: object, kind: dtype) -> object:
         fitting(number.imag, kind.real)
         fits = kind.is_complex
     else:
-        low, high = _RANGES[kind]
+        low, high = RANGES[kind]
         fits = low <= number <= high
         if not fits and kind.differentiable:
             fits = not -inf < number < inf

@@ -141,8 +141,8 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
         return complexes.join(*(nan_to_num(each, nan, posinf, neginf) for each in complexes.parts(input)))
     if not input.is_floating_point():
         return input.clone()
-    info = dtypes.finfo(input.dtype)
-    return t.nan_to_num(input, 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf)
+    low, high = dtypes.RANGES[input.dtype]
+    return t.nan_to_num(input, 0.0 if nan is None else nan, high if posinf is None else posinf, low if neginf is None else neginf)
 
 
 def bitwise_not(input: Tensor) -> Tensor:

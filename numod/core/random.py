@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import log1p, pi
 
 from .. import dtypes
@@ -231,22 +230,13 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     not hold it."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    least, most = _limits(dtype)
+    least, most = dtypes.RANGES[dtype]
     if low < least:
         raise RuntimeError(f"from is out of bounds for {dtype.short}: got {low}, expected at least {least}")
     if high - 1 > most:
         raise RuntimeError(f"to - 1 is out of bounds for {dtype.short}: got {high - 1}, expected at most {most}")
     span = high - low
     return low, span if span < 1 << 63 else span - (1 << 64)
-
-
-@cache
-def _limits(dtype: DType) -> tuple[float, float]:
-    """The least and the greatest number that a dtype holds."""
-    if dtype is dtypes.bool_:
-        return 0, 1
-    info = (dtypes.finfo if dtype.differentiable else dtypes.iinfo)(dtype)
-    return info.min, info.max
 
 
 @factory
@@ -306,7 +296,7 @@ def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generat
     """Fill with uniform numbers in [a, b); of a complex number both parts."""
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
-    if self.is_floating_point() and b - a > dtypes.finfo(self.dtype).max:
+    if self.is_floating_point() and b - a > dtypes.RANGES[self.dtype][1]:
         raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{self.dtype.short}>::max(), but found to={b} and from={a}")
     return (_fill_parts if self.is_complex() else _fill)(self, t.uniform, (float(a), float(b)), generator)
 

@@ -133,7 +133,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if input.ndim == 0 and weight.numel() > 1:
         raise RuntimeError("prelu: Not allow zero-dim input tensor.")
     if weight.numel() == 1:
-        return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight.reshape([1] * input.ndim))
+        return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight)
     if input.ndim < 2 or weight.numel() != input.shape[1]:
         raise RuntimeError(
             "Mismatch of parameter numbers and input channel size. Found parameter numbers "
