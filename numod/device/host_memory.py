@@ -28,29 +28,37 @@ class _Arena(mmap.mmap):
 
 
 class _Lease(weakref.ref):
-    """A weak reference to a buffer in use, with the place to take back."""
+    """A weak reference to a buffer in use, with the place to take back and what the buffer was asked for by."""
 
-    __slots__ = ("start", "size")
+    __slots__ = ("start", "size", "count", "dtype")
 
 
 class Pool:
     """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there for the next buffer.
 
     A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory is little more than what was once in
-    use at a time. What does not fit into its `reach`, in bytes, is NumPy's.
+    use at a time. But one like the buffer that was freed last gets that one's place as it is: after a kernel that filled the caches, each line of Python costs
+    several times as much, and finding a place a tenth of a sum of a million floats. What does not fit into its `reach`, in bytes, is NumPy's.
     """
 
     def __init__(self, reach: int) -> None:
-        self.reach, self.used = reach, 0
+        self.reach, self._used = reach, 0
         self._arena: _Arena | None = None
         self._free: list[tuple[int, int]] = []  # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
-        self._left: deque[_Lease] = deque()  # of freed buffers, to be taken back by the next holder of the lock
+        self._left: deque[_Lease] = deque()  # of freed buffers: the last is used again, or all are taken back by the next holder of the lock
         self.renew_lock()
 
     def renew_lock(self) -> None:
         """Replace the lock: in a forked child it may be held by a thread of the parent."""
         self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        """Bytes of buffers in use."""
+        with self._lock:
+            self._take_back()
+            return self._used
 
     @property
     def idle(self) -> int:
@@ -62,6 +70,14 @@ class Pool:
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
+        try:
+            last = self._left.pop()
+        except IndexError:  # none was freed, or another thread was faster
+            pass
+        else:
+            if last.count == count and last.dtype is dtype:
+                return self._lend(last.start, last.size, count, dtype)
+            self._left.append(last)
         size = rounded(count * dtype.itemsize)
         if self._lock.locked():  # by another thread, or by this one, interrupted by a signal handler
             return by_numpy(count, dtype)
@@ -70,13 +86,13 @@ class Pool:
             start = self._find(size)
             if start is None:
                 return by_numpy(count, dtype)
-            self.used += size
+            self._used += size
         return self._lend(start, size, count, dtype)
 
     def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
         buffer = np.frombuffer(self._arena, dtype, count, self._begin + start)
         lease = _Lease(buffer, self._return)
-        lease.start, lease.size = start, size
+        lease.start, lease.size, lease.count, lease.dtype = start, size, count, dtype
         self._leases[id(lease)] = lease
         return buffer
 
@@ -84,9 +100,6 @@ class Pool:
         """Called when a buffer is freed, by any thread, at any time."""
         del self._leases[id(lease)]
         self._left.append(lease)
-        if not self._lock.locked():
-            with self._lock:
-                self._take_back()
 
     def _take_back(self) -> None:
         while self._left:
@@ -99,7 +112,7 @@ class Pool:
                 k -= 1
                 start = self._free.pop(k)[0]
             self._free.insert(k, (start, end))
-            self.used -= lease.size
+            self._used -= lease.size
 
     def _find(self, size: int) -> int | None:
         """The lowest free place with room."""

@@ -141,11 +141,22 @@ def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
     pool = Pool(1 << 30)
     buffer = pool.empty(COUNT, FLOAT)
     with pool._lock:
-        assert pool.empty(COUNT, FLOAT).size == COUNT  # not the pool's
-        del buffer  # left behind for the next who holds the lock
-    assert pool.used == rounded(LARGE)
-    pool.release()
+        other = pool.empty(COUNT, FLOAT)  # not the pool's
+        place = address(buffer)
+        del buffer  # left behind for the next who holds the lock, or who wants the same
+        assert other.size == COUNT and address(pool.empty(COUNT, FLOAT)) == place
     assert pool.used == 0
+
+
+def test_what_was_freed_last_is_used_first() -> None:
+    pool = Pool(1 << 30)
+    low, middle, high = (pool.empty(COUNT, FLOAT) for _ in range(3))
+    places = address(low), address(high)
+    del low, high
+    with pool._lock:  # without looking for a place
+        assert address(pool.empty(COUNT, FLOAT)) == places[1]
+    assert address(pool.empty(COUNT, np.dtype(np.int32))) == places[0]
+    assert pool.used == middle.nbytes
 
 
 def test_threads_never_share_a_block() -> None:
