@@ -278,15 +278,15 @@ class Writer:
             phi.add_incoming(last, end)
         builder.cbranch(builder.icmp_signed("<", following, stop), loop, after)
         builder.position_at_end(after)
-        return _shaped(state, iter(self.either(given, before, made, end)))
+        return self.either(state, before, made, end)
 
     def either(self, first: list, first_block: object, second: list, second_block: object) -> list:
-        """Values that come from one block or the other."""
-        merged = [self.builder.phi(each.type) for each in first]
-        for phi, a, b in zip(merged, first, second):
+        """The state that comes from one block or the other."""
+        merged = [self.builder.phi(each.type) for each in _flat(first)]
+        for phi, a, b in zip(merged, _flat(first), _flat(second)):
             phi.add_incoming(a, first_block)
             phi.add_incoming(b, second_block)
-        return merged
+        return _shaped(first, iter(merged))
 
     def rows(self, most: int, held: object, write: Callable) -> None:
         """`write(i)` for i < most and, unless it is None, i < held, which is at least 1."""

@@ -19,7 +19,7 @@ from .op import Op, Plan
 from .scan import turned
 
 _TILE = 512  # columns for one task: what is known of them stays in the first-level cache
-_LINES = 16  # rows that are read together, so that this is read and written once
+_RUN = 16  # columns for one task where no vectors of them are compared
 _LONG = 256  # elements of a column that is worth turning
 _CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
 
@@ -186,9 +186,9 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     if inner_step == 1 and not flat and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
         places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
         run = launcher(columns_kernel, (places,), 7, x.size)
-        numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), _LINES), x.device.empty
+        numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), extremes.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
-    run, numbers = launcher(lines_kernel, (), 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _LINES))
+    run, numbers = launcher(lines_kernel, (), 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 

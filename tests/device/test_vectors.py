@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from numod.device import byte_tiles, dots, tiles
+from numod.device import byte_tiles, dots, extremes, tiles
 from numod.device.vectors import Registers, Writer, registers
 
 REAL, INTEGER = ir.FloatType(), ir.IntType(64)
@@ -61,6 +61,19 @@ def test_dots(triple, processor, registers, register):
     module, number = ir.Module(), REAL.as_pointer()
     _write(module, "dots", [number, INTEGER, number, INTEGER, number, INTEGER], dots.emit, registers.lanes(4))
     assert len(re.findall(_multiply_adds(register), _assembly(module, triple, processor))) >= registers.lanes(4)
+
+
+@pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)
+def test_extremes(triple, processor, registers, register, monkeypatch):
+    """Masks stay as wide as the elements where there are no registers for them: LLVM would pack single bits, and unpack them, at every turn of a loop."""
+    monkeypatch.setattr(extremes, "host", lambda: registers)
+    module, number, place = ir.Module(), REAL.as_pointer(), ir.IntType(32).as_pointer()
+    arguments = [number, INTEGER, INTEGER, INTEGER, number, place, INTEGER]
+    _write(module, "columns", arguments, functools.partial(extremes.emit_columns, False), registers.lanes(4))
+    _write(module, "row", [number, INTEGER], functools.partial(extremes.emit_row, False), registers.lanes(4))
+    text = _assembly(module, triple, processor)
+    assert len(re.findall(rf"(vmaxps.*{register}|fcmgt\s+{register}\d+\.4s)", text)) >= 8
+    assert not re.search(r"vpack|vpmovzx|xtn", text)
 
 
 @pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)

@@ -56,6 +56,33 @@ def test_the_first_nan_is_the_extreme(n, kind):
     agree(rows, numod.tensor(rows), 1)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_a_nan_is_the_extreme_of_its_column_alone(kind):
+    x = sample((40, 150), kind)
+    for line, column in ((0, 3), (17, 5), (39, 149)):
+        x[line, column] = np.nan
+    agree(x, numod.tensor(x), 0)
+    x[20:, 5] = np.nan
+    agree(x, numod.tensor(x), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lines", [1, 15, 16, 17, 300])
+def test_columns_beside_each_other(lines, kind):
+    for columns in (16, 31, 64, 127, 128, 150):
+        for seed in range(2):
+            x = sample((lines, columns), kind, seed)
+            agree(x, numod.tensor(x), 0)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+def test_rows_of_more_groups_than_an_element_counts(kind):
+    x = np.random.default_rng(0).integers(3, 6, (64, 70_000)).astype(kind)
+    for row, place in enumerate([0, 16_255, 16_256, 16_257, 32_512, 65_535, 69_999]):
+        x[row, place], x[row + 32, place] = 100, 1
+    agree(x, numod.tensor(x), 1)
+
+
 def test_all_equal_and_all_infinite():
     for value in (0.0, -np.inf, np.inf):
         x = np.full((2, 150), value, np.float32)
