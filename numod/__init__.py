@@ -25,15 +25,12 @@ from .dtypes import (
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
 from sys import modules as _modules
+from types import FunctionType as _FunctionType
 from .formats import ABSENT as _layouts, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
-for _name, _function in _methods.functions.items():  # pickle looks functions up by their module and name
-    _found = vars(_modules.get(getattr(_function, "__module__", ""), _methods)).get(getattr(_function, "__qualname__", ""))
-    if _found is not _function and hasattr(_function, "__qualname__"):
-        _function.__module__, _function.__qualname__ = __name__, _name
 newaxis = None
 globals().update({**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"]})
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
@@ -49,6 +46,19 @@ from .nn.functional import older as _older
 
 globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
 
+
+def _give_names(home: object, path: str) -> None:
+    """Name the functions that tables and closures made, and those such as `all_`, as they are found: `__torch_function__` and pickle read names."""
+    for name, function in list(vars(home).items()):
+        if isinstance(function, _FunctionType):
+            if getattr(home, function.__name__, None) is not function:
+                function.__name__ = name
+            if vars(_modules[function.__module__]).get(function.__qualname__) is not function:
+                function.__module__, function.__qualname__ = __name__, path + name
+
+
+_give_names(_methods.Tensor, "Tensor.")
+_give_names(_modules[__name__], "")
 _overrides.homes += nn.functional, _modules[__name__], linalg, fft, special, nn.init, nn.utils.rnn
 _overrides.others += autograd.grad, *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)]
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself

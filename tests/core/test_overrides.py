@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -204,6 +205,16 @@ def test_the_first_of_all_may_be_no_tensor() -> None:
     """
     found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["sum", "add", "add", "relu", "exp", "linear", "zeros_like", "stack"]
+
+
+def test_functions_have_the_names_they_are_found_by() -> None:
+    for home in (numod.Tensor, numod):
+        for name, function in vars(home).items():
+            if isinstance(function, FunctionType) and not (home is numod and name.startswith("_")):
+                assert getattr(home, function.__name__) is function and pickle.loads(pickle.dumps(function)) is function
+    names = "add_ __getitem__ __rsub__ backward absolute long t mm all".split()
+    assert [getattr(numod.Tensor, each).__name__ for each in names] == names
+    assert [getattr(numod, each).__name__ for each in ("mm", "prod", "absolute", "norm", "real", "t")] == ["mm", "prod", "absolute", "norm", "real", "t"]
 
 
 def test_modes() -> None:

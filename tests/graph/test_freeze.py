@@ -137,8 +137,8 @@ def test_results_follow_the_weights(number: int, linked: bool) -> None:
 
 def test_writes_past_numod_go_unseen() -> None:
     """As the documentation says."""
-    layer = nn.Linear(32, 32)
-    frozen, x = freeze(layer), numod.randn(16, 32)
+    layer = nn.Linear(40, 300)  # so wide that its weight is packed, with registers of 256 bits as well
+    frozen, x = freeze(layer), numod.randn(33, 40)
     before = frozen(x).clone()
     layer.weight.detach().numpy()[...] = 0
     assert numod.equal(frozen(x), before)
