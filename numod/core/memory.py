@@ -84,8 +84,7 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
             f"({offset} bytes) must not be greater than actual buffer length ({size} bytes)"
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
-    result = from_array(array if array.flags.writeable else array.copy(), dtype)
-    result._storage = ForeignStorage(result._storage.data)
+    result = from_array(array if array.flags.writeable else array.copy(), dtype, ForeignStorage)
     return result.requires_grad_() if requires_grad else result
 
 

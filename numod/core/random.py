@@ -283,7 +283,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
-    apply_into(op, (*draw_for(self, generator, True), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
+    own = self._layout
+    apply_into(op, (*draw_for(self, generator, True), *numbers), (self,), (own.dtype, own.device, own.shape))
     return self
 
 
@@ -296,16 +297,17 @@ def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generat
     """Fill with uniform numbers in [a, b); of a complex number both parts."""
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
-    if self.is_floating_point() and b - a > dtypes.RANGES[self.dtype][1]:
-        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{self.dtype.short}>::max(), but found to={b} and from={a}")
-    return (_fill_parts if self.is_complex() else _fill)(self, t.uniform, (float(a), float(b)), generator)
+    kind = self._layout.dtype
+    if kind.is_floating_point and b - a > dtypes.RANGES[kind][1]:
+        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{kind.short}>::max(), but found to={b} and from={a}")
+    return (_fill_parts if kind.is_complex else _fill)(self, t.uniform, (float(a), float(b)), generator)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    if self.is_complex():
+    if self._layout.dtype.is_complex:
         return _fill_parts(self, t.normal, (0.0, float(std) * 0.5**0.5), generator).add_(mean)
     return _fill(self, t.normal, (float(mean), float(std)), generator)
 
@@ -355,7 +357,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
         raise RuntimeError(
             f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.short}"
         )
-    return self.copy_(t.neg(t.log(_draws(self, generator))) / lambd)
+    return _fill(self, t.exponential, (float(lambd),), generator)
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:

@@ -54,22 +54,30 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
     if force:
         self = self.detach().cpu()
+    own = self._layout
     if self.requires_grad and state.grad_enabled:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-    if self.device.type != "cpu":
-        raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
-    if self._layout.dtype.numpy is None:
-        raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.short}: NumPy has no such dtype; convert with .float() first")
-    later = _read_later(self, "numpy")
-    return raw(self).view(self._layout.dtype.numpy) if later is None else later
+    if own.device.type != "cpu":
+        raise TypeError(f"can't convert {own.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+    if own.dtype.numpy is None:
+        raise TypeError(f"Got unsupported ScalarType {own.dtype.short}: NumPy has no such dtype; convert with .float() first")
+    later = _read_later(self, "numpy") if listeners else None
+    return _values(self) if later is None else later
+
+
+def _values(self: Tensor) -> np.ndarray:
+    """The memory of a CPU tensor as an array of what NumPy calls its dtype."""
+    array, shown = raw(self), self._layout.dtype.numpy
+    return array if shown is array.dtype else array.view(shown)
 
 
 def raw(self: Tensor) -> np.ndarray:
     """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
-    if self.device.type == "meta":
-        self.device.backend.download(None)
-    size = self._layout.dtype.itemsize
-    return np.ndarray(self.shape, self._layout.storage, self._storage.data, self._offset * size, tuple(s * size for s in self._layout.strides))
+    own = self._layout
+    if own.device.type == "meta":
+        own.device.backend.download(None)
+    size = own.dtype.itemsize
+    return np.ndarray(own.shape, own.storage, self._storage.data, self._offset * size, tuple([s * size for s in own.strides]))
 
 
 def item(self: Tensor) -> float | int | bool:
@@ -136,13 +144,13 @@ def _refuse_trace(what: str) -> None:
 
 def tolist(self: Tensor) -> list | float | int | bool:
     """Nested lists of Python numbers."""
-    later = _read_later(self, "tolist")
+    later = _read_later(self, "tolist") if listeners else None
     if later is not None:
         return later
     own = self._layout
     if own.device.type != "cpu" or own.dtype.compute is not own.dtype:
         return self.detach().cpu().to(own.dtype.compute).numpy().tolist()
-    return raw(self).view(own.dtype.numpy).tolist()
+    return _values(self).tolist()
 
 
 def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:

@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 
 from .. import dtypes
-from ..device import Storage
+from ..device import Layout, Storage
 from ..device.device import Device, default_device
 from ..device.layout import layout
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
-from .apply import as_tensor_of, tell_made
+from .apply import as_tensor_of, listeners, tell_made
 from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
@@ -86,32 +86,44 @@ def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
-    kind, flags, strides, size = dtypes.from_numpy(array.dtype), array.flags, array.strides, array.itemsize
+    if array.__class__ is not np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+        array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
+    shape = _layout_of(array.shape, array.strides, array.dtype)
+    if shape is None or not array.flags.behaved:
+        kind = dtypes.from_numpy(array.dtype)
+        result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
+    else:
+        result = wrap(ForeignStorage(_memory(array, shape)), shape, 0)
+    return tell_made(result, "array") if listeners else result
+
+
+def from_array(array: np.ndarray, kind: DType, storage: type[Storage] = Storage) -> Tensor:
+    """A tensor over a writeable, aligned array with non-negative strides of whole elements."""
+    size = array.itemsize
+    shape = layout(array.shape, kind, _CPU, tuple([s // size for s in array.strides]) if array.size else None)
+    return wrap(storage(_memory(array, shape)), shape, 0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> Layout | None:
+    """The layout of an array's memory; None where a tensor cannot have such strides or bytes in this order."""
+    kind, size = dtypes.from_numpy(dtype), dtype.itemsize
     if min(strides, default=0) < 0:
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy()."
         )
-    if not flags.carray and (not flags.behaved or any([s % size for s in strides])) or not array.dtype.isnative:
-        array = np.array(array, dtype=kind.numpy, order="C", copy=True)
-    result = from_array(array, kind)
-    result._storage = ForeignStorage(result._storage.data)
-    return tell_made(result, "array")
+    if any(s % size for n, s in zip(shape, strides) if n > 1) or not dtype.isnative:
+        return None
+    return layout(shape, kind, _CPU, tuple([s // size for s in strides]) if 0 not in shape else None)
 
 
-def from_array(array: np.ndarray, kind: DType) -> Tensor:
-    """A tensor over a writeable, aligned array with non-negative strides of whole elements."""
-    size = array.itemsize
-    shape = layout(array.shape, kind, _CPU, tuple([s // size for s in array.strides]) if array.size else None)
-    flat = np.ndarray((shape.extent,), kind.storage, array, 0) if array.flags.c_contiguous else _memory(array, shape.extent, kind)
-    return wrap(Storage(flat), shape, 0)
-
-
-def _memory(array: np.ndarray, extent: int, kind: DType) -> np.ndarray:
-    """The memory range a strided array touches, as one flat array that keeps the array alive."""
-    return np.lib.stride_tricks.as_strided(array.view(kind.storage), (extent,), (array.itemsize,))
+def _memory(array: np.ndarray, own: Layout) -> np.ndarray:
+    """The memory range an array of this layout touches, as one flat array that keeps the array alive."""
+    if own.dense:
+        return np.ndarray((own.extent,), own.storage, array)
+    return np.lib.stride_tricks.as_strided(array.view(own.storage), (own.extent,), (array.itemsize,))
 
 
 def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:

@@ -255,6 +255,9 @@ class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == 
 random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_below = pointwise("random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z"))
+exponential = pointwise(
+    "exponential", lambda seed, offset, rate: neg(log(1.0 - random_uniform(seed, offset))) / rate, integers=("seed", "offset"), accepts=FLOAT
+)
 uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
 normal = pointwise(
     "normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), dmean=zero, dstd=zero, integers=("seed", "offset"), accepts=FLOAT

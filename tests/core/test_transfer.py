@@ -58,6 +58,13 @@ def test_negative_strides_are_refused():
     assert numod.tensor(np.arange(3)[::-1]).tolist() == [2, 1, 0]
 
 
+def test_from_numpy_shares_memory_whatever_the_stride_of_a_single_element():
+    memory = np.zeros(4)
+    array = np.lib.stride_tricks.as_strided(memory, (1, 3), (12, 8))  # 12 bytes are no number of elements
+    numod.from_numpy(array)[0, 1] = 2.0
+    assert memory[1] == 2.0
+
+
 def test_read_only_arrays_are_copied():
     array = np.arange(3.0)
     array.flags.writeable = False

@@ -96,6 +96,7 @@ def test_random_below():
 
 def test_uniform_row():
     np.testing.assert_allclose(constant("uniform", (SEED, 3, -2.0, 4.0), (2, 5)), uniforms(SEED, 3, 10).reshape(2, 5) * 6 - 2, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(constant("exponential", (SEED, 3, 2.0), (2, 5)), -np.log1p(-uniforms(SEED, 3, 10)).reshape(2, 5) / 2, rtol=1e-13)
 
 
 def test_normal_row():

@@ -1,0 +1,23 @@
+"""How many ops usual calls run: on small tensors nearly all time is that of a call, some microseconds each."""
+
+import pytest
+
+import numod
+from numod.core import apply as waist
+
+x, y, square = numod.rand(4), numod.rand(4), numod.rand(4, 4)
+CALLS = {
+    "exponential_": (1, lambda: numod.empty(4).exponential_()),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_run_no_more_ops_than_they_need(name):
+    expected, call = CALLS[name]
+    ran = []
+    waist.listeners.append(listener := lambda op, *_: ran.append(op.name))
+    try:
+        call()
+    finally:
+        waist.listeners.remove(listener)
+    assert len(ran) == expected, ran
