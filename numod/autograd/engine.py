@@ -374,7 +374,7 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
 def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
     """Add a gradient to `leaf.grad`. The first one is adopted if nobody else holds its memory, else copied."""
     if leaf._grad is not None:
-        leaf._grad = leaf._grad + gradient if state.grad_enabled else leaf._grad.add_(gradient)
+        leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
         storage = gradient._storage

@@ -13,9 +13,8 @@ from typing import Any
 
 from ..autograd import engine
 from ..core import Tensor, cat, stack
-from ..core.apply import state
-from ..device import Storage
-from .examples import Batch, Disagreement, active, rewind, undo, watch_writes
+from ..core.apply import listeners, state
+from .examples import Batch, Disagreement, Made, active, rewind, undo, watch_writes
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -124,43 +123,52 @@ def _draws() -> Iterator[dict]:
 def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
     """The results for `size` examples, of one call if that can be."""
     state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
-    common: list[Storage] = []
+    watch_writes(1)
     try:
-        if size > 1:
-            active.written.append(written := {})
-            watch_writes(1)
-            try:
-                with _draws() as drawn:
-                    batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
-                    _refuse_random(drawn, randomness)
-            except (Disagreement, Exception) as reason:  # an error of the function's own comes again, from the example it is of
-                undo(written)
-                rewind(drawn)
-                common = list(reason.args) if isinstance(reason, Disagreement) else []
-            else:
-                chosen = _matched(out_dims, result, "out_dims")
-                _require_tensors(result, chosen)
-                places = iter(chosen)
-                return map_leaves(lambda each: _placed(each, batch, next(places)), result)
-            finally:
-                watch_writes(-1)
-                active.written.pop()
-        with _refused(common):
-            return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
+        found = _tried_at_once(func, args, values, dims, size, kwargs, randomness) if size else None
+        if found is None:
+            with _refused_outside([value for value, dim in zip(values, dims) if dim is not None]):
+                return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
+        batch, result = found
+        chosen = _matched(out_dims, result, "out_dims")
+        _require_tensors(result, chosen)
+        places = iter(chosen)
+        return map_leaves(lambda each: _placed(each, batch, next(places)), result)
     finally:
+        watch_writes(-1)
         state.examples -= 1
 
 
+def _tried_at_once(
+    func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
+) -> tuple[Batch, Any] | None:
+    """What `_at_once` gives; None, with all as it was before, where the function must be called for each example."""
+    active.written.append(written := {})
+    try:
+        with _draws() as drawn:
+            found = _at_once(func, args, values, dims, size, kwargs, randomness)
+            _refuse_random(drawn, randomness)
+            return found
+    except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
+        undo(written)
+        _refuse_random(drawn, randomness)
+        rewind(drawn)
+        return None
+    finally:
+        active.written.pop()
+
+
 @contextmanager
-def _refused(common: list[Storage]) -> Iterator[None]:
-    """Inside the block nothing writes to these."""
-    before, active.common = active.common, active.common + common
-    watch_writes(bool(common))
+def _refused_outside(batched: list[Tensor]) -> Iterator[None]:
+    """Inside the block nothing writes to memory that was there before, but to that of `batched`: the next example would find what is of the last."""
+    made = Made(batched)
+    active.made.append(made)
+    listeners.append(made)
     try:
         yield
     finally:
-        active.common = before
-        watch_writes(-bool(common))
+        listeners.remove(made)
+        active.made.pop()
 
 
 def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> list[Any]:
@@ -249,4 +257,5 @@ def _require_tensors(result: Any, dims: list[int | None]) -> None:
             )
 
 
-engine.over_rows = lambda function, columns: vmap(function)(*columns)
+in_turn = engine.over_rows
+engine.over_rows = lambda function, columns: vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from math import prod
+from weakref import WeakSet
 
 from ..autograd import engine, no_grad
 from ..core import apply as waist, random
@@ -27,8 +28,7 @@ _LIMIT = 1 << 12  # layouts a batch remembers
 class Disagreement(BaseException):
     """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it.
 
-    Its argument is a storage that has none: what differs by example was to be written there. Where it was there before the call, the next write is refused.
-    """
+"""
 
 
 class _Active(threading.local):
@@ -38,7 +38,7 @@ class _Active(threading.local):
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
         self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
-        self.common: list[Storage] = []  # that were there before, and in which calls for each example must not leave what is of the last
+        self.made: list[Made] = []  # of each call for one example after the other, the memory that it may write to
         self.drawn: list[dict[random.Generator, tuple[int, int]]] = []  # of each, and of all its chunks, where generators were before it drew from them
 
 
@@ -209,7 +209,7 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
     def run(inputs: tuple, targets: tuple) -> None:
         for each in targets:
             if each._layout.batch is not batch:
-                raise Disagreement(each._storage)
+                raise Disagreement
             if each._storage.apart:
                 raise Disagreement
             if not each._storage.each:
@@ -250,7 +250,7 @@ def _count(x: Tensor, in_place: bool) -> int:
     count = x.numel()
     for batch, randomness in zip(active.batches, active.randomness):
         differs = _stands_for(x, batch)
-        if in_place or differs != (randomness == "different"):
+        if (in_place and differs) or differs != (randomness == "different"):
             raise Disagreement
         count *= batch.size if differs else 1
     return count
@@ -279,13 +279,36 @@ def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
 # ---- what a call that is given up must not leave behind -----------------------------------------------------------------
 
 
+class Made:
+    """Listens at the waist for what a function makes: `storages` are those of that and of the tensors `own`."""
+
+    def __init__(self, own: Iterable[Tensor]) -> None:
+        self.storages = WeakSet(map(_memory, own))
+
+    def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+        if not (in_place or op.is_view):
+            self.storages.update(map(_memory, outputs))
+
+    def made(self, tensor: Tensor, how: str) -> None:
+        """A tensor came to be without an op."""
+        self.storages.add(_memory(tensor))
+
+
+def _memory(x: Tensor) -> Storage:
+    """The storage that has a tensor's numbers, or those of the examples that it stands for."""
+    while x._layout.batch is not None:
+        x = x._storage.numbers
+    return x._storage
+
+
 def _before_write(target: Tensor) -> None:
     """Keep what a write changes while a call is for all examples: memory, and the history of the tensor that has it."""
     check_write(target)
-    if any(target._storage is each for each in active.common):
+    if active.made and not all(_memory(target) in made.storages for made in active.made):
         raise RuntimeError(
-            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same for all examples; give the tensor as an "
-            "argument that has a dimension for the examples (in_dims), make it inside the function, or use an operation that is not in-place"
+            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same for all examples, nor any write to one in "
+            "a function that must be called for each, as it reads what differs; give the tensor as an argument that has a dimension for the examples "
+            "(in_dims), make it inside the function, or use an operation that is not in-place"
         )
     if not active.written:
         return

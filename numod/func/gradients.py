@@ -13,7 +13,7 @@ from typing import Any
 from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.tape import edge_to, leaves_of
-from ..core import Tensor, eye, zeros_like
+from ..core import Tensor, eye, stack, zeros_like
 from .batching import vmap
 from .examples import active, numbers_require_grad
 from .trees import leaves, map_leaves
@@ -240,7 +240,8 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
         weights = [zeros_like(each.detach()) for each in outputs]
         rows = eye(size, dtype=output.dtype, device=output.device).reshape((size, *output.shape))
         recorded = call.recorded()
-        columns = vmap(lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded)), chunk_size=chunk_size)(rows)
+        pull_back = lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded))  # noqa: E731
+        columns = [*map(stack, zip(*map(pull_back, rows)))] if 1 in (size, chunk_size) else vmap(pull_back, chunk_size=chunk_size)(rows)
     found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
     tree = tuple(map_leaves(lambda each: next(found), call.inputs))
     return tree if several else tree[0]

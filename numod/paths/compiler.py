@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from ..core.apply import listeners
 from ..core.tensor import Tensor
 from ..errors import name_only
 from ..graph import compile as compile, config as config, mark_dynamic as mark_dynamic
 from ..graph.compile import BACKENDS
+from ..graph.trace import recording
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
@@ -22,7 +22,7 @@ TransformGetItemToIndex = nullcontext  # vmap takes elements at each example's i
 
 def is_compiling() -> bool:
     """Whether a function is being recorded now."""
-    return any(hasattr(each, "made") for each in listeners)
+    return recording() is not None
 
 
 is_dynamo_compiling = is_compiling

@@ -260,14 +260,25 @@ def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
 
     def step(x: numod.Tensor, number: numod.Tensor) -> numod.Tensor:
         x.add_(1)
+        if number == 0:  # which differs: calls for each begin here
+            return x
+        count.add_(1)
+        scaled.mul_(2)
+        return -x
+
+    def write(x: numod.Tensor, number: numod.Tensor) -> numod.Tensor:
         count.add_(1)
         scaled.mul_(2)
         return x if number > 1 else -x
 
-    vmap(step)(x, numod.arange(SIZE))
-    assert numod.equal(x, numod.ones(SIZE, 2)) and count == SIZE
+    with pytest.raises(RuntimeError, match="called for each"):
+        vmap(write)(x, numod.arange(SIZE))
+    assert count == 0
+    with pytest.raises(RuntimeError, match="called for each"):
+        vmap(step)(x, numod.arange(SIZE))
+    assert count == 0 and numod.equal(x, numod.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
     scaled.sum().backward()
-    assert weight.grad.tolist() == [8.0, 8.0]
+    assert weight.grad.tolist() == [1.0, 1.0]
 
 
 def test_backward_inside_adds_numbers_to_leaves() -> None:
@@ -457,3 +468,62 @@ def test_what_differs_by_example_is_not_written_into_what_is_the_same_for_all(wr
 def test_what_differs_by_example_is_written_into_what_each_makes() -> None:
     y = numod.arange(6.0).view(3, 2)
     assert numod.equal(vmap(lambda y: numod.ones(2).add_(y))(y), y + 1)
+
+
+@pytest.mark.parametrize("size, chunk", [(1, None), (3, None), (4, 1)])
+@pytest.mark.parametrize("reads", [False, True])
+def test_writing_what_differs_to_what_all_share_is_refused_whatever_the_size(size, chunk, reads):
+    # a batch of one was called without a batch, and functions that read a value for each example: both wrote in turn, as PyTorch does not
+    shared, batch = numod.zeros(3), numod.ones(size, 3)
+
+    def write(x, y):
+        if reads:
+            y.sum().item()
+        return x.add_(y)
+
+    with pytest.raises(RuntimeError, match="in-place"):
+        numod.vmap(lambda y: write(shared, y), chunk_size=chunk)(batch)
+    with pytest.raises(RuntimeError, match="in-place"):
+        numod.vmap(write, (None, 0), chunk_size=chunk)(shared, batch)
+    assert shared.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_function_called_for_each_example_writes_to_its_own_and_to_what_it_makes(size):
+    given = numod.arange(3.0 * size).reshape(size, 3)
+    expected = (given * 2 + 1).sum(1)
+
+    def write(y):
+        made, empty, told = numod.zeros(3), numod.empty(3), numod.tensor([1.0, 1.0, 1.0])
+        y.numpy()
+        made.add_(y)
+        empty.copy_(y).view(3).mul_(0)
+        y.add_(1)
+        return (made + empty + told.mul_(y)).sum()
+
+    assert numod.equal(numod.vmap(write)(given), expected) and given[0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_shared_tensor_is_not_made_random_for_each_example(size):
+    shared, batch = numod.zeros(3), numod.zeros(size, 3)
+    draw = lambda x, y: x.normal_() + y  # noqa: E731
+    with pytest.raises(RuntimeError, match="in-place"):
+        numod.vmap(draw, (None, 0), randomness="different")(shared, batch)
+    with pytest.raises(RuntimeError, match="random"):
+        numod.vmap(draw, (None, 0))(shared, batch)
+    assert shared.tolist() == [0, 0, 0]
+    found = numod.vmap(draw, (None, 0), randomness="same")(shared, batch)
+    assert all(numod.equal(each, shared) for each in found) and shared.abs().sum() > 0
+
+
+def test_backward_for_each_example_adds_to_a_gradient_that_was_there():
+    weight = numod.ones(3, requires_grad=True)
+    weight.grad = numod.ones(3)
+
+    def step(y):
+        (weight * y).sum().backward()
+        return y.detach()
+
+    numod.vmap(step)(numod.ones(2, 3))
+    assert weight.grad.tolist() == [3, 3, 3]
