@@ -157,17 +157,17 @@ def _vectorised(backend: object) -> dict[str, object]:
 
 @cache
 def _formulas() -> dict[str, object]:
-    from . import halves, lines, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
+    from . import halves, lines, quotients, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
 
-    return {**vector_math.formulas, **lines.formulas, **halves.formulas}
+    return {**vector_math.formulas, **lines.formulas, **halves.formulas, **quotients.formulas}
 
 
 @cache
 def _version_of_vectors() -> str:
     """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text shows only their names."""
-    from . import branches, halves, instructions, lines, vector_math
+    from . import branches, halves, instructions, lines, quotients, vector_math
 
-    return hashlib.sha256("".join(map(inspect.getsource, (branches, halves, instructions, lines, *vector_math.MODULES))).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(map(inspect.getsource, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:

@@ -76,6 +76,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
+        turn = [_stored_whole(line, loop, turn) for line in turn]
         lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
@@ -94,6 +95,14 @@ def by_half_registers(source: str) -> str:
     if rounds or remainders or len(computed) > FEW or _is_costly(computed, "t"):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
+
+
+def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
+    """A line of a processor's loop, which writes whole vectors where it chooses between what an input holds, over which it writes, and something else."""
+    target, _, value = line.partition("] = ")
+    over = target.partition("[")[0]
+    own = any(each.over == over and each.dtype is loop.dtype and each.dtype.itemsize in (4, 8) for each in loop.outputs)
+    return f"{target}] = whole({value}, {over})" if own and not loop.dtype.is_complex and any(" if " in each for each in turn) else line
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..device.vectors import primitive
-from . import halves, lines
+from . import halves, lines, quotients
 from .instructions import Number
 from .vector_math import formulas
 
@@ -56,6 +56,18 @@ def _of_half(name: str, formula: Callable) -> Callable:
     return intrinsic(function)
 
 
+def _of_integers(formula: Callable) -> Callable:
+    def function(context, x, y):
+        def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
+            return formula(builder, *values)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return intrinsic(function)
+
+
+for _name, _formula in quotients.formulas.items():
+    globals()[_name] = _of_integers(_formula)
 for _name, _formula in halves.formulas.items():
     globals()[_name] = _of_half(_name, _formula)
 for _name, _lines in lines.formulas.items():

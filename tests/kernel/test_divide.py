@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+import numod
+from numod import dtypes
 from numod.device import cpu
 from numod.kernel import build, emit, inspection
 from numod.kernel.divide import divided
+from numod.kernel.expression import Symbol
+from numod.kernel.writer import Input, Loop, Output
+from numod.ops import table
 
 LOOPS = """
 def kernel(x, out, n, scale, twice):
@@ -79,3 +86,15 @@ def test_cheap_loops_use_half_registers(parallel: bool) -> None:
     assert (out == 2 * x).all()
     widths = [bits for bits, _ in inspection.machine_code(kernel).loops]
     assert 0 < max(widths) <= 256  # 0: not a vector
+
+
+def test_what_is_chosen_over_an_input_is_stored_whole() -> None:
+    numbers = [-2.0, -0.0, 0.0, 3.0, np.nan, np.inf, -np.inf, 1e-40] * 5
+    loop = Loop((Input("x", dtypes.float32),), (Output(table.relu(Symbol("x")), dtypes.float32, "x"),), dtypes.float32)
+    text, signature = emit.pointwise(loop, "1", 1, False)
+    assert "x[index] = whole(t" in text and "whole(" not in emit.pointwise(loop, "1", 1, True)[0]
+    kernel = build.build(cpu, "over", text.replace("parallel_range", "range"), signature)
+    found = np.array(numbers, np.float32)
+    kernel.launch(found, len(numbers))
+    assert found.tobytes() == numod.tensor(numbers).relu().numpy().tobytes()
+    assert not re.search(r"vp?maskmov\w*\s.*\)$", inspection.machine_code(kernel).assembly, re.M)
