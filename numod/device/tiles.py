@@ -30,8 +30,9 @@ def functions() -> dict[str, Callable]:
 
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
 
-    copy_line(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_rows(x, x_at, out,
-    out_at) copies as many elements as a tile has rows.
+    copy_line(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_panel(x, x_at,
+    x_step, out, out_at, count) copies, of `count` lines x_step apart, as many elements as the widest tile has columns, one line's behind the other's;
+    copy_strip as many as a tile has rows.
 
     splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less), for a stride S, of each line i:
     out[out_at + i * out_step + r * apart + j] = x[x_at + i * x_step + j * S + r] for r < held and j < n, or 0 where j * S + r is not from first to last,
@@ -59,7 +60,8 @@ def functions() -> dict[str, Callable]:
     add("copy_line", "x[x_at], first, last, out[out_at], n", emit_copy)
     for stride in SPLITS:
         add(f"split{stride}", _SPLIT, functools.partial(emit_split, stride), shared=True)
-    add("copy_rows", "x[x_at], out[out_at]", functools.partial(_emit_copy_rows, rows))
+    for name, lanes, vectors in (("copy_panel", None, VECTORS), ("copy_strip", rows, 1)):
+        add(name, "x[x_at], x_step, out[out_at], count", functools.partial(_emit_side_by_side, lanes, vectors))
     add("turn_block", "x[x_at], x_step, out[out_at], out_step", _emit_turn, shared=True)
     add("turn_edge", "x[x_at], x_step, out[out_at], out_step, held", _emit_turn, shared=True)
     return found
@@ -219,9 +221,15 @@ def emit_split(stride, w, source, source_step, first, last, top, bottom, target,
     w.loop(0, lines, 1, [], line)
 
 
-def _emit_copy_rows(rows, w, x, out):
-    column = Writer(w.builder, w.element, rows)
-    column.store(column.load(x), out)
+def _emit_side_by_side(lanes, vectors, w, x, x_step, out, count):
+    w = Writer(w.builder, w.element, lanes)
+
+    def line(k: object, _: list) -> list:
+        for v, each in enumerate([w.load(x, (k, x_step), v * w.lanes) for v in range(vectors)]):
+            w.store(each, out, (k, vectors * w.lanes), v * w.lanes)
+        return []
+
+    w.loop(0, count, 1, [], line)
 
 
 def _emit_turn(w, source, step, target, target_step, held=None):

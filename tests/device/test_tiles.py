@@ -90,10 +90,12 @@ def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, held):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_as_many_elements_are_copied_as_a_tile_has_rows(dtype):
-    rows, x, out = tiles.host().rows, np.arange(20, dtype=dtype), np.full(20, -1, dtype)
-    _run("copy_rows(x0, 3, x1, 1)", "rows", f"{dtype}[], {dtype}[]", (x, out))
-    np.testing.assert_array_equal(out, [-1, *range(3, 3 + rows), *[-1] * (19 - rows)])
+@pytest.mark.parametrize("name", ["copy_panel", "copy_strip"])
+def test_parts_of_lines_are_put_behind_each_other(dtype, name):
+    count, wide = 3, tiles.host().rows if name == "copy_strip" else tiles.VECTORS * tiles.host().lanes(SIZE[dtype])
+    x, out = np.arange(count * (wide + 5), dtype=dtype).reshape(count, -1), np.full(count * wide + 2, -1, dtype)
+    _run(f"{name}(x0, 2, {wide + 5}, x1, 1, {count})", "parts", f"{dtype}[], {dtype}[]", (x.ravel(), out))
+    np.testing.assert_array_equal(out, [-1, *x[:, 2 : 2 + wide].ravel(), -1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -12,9 +12,15 @@ from ..scalar import scalar, shared_scalar
 def pack_columns(b, base, row_step, column_step, depth, width, panels, own, panel, lanes):
     """panels (panel's, depth, panel) = b (depth, width). What lies beyond b's columns is left as it was, or takes a neighbour's value."""
     if column_step == 1:
-        for k in range(depth):  # whole rows: memory in order, a page after the other
+        for first in range(0, depth, 8):  # some rows at a time, for whole lines of each panel: those may lie a multiple of a page apart, in one set of a cache
+            last = min(first + 8, depth)
             for j in range(0, width, panel):
-                copy_line(b, base + k * row_step + j, 0, min(panel, width - j), panels, own + j * depth + k * panel, panel)
+                held, target = min(panel, width - j), own + j * depth + first * panel
+                if held == panel == 3 * lanes:
+                    copy_panel(b, base + first * row_step + j, row_step, panels, target, last - first)
+                else:
+                    for k in range(first, last):
+                        copy_line(b, base + k * row_step + j, 0, held, panels, target + (k - first) * panel, held)
     elif row_step == 1 and depth >= lanes:
         for j in range(0, width, panel):
             for c in range(0, min(panel, width - j), lanes):
@@ -37,11 +43,13 @@ def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_row
     """packed (strips, depth, tile_rows) = a (held rows, depth), zeros beyond the last."""
     whole = held - held % tile_rows
     if row_step == 1:
-        for k in range(depth):  # memory in order: a strip alone would meet each of its lines, a page from the next, twice
+        for first in range(0, depth, 8):  # lines of a strip as a whole, as above
+            last = min(first + 8, depth)
             for i in range(0, whole, tile_rows):
-                copy_rows(a, base + i + k * column_step, packed, own + i * depth + k * tile_rows)
+                copy_strip(a, base + i + first * column_step, column_step, packed, own + i * depth + first * tile_rows, last - first)
             if whole < held:
-                copy_line(a, base + whole + k * column_step, 0, held - whole, packed, own + whole * depth + k * tile_rows, tile_rows)
+                for k in range(first, last):
+                    copy_line(a, base + whole + k * column_step, 0, held - whole, packed, own + whole * depth + k * tile_rows, tile_rows)
     else:
         for first in range(0, held, tile_rows):
             for i in range(tile_rows):
@@ -55,6 +63,10 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
     """The tile that covers `held` rows and `wide` columns of c, and no more. a and b are addresses."""
     if held == rows and wide == 3 * lanes:
         tile3(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, lanes)
+    elif held == rows and wide == 2 * lanes:
+        tile2(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, lanes)
+    elif held == rows and wide == lanes:
+        tile1(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, lanes)
     elif wide > 2 * lanes:
         edge3(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide - 2 * lanes)
     elif wide > lanes:
@@ -64,12 +76,11 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
 
 
 @scalar
-def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
-    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there.
+def multiply_run(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
+    """The tiles of some rows across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there.
 
-    Where pack_b is 2, b itself lies in panels (width / panel, depth, panel).
+    Where pack_b is 2, b itself lies in panels (width / panel, depth, panel). All rows meet a panel before the next one.
     """
-    left, left_row, left_step = (address_of(packed) + own_a * size, 1, rows) if pack_a else (address_of(a) + a_at * size, a_row, a_step)
     for j in range(0, width, panel):
         if pack_b == 1:
             right, right_step = address_of(packed) + (own + j * depth) * size, panel
@@ -77,7 +88,12 @@ def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, o
             right, right_step = address_of(b) + (b_at + j * depth) * size, panel
         else:
             right, right_step = address_of(b) + (b_at + j) * size, b_row
-        multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)
+        for i in range(0, held, rows):
+            left = address_of(packed) + (own_a + i * depth) * size if pack_a else address_of(a) + (a_at + i * a_row) * size
+            left_row, left_step = (1, rows) if pack_a else (a_row, a_step)
+            multiply_tile(
+                left, left_row, left_step, right, right_step, out, target + i * columns + j, columns, depth, keep, min(rows, held - i), min(panel, width - j), rows, lanes
+            )
 
 
 @shared_scalar
