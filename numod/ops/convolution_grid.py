@@ -18,6 +18,7 @@ from .convolution_direct import GEOMETRY, geometry, launcher
 from .finish import Finish
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
+_SMALL = 1 << 15  # where registers are few (16): caches are small too, and of tiles of few rows each reads the grid again
 _WORKERS = 8  # grids: one for each turn of the parallel loop
 _TASKS = 4  # parts to cut a convolution into at least, so that threads can share it
 _LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
@@ -26,11 +27,17 @@ _WHOLE = 1 << 22  # a grid of all images has no more elements: it stays in the c
 _MANY = 64  # rows that meet a grid from which workers share it
 _COPY = 24  # products that take as long as copying an element to a grid
 _FEWEST = 16  # such rows for each worker that shares a grid
+_NEAR = 1 << 13  # elements that all rows meet before they meet the next, there: they stay in the first-level cache
+_DEEP = 512  # products summed up at a time, there: a tile's rows stay in the first-level cache
+_ALL = 1 << 40  # products summed up at a time elsewhere
+_PACKED = 16  # tiles' rows that a worker packs at a time
 _RUN = 48  # positions of a grid, whole tiles on every processor
 _ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
+_FULL = 8  # rows of a tile where registers are many
 _FEW = 2  # rows of a product up to which they are done one by one
 _PLACES = (  # what a grid's kernel is told beside
-    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w", "run",
+    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w",
+    "run", "deep",
 )  # fmt: skip
 _STEPS = "groups * features * out_d * out_h * out_w, out_d * out_h * out_w, out_h * out_w, out_w, 1"  # of the output: image, feature, slab, line, column
 _KERNEL = "kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h"
@@ -51,7 +58,7 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
                 images, 1, depth, height, width, stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
             )
     for turn in parallel_range(workers):
-        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * TILE_SIZE
+        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
             share, place = task % shares, task // shares
             first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
@@ -66,13 +73,13 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
             target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
             if padded.size > 0:
                 multiply_grid(
-                    padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run, tile,
-                    own_tile, TILE_ROWS, LANES,
+                    padded, (group * own_rows + top) * taps, taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run,
+                    deep, tile, own_tile, TILE_ROWS, LANES,
                 )
             else:
                 multiply_grid(
-                    weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run, tile,
-                    own_tile, TILE_ROWS, LANES,
+                    weight, (group * features + top) * taps, taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run,
+                    deep, tile, own_tile, TILE_ROWS, LANES,
                 )
             low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
             for plane in range(count * held):
@@ -113,11 +120,12 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                 )
     order[taps + phases] = found
     if shares == 1:
-        for part in parallel_range(groups * own_rows // TILE_ROWS):
-            group, top = int64(part) * TILE_ROWS // own_rows, int64(part) * TILE_ROWS % own_rows
+        most = (own_rows // TILE_ROWS + PACKED - 1) // PACKED
+        for part in parallel_range(groups * most):
+            group, top = int64(part) // most, int64(part) % most * PACKED * TILE_ROWS
             pack_taps(
-                weight, (group * features * channels + top) * taps, features, channels, taps, panels, int64(part) * TILE_ROWS * features * taps, TILE_ROWS,
-                channels - top, order, phases,
+                weight, (group * features * channels + top) * taps, features, channels, taps, panels, (group * own_rows + top) * features * taps,
+                min(PACKED * TILE_ROWS, own_rows - top), TILE_ROWS, channels - top, order, phases,
             )
     if shares > 1:  # as in forward_grid
         for feature in parallel_range(features):
@@ -127,7 +135,7 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                 1, 1, 1, low_d, low_h, columns, variants, GRID, KERNEL,
             )
     for turn in parallel_range(workers):
-        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * TILE_SIZE
+        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
             share, place = task % shares, task // shares
             first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
@@ -139,11 +147,12 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
-            for row in range(top, top + held, TILE_ROWS):
-                panel = (group * own_rows + row) * features * taps
-                if shares > 1:  # each worker packs what it needs next, into memory of its own, which stays in the cache
-                    panel = int64(turn) * TILE_ROWS * features * taps
-                    pack_taps(weight, row * taps, features, channels, taps, panels, panel, TILE_ROWS, channels - row, order, phases)
+            panel, packed = (group * own_rows + top) * features * taps, held
+            if shares > 1:  # each worker packs what it needs next, into memory of its own, which stays in the cache
+                panel, packed = int64(turn) * TILE_ROWS * features * taps, TILE_ROWS
+            for row in range(top, top + held, packed):
+                if shares > 1:
+                    pack_taps(weight, row * taps, features, channels, taps, panels, panel, TILE_ROWS, TILE_ROWS, channels - row, order, phases)
                 for phase in range(phases):
                     r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
                     slabs, width_here = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
@@ -152,9 +161,9 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                     target = ((((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
                     if lines > 0 and slabs > 0 and width_here > 0:
                         multiply_grid(
-                            panels, panel + TILE_ROWS * features * begin, min(TILE_ROWS, top + held - row), features * reached, grid, own, table,
+                            panels, panel + TILE_ROWS * features * begin, features * taps, min(packed, top + held - row), features * reached, grid, own, table,
                             features * begin, out, target, groups * channels * depth * height * width, depth * height * width, stride_d * height * width,
-                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, run, tile, own_tile, TILE_ROWS, LANES,
+                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, run, deep, tile, own_tile, TILE_ROWS, LANES,
                         )
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
@@ -368,6 +377,8 @@ def _grid_kernel(
         places |= {"rows": rows, "tasks": -(-taps // rows)}
     places["size"] += 2 * tiles.LINE * lanes
     tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
+    if places["deep"] < _ALL:
+        tile_size *= -(-(channels if backward else features) // tile_rows) * (-(-places["run"] // (tiles.VECTORS * lanes)) + 1)
     columns = weight[-1] + places["variants"], index
     kernel = input_grid if backward else forward_grid if not on_weight else weight_lines if few else weight_whole if whole else weight_grid
 
@@ -391,7 +402,7 @@ def _grid_kernel(
         return scratch, (workers, *[int(places[name]) for name in _PLACES[1:]], *numbers)
 
     words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
-    words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "TILE_SIZE": tile_size, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
+    words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "PACKED": _PACKED, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
     arrays = (*[storage.name] * 3, *(each.name for _, each in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), shared_by
@@ -418,11 +429,12 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
         phases.append(1 if backward else stride)
     taps = named["kernel_d"] * named["kernel_h"] * named["kernel_w"] // (prod(strides) if backward else 1)
+    small = tiles.host().rows < _FULL and not on_weight
     copies = named["kernel_w"] - phases[2]  # more than there are otherwise
     apart = named["kernel_w"] == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
         spans[2], phases[2] = 0, named["kernel_w"]
-    planes, most = prod(phases) * named["features" if backward else "channels"], _GRID * (2 if apart else 1)
+    planes, most = prod(phases) * named["features" if backward else "channels"], (_SMALL if small else _GRID) * (2 if apart else 1)
     line = planes * (counts[2] + spans[2])
     image = line * (counts[0] + spans[0]) * (counts[1] + spans[1])
     rows = counts[1]
@@ -450,7 +462,11 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
     sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
     tasks = groups * sets * blocks * shares
-    few = planes * prod(sizes) <= 2 * most  # else rows meet as much of the grid as stays in the cache, one after the other
-    run = prod(sizes) if few else max(1, most // planes // _RUN) * _RUN
-    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes, run)
+    near, depth, deep = _NEAR if small else 2 * most, planes // prod(phases) * taps, _ALL
+    few = planes * prod(sizes) <= near  # else rows meet as much of the grid as stays in the cache, one after the other
+    run = prod(sizes) if few else max(1, (_NEAR if small else most) // planes // _RUN) * _RUN
+    if small and counts[0] == 1 and outer > _FEW and 2 * depth > 3 * _DEEP:
+        deep = -(-depth // -(-depth // _DEEP))
+        run = max(1, _NEAR * depth // deep // planes // _RUN) * _RUN
+    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes, run, deep)
     return dict(zip(_PLACES[1:], found)), prod(sizes)

@@ -122,19 +122,26 @@ def pad_features(weight, padded, features, own_rows, taps):
 
 
 @shared_scalar
-def pack_taps(weight, base, features, channels, taps, panels, at, tile_rows, held, order, phases):
-    """panels (phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat the last."""
-    for phase in range(phases):
-        begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-        for o in range(features):
-            for c in range(tile_rows):
-                source, target = base + (o * channels + min(c, held - 1)) * taps, at + (tile_rows * begin + c * reached) * features + o * reached
-                if reached == taps:  # in order
-                    for j in range(taps):
-                        panels[uintp(target + j)] = weight[uintp(source + j)]
-                else:
-                    for j in range(reached):
-                        panels[uintp(target + j)] = weight[uintp(source + order[begin + j])]
+def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, held, order, phases):
+    """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat
+    the last.
+
+    Some features at a time: they lie far apart, and the next tile is to find what it reads in the cache.
+    """
+    for some in range(0, features, 16):
+        for row in range(0, rows, tile_rows):
+            for phase in range(phases):
+                begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+                for o in range(some, min(some + 16, features)):
+                    for c in range(tile_rows):
+                        source = base + (o * channels + min(row + c, held - 1)) * taps
+                        target = at + row * features * taps + (tile_rows * begin + c * reached) * features + o * reached
+                        if reached == taps:  # in order
+                            for j in range(taps):
+                                panels[uintp(target + j)] = weight[uintp(source + j)]
+                        else:
+                            for j in range(reached):
+                                panels[uintp(target + j)] = weight[uintp(source + order[begin + j])]
 
 
 @scalar
@@ -145,45 +152,51 @@ def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
 
 @shared_scalar
 def multiply_grid(
-    a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, tile, tile_at, tile_rows, lanes,
+    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
-    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time."""
+    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time,
+    and `deep` of the depth: where it is deeper, `tile` has room for all tiles of a run. Row i of a begins at i * a_step, as far as it is the first of a tile."""
     reach, slab = grid_reach(count, grid_h, stack, grid_w, 1, lines, columns), grid_h * stack * grid_w
     total = (slabs - 1) * slab + reach
     for begin in range(0, total, run):
         end = min(total, begin + run)
-        for row in range(0, rows, tile_rows):
-            start, position = a_at + row * depth, begin
-            while position < end:
-                here = position % slab if slabs > 1 else position
-                if here >= reach:  # no outputs lie between slabs
-                    position += slab - here
-                    continue
-                left = min(reach - here, end - position)
-                stop = position + min(left, 2 * lanes if (left > 3 * lanes) & (left <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
-                if stop - position > 2 * lanes:
-                    shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-                elif stop - position > lanes:
-                    shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-                else:
-                    shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
-                keep_tile(
-                    tile, tile_at, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
-                    line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
-                )  # fmt: skip
-                position = stop
+        for first in range(0, max(depth, 1), deep):  # sums of nothing are written too
+            left, done, into = min(deep, depth - first), first + deep >= depth, tile_at
+            for row in range(0, rows, tile_rows):
+                start, position = a_at + row * a_step + first, begin
+                while position < end:
+                    here = position % slab if slabs > 1 else position
+                    if here >= reach:  # no outputs lie between slabs
+                        position += slab - here
+                        continue
+                    n = min(reach - here, end - position)
+                    stop = position + min(n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
+                    if stop - position > 2 * lanes:
+                        shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                    elif stop - position > lanes:
+                        shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                    else:
+                        shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                    if done:
+                        keep_tile(
+                            tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
+                            line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+                        )  # fmt: skip
+                    if deep < depth:
+                        into += tile_rows * 3 * lanes
+                    position = stop
 
 
 @shared_scalar
 def multiply_grid_lines(
-    a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, tile, tile_at, tile_rows, lanes,
+    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
     """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
     end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(rows):
-        left, base = a_at + row * depth, out_at + row * row_step
+        left, base = a_at + row * a_step, out_at + row * row_step
         if column_step == 1 and depth <= 32 and 2 * columns > lanes:
             for slab in range(slabs):
                 for line in range(lines):
