@@ -23,6 +23,7 @@ from .guards import Picture, conditions
 from .kinds import SIMPLE, is_plain
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
+from .names import sees_order
 from .program import Value
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
@@ -70,6 +71,8 @@ class Writer:
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
         self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
         self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", f"    {self.back}"]
+        if len(named) > 1 and sees_order(picture.function):
+            self.opening += [f"if [*named] != {list(named)}:", f"    {self.back}"]
         self.opening += [line for name, each in zip(given, arguments) for line in self._take(name, each)]
         for key, each in named.items():
             name = f"named{len(self.space)}"

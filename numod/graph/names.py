@@ -29,6 +29,13 @@ def written(function: Callable) -> Callable:
     return types.MethodType(method, function) if isinstance(method, types.FunctionType) else function
 
 
+def sees_order(function: Callable) -> bool:
+    """Whether a function may see in which order arguments are named: it takes any names, or is no code of Python's."""
+    function = written(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
+
+
 def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
     """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
     function = written(function)

@@ -53,6 +53,8 @@ _OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None"
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
 _LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
+_FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
+_OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
 _MAKING = ("__new__", "__init__", "__post_init__")
 _COPYING = (
     "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__",
@@ -78,6 +80,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
             walk.optimizer(name, each)
         for name, each in walk.schedules:
             walk.schedule(name, each)
+        for space, names in walk.unset.values():
+            walk.guards.append(Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names))))
     return walk
 
 
@@ -99,6 +103,7 @@ class Walk:
         self.seen: set[Any] = set()
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
+        self.unset: dict[int, tuple[dict, set[str]]] = {}  # namespaces, and the names that code takes from Python as they are not there
         self.asks_types = False
         self.mathematics: list[tuple[Any, Any]] = []  # names of the math module, or of its functions, with what holds them
 
@@ -127,8 +132,11 @@ class Walk:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code is not None:
             self.code(code)
+            space = getattr(getattr(function, "__func__", function), "__globals__", {})
             for each in imports_in(code):
-                self.imported(each, getattr(function, "__globals__", {}).get("__package__"))
+                self.imported(each, space.get("__package__"))
+            if missing := [each for each, stored in global_uses(code).items() if not stored and each not in space]:
+                self.unset.setdefault(id(space), (space, set()))[1].update(missing)
         for text, owner, name, value in names_of(function):
             if id(value) in STAND_INS and isinstance(owner, (dict, types.CellType)):
                 self.mathematics.append((owner, name))
@@ -136,6 +144,7 @@ class Walk:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
             elif _fixed(name, value):
                 self.visit(prefix + name, value if isinstance(value, types.ModuleType) else None)
+                self.patched(name, value)
             elif (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
         own = getattr(function, "__func__", function)
@@ -199,6 +208,8 @@ class Walk:
                 self.visit("os.environ", os.environ)
             if not of_library(value):
                 self.function(value, f"{name}: ")
+            else:
+                self.formulas(value)
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
         elif isinstance(value, functools.partial):
@@ -265,7 +276,7 @@ class Walk:
             for key, each in [(key, vars(module)[key]) for key in sorted(self.mentioned & vars(module).keys())]:
                 if isinstance(each, types.ModuleType):
                     self.visit(f"{name}.{key}", each)
-                elif isinstance(each, types.FunctionType):  # another may be put in its place
+                elif isinstance(each, (types.FunctionType, type)):  # another may be put in its place
                     self.value(f"{name}.{key}", f"{{0}}.{key}", (module,), each)
 
     def hooks(self, name: str, tensor: Tensor) -> None:
@@ -334,26 +345,36 @@ class Walk:
         for each in _holders(kind):
             self.absent(name, each)
         known: set[str] = set()
-        unnamed = {"forward", *_unnamed(kind, value is kind)}
+        unnamed = {"forward", *_unnamed(kind, value is kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
         while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
             known.update(found)
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
 
-    def patched(self, name: str, kind: type) -> None:
+    def formulas(self, thing: Any) -> None:
+        """Guards that nobody changes the namespaces in which functions of this library's are written in terms of others: a function's, or those of a class."""
+        written = [inspect.unwrap(each) for each in (vars(thing).values() if isinstance(thing, type) else [thing]) if isinstance(each, types.FunctionType)]
+        for space in [each.__globals__ for each in written]:
+            if space["__name__"].startswith(_FORMULAS) and (id(space), None) not in self.seen:
+                self.seen.add((id(space), None))
+                self.guards.append(unwritten(space["__name__"], space))
+
+    def patched(self, name: str, kind: Any) -> None:
         """A guard that nobody changes a class of this library, which is this one or a base of it, and what the user's functions among its methods reach."""
-        own = next((each for each in kind.__mro__ if package_of(each) == PACKAGE), None)
+        own = next((each for each in kind.__mro__ if package_of(each) == PACKAGE), None) if isinstance(kind, type) else None
         if own is None or (id(own), None) in self.seen:
             return
         self.seen.add((id(own), None))
         self.guards.append(unwritten(f"the class {own.__name__}", own))
+        self.formulas(own)
         for holder in own.__mro__[:-1]:
             for key in sorted((self.mentioned | {"forward", "__call__"}) & vars(holder).keys()):
                 if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each):
                     self.visit(f"{name}.{key}", each)
-        if hasattr(own, "register_buffer") and (id(F := sys.modules[f"{PACKAGE}.nn.functional"]), None) not in self.seen:  # whose functions layers call
+        F = vars(sys.modules[f"{PACKAGE}.nn.functional"])
+        if hasattr(own, "register_buffer") and (id(F), None) not in self.seen:  # whose functions layers call
             self.seen.add((id(F), None))
-            self.guards.append(unwritten(F.__name__, vars(F)))
+            self.guards.append(unwritten(F["__name__"], F))
 
     def own(self, name: str, value: Any) -> None:
         """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more

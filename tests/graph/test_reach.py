@@ -24,6 +24,7 @@ from pairs import X, Pair, compile, equal
 
 import numod
 from numod import nn
+from numod.distributions import Normal
 from numod.graph import compile as compiled_natively
 from numod.graph import condition
 from numod.nn import functional as F
@@ -610,3 +611,53 @@ def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
         if k == 5:
             cached.cache_clear()
         assert equal(compiled(X), X * (0.0 if k < 5 else 10.0))
+
+
+def test_a_global_that_comes_to_hide_a_name_of_pythons_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(x: numod.Tensor) -> numod.Tensor:
+        return x * len(x.shape)
+
+    compiled = compile(count)
+    assert equal(compiled(X), X * X.ndim)
+    monkeypatch.setitem(globals(), "len", lambda shape: 7)
+    assert equal(compiled(X), X * 7)
+    monkeypatch.delitem(globals(), "len")
+    assert equal(compiled(X), X * X.ndim)
+
+
+def test_methods_and_private_functions_put_in_the_place_of_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
+    density = compile(lambda x: Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
+    named = compile(lambda x: numod.distributions.Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
+    loss = compile(lambda x: F.smooth_l1_loss(x, x + 1))
+    for each in (density, named, loss):
+        each(X)
+    monkeypatch.setattr(Normal, "log_prob", lambda self, x: x * 7)
+    monkeypatch.setattr(sys.modules["numod.nn.functional.loss"], "_elementwise", lambda *given, **named: X * 9)
+    assert equal(density(X), X * 7) and equal(named(X), X * 7) and equal(loss(X), F.smooth_l1_loss(X, X + 1))
+
+
+def test_another_backward_of_a_function_with_a_gradient_of_its_own() -> None:
+    class Square(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x * x
+
+        @staticmethod
+        def backward(ctx: object, g: numod.Tensor) -> numod.Tensor:
+            return g * 2
+
+    x = X.clone().requires_grad_()
+    compiled = compile(lambda x: Square.apply(x).sum())
+    for factor in (2, 3):
+        if factor == 3:
+            Square.backward = staticmethod(lambda ctx, g: g * LATE["factor"])
+        for LATE["factor"] in (3.0, 4.0):
+            x.grad = None
+            compiled(x).backward()
+            assert equal(x.grad, numod.full_like(x, LATE["factor"] if factor == 3 else 2.0))
+
+
+def test_the_order_in_which_arguments_are_named() -> None:
+    compiled = compile(lambda **named: ({name: 2 for name in named}, X * 2))
+    for names in ("ab", "ab", "ba", "ab", "ba"):
+        assert list(compiled(**{each: 1.0 for each in names})[0]) == list(names)
