@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import prod
 
 from ..device import Layout
-from ..device.layout import layout
 from ..kernel import folds
 from ..kernel.expression import Symbol, substitute
 from ..ops import reduction
@@ -35,16 +34,9 @@ class FusedReduction(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         n, outs, fold = self.x.size, self.out.size, self.fold
-        parts = reduction.parts(n, self.out.device) if outs == 1 else 1
-        if parts > 1:
-            partial = layout((1, parts), fold.wide, self.out.device)
-            first = folds.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
-            run = self._launcher(first, parts)
-            return Plan(self.out, reduction.two_passes(run, (n, -(-n // parts), parts, n), fold, self.name, partial, n))
-        return Plan(self.out, self._launcher(fold, outs), (n, n // outs, outs, n // outs))
-
-    def _launcher(self, fold: folds.Fold, parts: int) -> object:
-        return reduction.flat(self.name, self.out.device, fold, self.loop.inputs, self.x.size, parts)
+        if outs == 1:
+            return Plan(self.out, *reduction.total(self.name, self.out.device, fold, self.loop.inputs, n))
+        return Plan(self.out, reduction.flat(self.name, self.out.device, fold, self.loop.inputs, n, outs), (n, n // outs, outs, n // outs))
 
 
 def close(program: Program) -> Program:

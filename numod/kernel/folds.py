@@ -39,16 +39,18 @@ class Fold(NamedTuple):
 
 
 @lru_cache(_LIMIT)
-def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) -> tuple[str, str]:
+def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False) -> tuple[str, str]:
     """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
 
     Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
-    Arguments: x, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer dimensions
-    (the first of each left out), their strides, and the inner stride in class "s".
+    Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept`
+    and `reduced` outer dimensions (the first of each left out), their strides, and the inner stride in class "s".
     """
     names = _geometry_names(kept, reduced) + (["x_n"] if inner == "s" else [])
     step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
-    lines = [f"def kernel(x, out, {', '.join(names)}):", *_apart(inner), "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
+    arrays = _results(fold, joined)
+    lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_apart(inner)]
+    lines += ["    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
     part, output, place = "task % chunks", "task // chunks", "out[task]"
     if across:
         part, output, place = "task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]"
@@ -58,9 +60,25 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
     lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
     lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
-    lines += [" " * 8 + line for line in _finished(fold, "total", place)]
-    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    lines += _ended(fold, joined, place)
+    types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _results(fold: Fold, joined: bool) -> dict[str, str]:
+    """The arrays that a kernel writes, and their types."""
+    partial = {"partial": f"{fold.wide.storage.name}[]"} if joined else {}
+    return {**partial, "out": f"{fold.result.storage.name}[]"}
+
+
+def _ended(fold: Fold, joined: bool, place: str, outs: str = "outs") -> list[str]:
+    """Lines that end a chunk: its total is the result at `place`, or those of each of `outs` results are `joined` behind the loop over all chunks."""
+    if not joined:
+        return [" " * 8 + line for line in _finished(fold, "total", place)]
+    lines = [f"        partial[uintp(task)] = {stored('total', fold.wide, fold.wide)}", f"    for output in range({outs}):"]
+    lines += [f"        total = {cast(fold.wide, literal(fold.identity))}", "        for task in range(output * chunks, (output + 1) * chunks):"]
+    lines += [" " * 12 + line for line in _combined(fold, "total", _read("partial[uintp(task)]", fold.wide), fold.wide)]
+    return [*lines, *(" " * 8 + line for line in _finished(fold, "total", "out[uintp(output)]"))]
 
 
 def _apart(inner: str) -> list[str]:
@@ -181,13 +199,15 @@ def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
 
 
 @lru_cache(_LIMIT)
-def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, str]:
+def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool = False) -> tuple[str, str]:
     """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
 
-    Arguments: the tensors, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    Arguments: the tensors, `partial` if chunks are to be `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the
+    inputs' names.
     """
     tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
-    names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
+    arrays = _results(fold, joined)
+    names = [*(each.name for each in tensors), *arrays, *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
     lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {cast(fold.dtype, each.name, each)}" for each in numbers)]
     start = f"        total = {cast(fold.wide, literal(fold.identity))}"
     if threads:
@@ -204,8 +224,8 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, 
         lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
         lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
         lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
-        lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
-    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
+        lines += _ended(fold, joined, "out[task]", "1")
+    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [*arrays.values()]
     types += [number_type(each.dtype) for each in numbers] + ["int64"] * 4
     source = "\n".join(lines) + "\n"
     return source if threads else by_half_registers(source), ", ".join(types)

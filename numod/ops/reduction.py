@@ -160,14 +160,15 @@ def _by_dimensions(
 
 
 def _rows(
-    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int
+    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int, joined: bool = False
 ) -> tuple[Callable, tuple]:
     inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
     across = backend.FLAT and inner == "s" and chunks > 1
-    source, signature = folds.rows(fold, inner, len(kept), len(length) - 1, across) if team is None else folds.team(fold, len(kept), len(length) - 1, team[1])
+    ranks = len(kept), len(length) - 1
+    source, signature = folds.rows(fold, inner, *ranks, across, joined) if team is None else folds.team(fold, *ranks, team[1])
     if inner == "1" and not backend.FLAT:
         source = emit.by_half_registers(source)
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
@@ -179,8 +180,11 @@ def _rows(
 def _two_stages(
     fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int
 ) -> tuple[Callable, tuple]:
-    """Reduce in two stages: chunks, then their partial totals."""
+    """Reduce in two stages: chunks, then their partial totals, on a processor by the same kernel."""
     partial = layout((outs, chunks), fold.wide, x.device)
+    if not x.device.backend.FLAT:
+        run, constants = _rows(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count, joined=True)
+        return _with_memory(run, 1, partial), constants
     run, constants = _rows(_partial(fold), name, x, kept, kept_steps, length, walk, outs, chunks, count)
     return two_passes(run, constants, fold, name, partial, count), ()
 
@@ -197,12 +201,13 @@ def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: lis
     tile = min(n, _TILE)
     constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
-    empty, size, storage = x.device.empty, rows_ * n, fold.wide.storage
+    return _with_memory(run, 1, layout((rows_, n), fold.wide, x.device)), constants
 
-    def launch(x_data: object, out_data: object) -> None:
-        run(x_data, empty(size, storage), out_data, *constants)
 
-    return launch, ()
+def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
+    """A launcher of a kernel that has memory for totals between its inputs and its result."""
+    empty, size, storage = totals.device.empty, totals.size, totals.storage
+    return lambda *arguments: run(*arguments[:inputs], empty(size, storage), *arguments[inputs:])
 
 
 class Closing(Op):
@@ -236,26 +241,26 @@ class Closing(Op):
         finish = self.mean if scale != 1 else _TOTAL
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
         fold = folds.Fold(self.each, self.total, finish, 0, compute, narrow, wide, compute)
-        chunks = parts(n, out.device)
-        first = fold if chunks == 1 else _partial(fold)
-        run = flat(self.name, out.device, first, inputs, n, chunks)
-        constants = (n, -(-n // chunks), chunks, n)
-        if chunks == 1:
-            return Plan(out, run, constants)
-        return Plan(out, two_passes(run, constants, fold, self.name, layout((1, chunks), wide, out.device), n))
+        return Plan(out, *total(self.name, out.device, fold, inputs, n))
 
 
-def parts(n: int, device: Device) -> int:
-    """The number of parts that `n` elements are divided into."""
-    if device.backend.FLAT:
-        return device.backend.chunks(1, n, True)
-    return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+def total(name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int) -> tuple[Callable, tuple]:
+    """The launcher and constants of a formula of n elements reduced to one value."""
+    on_gpu = device.backend.FLAT
+    chunks = device.backend.chunks(1, n, True) if on_gpu else min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+    constants = (n, -(-n // chunks), chunks, n)
+    if chunks == 1:
+        return flat(name, device, fold, inputs, n, chunks), constants
+    partial = layout((1, chunks), fold.wide, device)
+    if on_gpu:
+        return two_passes(flat(name, device, _partial(fold), inputs, n, chunks), constants, fold, name, partial, n), ()
+    return _with_memory(flat(name, device, fold, inputs, n, chunks, joined=True), len([each for each in inputs if each.tensor]), partial), constants
 
 
-def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int, chunks: int) -> Callable:
+def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int, chunks: int, joined: bool = False) -> Callable:
     """The launcher of `folds.flat` for n elements in all."""
     team = (chunks, device.backend.team(n // chunks)) if device.backend.FLAT else None
-    source, signature = folds.flat(fold, inputs, team[1] if team else 0)
+    source, signature = folds.flat(fold, inputs, team[1] if team else 0, joined)
     return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
 
 

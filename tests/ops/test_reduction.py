@@ -9,6 +9,9 @@ import pytest
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
+from numod.device.layout import layout
+from numod.kernel import bind
+from numod.ops import reduction
 
 DIMS = [None, 0, 1, -1, (0, 1), (0, 2), (1, 2), (0, 1, 2)]
 NAN, INF = math.nan, math.inf
@@ -469,3 +472,15 @@ def test_neighbouring_columns_apart(step: int) -> None:
     np.testing.assert_array_equal(cut.amax(0).numpy(), x[:, ::step].max(0))
     np.testing.assert_array_equal(cut.mT.amin(1).numpy(), x[:, ::step].min(0))
     np.testing.assert_array_equal((cut.reshape(37, 35, 2)[:, ::2] > 0).any(0).numpy(), (x[:, ::step].reshape(37, 35, 2)[:, ::2] > 0).any(0))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("name", ["sum", "amax", "any"])
+def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
+    x = np.random.default_rng(0).integers(0, 2, (2, 70_001)).astype(kind)
+    tensor = numod.tensor(x)
+    with bind.unbuilt() as log:
+        plan = reduction.rows[name].prepare((layout(x.shape, tensor.dtype, tensor.device),), ((1,), False, None))
+        plan.launch(None, None, *plan.constants)
+    assert len(log) == 1
+    np.testing.assert_array_equal(getattr(tensor, name)(1).numpy(), getattr(x, name.removeprefix("a") if name == "amax" else name)(1))
