@@ -15,7 +15,7 @@ METHODS = "cpu cuda type=type_"
 
 def _conversion(kind: dtypes.dtype) -> Callable:
     def method(self: Tensor, memory_format: object = preserve_format) -> Tensor:
-        return to(self, kind, memory_format=memory_format)
+        return self if self._layout.dtype is kind and memory_format is preserve_format else to(self, kind, memory_format=memory_format)
 
     method.__doc__ = f"Converted to {kind.name}; the tensor itself if it has that dtype."
     return method
@@ -30,7 +30,7 @@ for _name, _kind in {
 
 def cpu(self: Tensor) -> Tensor:
     """The tensor on the CPU; itself if it is there."""
-    return to(self, device="cpu")
+    return self if self._layout.device.type == "cpu" else to(self, device="cpu")
 
 
 def cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **named: object) -> Tensor:

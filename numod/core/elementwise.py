@@ -23,6 +23,7 @@ from .tensor import Tensor
 BOTH = """
     fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
 """
+_COUNTED = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
 METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
 _POWERS = (2, t.square), (3, t.cube), (0.5, t.sqrt), (-1, t.reciprocal)  # exponents with a row of their own, as in PyTorch
@@ -276,7 +277,10 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
-    return input._layout.shape == other._layout.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
+    own = input._layout
+    if own is other._layout and own.dense and own.size and own.dtype in _COUNTED and own.batch is None:
+        return not apply(r.closing(t.ne), (input, other), (1,))
+    return own.shape == other._layout.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -359,11 +363,13 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
 
 def copy_(self: Tensor, src: Tensor | float, non_blocking: bool = False) -> Tensor:
     """Fill with `src`, which broadcasts and is converted; returns self."""
-    if isinstance(src, Number):
-        return self.fill_(src)
     if not isinstance(src, Tensor):
+        if isinstance(src, Number):
+            return self.fill_(src)
         raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
-    src = src if src.device is self.device else src.to(device=self.device, non_blocking=non_blocking)
-    src = src.expand(self.shape) if src.shape != self.shape else src
-    apply_into(t.copy, (_without_imaginary(src, self.dtype),), (self,), (self.dtype,))
+    own, other = self._layout, src._layout
+    if other is not own:
+        src = src if other.device is own.device else src.to(device=own.device, non_blocking=non_blocking)
+        src = _without_imaginary(src.expand(own.shape) if other.shape != own.shape else src, own.dtype)
+    apply_into(t.copy, (src,), (self,), (own.dtype,))
     return self

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t
+from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t, view as v
 from .apply import apply
 from .elementwise import add, contiguous, to
-from .shapes import expand, squeeze, unsqueeze
+from .shapes import expand, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
@@ -32,9 +32,12 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None  # for examples the terms become a tensor, in which 16-bit floats would be rounded
     if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and exact:
         return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
-    result = apply(mm.matmul, (unsqueeze(input, 0) if x.ndim == 1 else input, unsqueeze(other, 1) if y.ndim == 1 else other), (False, False))
-    result = squeeze(result, -2) if x.ndim == 1 else result
-    return squeeze(result, -1) if y.ndim == 1 else result
+    rows = apply(v.unsqueeze, (input,), (0,)) if x.ndim == 1 else input
+    columns = apply(v.unsqueeze, (other,), (1,)) if y.ndim == 1 else other
+    result = apply(mm.matmul, (rows, columns), (False, False))
+    gone = result._layout.ndim - (2 if x.ndim == 1 else 1)
+    result = apply(v.squeeze, (result,), ((gone,),))
+    return result if x.ndim > 1 or y.ndim > 1 else apply(v.squeeze, (result,), ((0,),))
 
 
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:
@@ -60,8 +63,9 @@ def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Matrix times vector."""
-    _expect_ndim("mv", 2, input)
-    _expect_ndim("mv", 1, vec)
+    if input._layout.ndim != 2 or vec._layout.ndim != 1:
+        _expect_ndim("mv", 2, input)
+        _expect_ndim("mv", 1, vec)
     return matmul(input, vec)
 
 
@@ -91,7 +95,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not propagate."""
-    for label, factor in (("beta", beta), ("alpha", alpha)):
+    for label, factor in (("beta", beta), ("alpha", alpha)) if type(beta) is not int or type(alpha) is not int else ():
         if isinstance(factor, (float, complex)) and not product.dtype.differentiable:
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
         if isinstance(factor, complex) and factor.imag and not product.dtype.is_complex:
@@ -108,7 +112,7 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
 
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
     for each in tensors:
-        if each.ndim != ndim:
+        if each._layout.ndim != ndim:
             raise RuntimeError(
                 f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from .. import dtypes
@@ -365,29 +366,43 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
     """Padded with `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
-    pad = tuple(pad)
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+    before, after = _sides(input._layout, *pad)
+    dtype = input._layout.dtype
+    kind = complex if dtype.is_complex else float if dtype.is_floating_point else int
+    result = padded(input, before, after, "constant", kind(dtypes.fitting(value, dtype)))
+    return result if result is not input else input.clone()
+
+
+@resolved
+def _sides(own: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many elements come before and after those of each dimension."""
+    if len(pad) % 2 or len(pad) > 2 * own.ndim:
         raise RuntimeError(
-            f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions"
+            f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {own.ndim} dimensions"
         )
-    before, after = ((*(0,) * (input.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
-    for n, low, high in zip(input.shape, before, after):
+    before, after = ((*(0,) * (own.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
+    for n, low, high in zip(own.shape, before, after):
         if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:
             raise RuntimeError(f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size")
-    kind = complex if input.dtype.is_complex else float if input.dtype.is_floating_point else int
-    result = padded(input, before, after, "constant", kind(dtypes.fitting(value, input.dtype)))
-    return result if result is not input else input.clone()
+    return before, after
 
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
     """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
-    changed = [d for d in range(input.ndim) if before[d] or after[d]]
+    for low, high in _paddings(tuple(before), tuple(after)):
+        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode))
+    return input
+
+
+@lru_cache(maxsize=1024)
+def _paddings(before: tuple[int, ...], after: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The same in steps of at most three dimensions each, which is what the op takes."""
+    steps, changed = [], [d for d in range(len(before)) if before[d] or after[d]]
     while changed:
         own = [d for d in changed if d > changed[-1] - 3]
-        sides = [tuple(n if d in own else 0 for d, n in enumerate(side)) for side in (before, after)]
-        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (*sides, mode))
+        steps.append(tuple([tuple(n if d in own else 0 for d, n in enumerate(side)) for side in (before, after)]))
         changed = changed[: -len(own)]
-    return input
+    return steps
 
 
 def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:

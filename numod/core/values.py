@@ -18,12 +18,14 @@ from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
 _NUMBERS = frozenset((bool, int, float, complex))
+_PLAIN = _NUMBERS | {list, tuple, np.ndarray}
 
 
 def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     dtype = dtypes.given(dtype)
-    if (number := of_number(data, dtype, device)) is not None:
+    plain = data.__class__ in _PLAIN  # for which the questions below need not be asked
+    if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
     elif isinstance(data, Tensor):
         warnings.warn(
@@ -32,14 +34,14 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
             stacklevel=2,
         )
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
-    elif hasattr(data, "__cuda_array_interface__") or is_exported(data):
+    elif not plain and (hasattr(data, "__cuda_array_interface__") or is_exported(data)):
         result = as_tensor(data, dtype, device).clone()
     else:
         kinds: set[type | DType | np.dtype] = set()
         array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
         kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
         array = array if numpy else _fitting(array, kind)
-        made = tell_made(from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
+        made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
         result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
     return result.requires_grad_() if requires_grad else result
@@ -57,12 +59,12 @@ def of_number(value: object, dtype: DType | None, device: Device | str | None) -
 
 def as_tensor(data: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can (an array of the right dtype, a tensor)."""
+    if isinstance(data, Tensor):
+        return data if dtype is device is None else data.to(device=device, dtype=dtype)
     if (number := of_number(data, dtype, device)) is not None:
         return number
-    if isinstance(data, Tensor):
-        return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
-        return from_numpy(data).to(device=device, dtype=dtype)
+        return as_tensor(from_numpy(data), dtype, device)
     if hasattr(data, "__cuda_array_interface__"):
         from .exchange import from_cuda_array
 
@@ -81,7 +83,7 @@ def is_exported(data: object) -> bool:
 
 def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
     """The numbers of an array that nobody else has, made from shapes alone: a recorded program repeats them."""
-    return tell_made(from_array(_converted(array, dtype.compute), dtype.compute), "values").to(device=device, dtype=dtype)
+    return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -215,9 +217,14 @@ def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
     return array
 
 
-def _converted(array: np.ndarray, kind: DType) -> np.ndarray:
-    """A fresh C-ordered array of `kind`; integers are taken modulo its range, as in PyTorch."""
-    fresh = _CPU.empty(array.size, kind.numpy).reshape(array.shape)
-    with np.errstate(invalid="ignore", over="ignore"):
-        fresh[...] = array
-    return fresh
+def _copied(array: np.ndarray, kind: DType) -> Tensor:
+    """A tensor of `kind`, which NumPy has, with the numbers of an array; integers are taken modulo its range, as in PyTorch."""
+    own = layout(array.shape, kind, _CPU)
+    memory = _CPU.empty(own.size, own.storage)
+    numbers = (memory if own.storage is kind.numpy else memory.view(kind.numpy)).reshape(array.shape)
+    if array.dtype is kind.numpy:
+        numbers[...] = array
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers[...] = array
+    return wrap(Storage(memory), own, 0)

@@ -8,12 +8,12 @@ from math import prod
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
-from ...core.apply import apply_into
+from ...core.apply import apply, apply_into
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
 from ...errors import WHOLE, plain
-from ...ops import normalization as op, table as t
+from ...ops import normalization as op, table as t, view
 from ...ops.group_norm import group_norm as group_norm_op
 from .pooling import avg_pool2d, avg_pool3d
 
@@ -99,10 +99,22 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         )
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
-    _expect_channels(channels, weight=weight, bias=bias)
-    x = _agreeing(input, weight, bias)
+    x = input
+    if not _alike(input, weight, bias):
+        _expect_channels(channels, weight=weight, bias=bias)
+        x = _agreeing(input, weight, bias)
     out, _, _ = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (num_groups, eps))
     return f.reshape(out, x.shape).to(input.dtype)
+
+
+def _alike(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether x is floating and the others are vectors of its channels, of its dtype, so that no check can fail and nothing is converted."""
+    return _are_alike(x._layout, *[None if each is None else each._layout for each in others])
+
+
+@resolved
+def _are_alike(x: Layout, *others: Layout | None) -> bool:
+    return x.ndim > 1 and x.dtype.is_floating_point and all(each is None or (each.shape == x.shape[1:2] and each.dtype is x.dtype) for each in others)
 
 
 def _in_channels(x: Tensor) -> Tensor:
@@ -126,7 +138,8 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 def _by_channel(each: Tensor, x: Tensor) -> Tensor:
     """A vector of channels, shaped to broadcast along x (N, C, ...)."""
-    return each if x.ndim == 2 else f.reshape(each, (-1, *(1,) * (x.ndim - 2)))
+    own, ndim = each._layout, x._layout.ndim
+    return each if ndim == 2 else apply(view.reshape, (each,), ((own.size, *(1,) * (ndim - 2)),))
 
 
 def batch_norm(
@@ -139,12 +152,14 @@ def batch_norm(
     """
     if eps < 0 or (training and eps <= 0):
         raise ValueError(f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}")
-    if input.ndim < 2:
-        raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
-    _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f'"batch_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
-    x = _agreeing(input, running_mean, running_var, weight, bias)
+    x = input
+    if not _alike(input, running_mean, running_var, weight, bias):
+        if input.ndim < 2:
+            raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
+        _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+        if not input.dtype.is_floating_point:
+            raise NotImplementedError(f'"batch_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
+        x = _agreeing(input, running_mean, running_var, weight, bias)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
