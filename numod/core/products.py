@@ -103,11 +103,11 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
             raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {label} is complex; convert the tensors with .to(numod.complex64)")
     if input.dtype is not product.dtype:
         raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")
-    whole = expand(input, product.shape)
+    whole = input if input._layout.shape == product._layout.shape else expand(input, product.shape)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return add(product, t.where(product.new_ones((), dtype=dtypes.bool_), 0, whole)) if input.requires_grad else product  # its gradient is 0, not None
-    return add(product, whole if beta == 1 else whole * beta)
+    return apply(t.add, (product, whole if beta == 1 else whole * beta))
 
 
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:

@@ -121,7 +121,7 @@ def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool)
         return kind(_selected(input, dim, keepdim, 0, aim))
     if not input.numel():
         return full((), nan if input.is_floating_point() else dtypes.iinfo(input.dtype).min, dtype=input.dtype, device=input.device)
-    result = _selected(reshape(input.detach(), -1), 0, False, 0, aim)[0]
+    result = squeeze(_selected(reshape(input.detach(), -1), 0, True, 0, aim)[0], 0)
     if not (state.grad_enabled and input.requires_grad):
         return result
     others = t.logical_not((input == result) | (t.isnan(input) & t.isnan(result)))
