@@ -78,7 +78,7 @@ def product_tiles(
                                 copy_line(bias, first, 0, width, out, target + row * columns, width)
                         multiply_run(
                             a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a + strip * depth, out, target, columns, depth, keep, held, width, panel,
-                            pack_a, pack_b, TILE_ROWS, LANES, SIZE,
+                            pack_a, pack_b, RUN, TILE_ROWS, LANES, SIZE,
                         )  # fmt: skip
                         if k + depth == inner:
                             for row in range(i, i + held):

@@ -76,11 +76,13 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
 
 
 @scalar
-def multiply_run(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
+def multiply_run(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, run, rows, lanes, size):
     """The tiles of some rows across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there.
 
-    Where pack_b is 2, b itself lies in panels (width / panel, depth, panel). All rows meet a panel before the next one.
+    Where pack_b is 2, b itself lies in panels (width / panel, depth, panel). All rows, at most `run`, meet a panel before the next one.
     """
+    left, left_row, left_step = (address_of(packed) + own_a * size, 1, rows) if pack_a else (address_of(a) + a_at * size, a_row, a_step)
+    down = (depth if pack_a else a_row) * size
     for j in range(0, width, panel):
         if pack_b == 1:
             right, right_step = address_of(packed) + (own + j * depth) * size, panel
@@ -88,11 +90,10 @@ def multiply_run(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out
             right, right_step = address_of(b) + (b_at + j * depth) * size, panel
         else:
             right, right_step = address_of(b) + (b_at + j) * size, b_row
-        for i in range(0, held, rows):
-            left = address_of(packed) + (own_a + i * depth) * size if pack_a else address_of(a) + (a_at + i * a_row) * size
-            left_row, left_step = (1, rows) if pack_a else (a_row, a_step)
+        wide = min(panel, width - j)
+        for i in range(0, held if run > rows else 1, rows):  # no loop where a run is a tile: it would cost short sums a tenth
             multiply_tile(
-                left, left_row, left_step, right, right_step, out, target + i * columns + j, columns, depth, keep, min(rows, held - i), min(panel, width - j), rows, lanes
+                left + i * down, left_row, left_step, right, right_step, out, target + i * columns + j, columns, depth, keep, min(rows, held - i), wide, rows, lanes
             )
 
 
