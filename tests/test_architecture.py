@@ -78,6 +78,11 @@ def test_import_loads_neither_numba_nor_a_framework() -> None:
     assert "numba" not in found.stdout and "llvmlite" not in found.stdout and "torch" not in found.stdout
 
 
+def test_import_leaves_slow_modules_to_those_who_need_them() -> None:
+    code = "import sys, numpy; before = set(sys.modules); import numod; print(sorted({'numpy.random', 'hashlib', 'secrets'} & (set(sys.modules) - before)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
 def test_random_numbers_are_drawn_before_the_transforms_are_imported() -> None:
     code = "import sys, numod; numod.rand(2); numod.nn.functional.dropout(numod.ones(2)); print('numod.func' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

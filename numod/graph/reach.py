@@ -40,7 +40,6 @@ from .names import ASK, asked_for, asks_types, computes_text, global_names, glob
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _OF_SYSTEM = {"urandom", "getrandom"}  # of os
-_SOURCES = random.Random, np.random.Generator, np.random.RandomState
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
@@ -192,7 +191,7 @@ class Walk:
         """What lies in a thing that is known to be the same object."""
         if id(value) in self.seen or isinstance(value, SIMPLE):
             return
-        if isinstance(value, _SOURCES) or _draws(value):
+        if isinstance(value, _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
         if isinstance(value, Tensor):
@@ -508,7 +507,15 @@ def _draws(value: Any) -> bool:
     """Whether it is a function that gives another value at every use, as random numbers and clocks do, under whatever name; or a class of dates."""
     if value is datetime.datetime or value is datetime.date:
         return True
-    if not isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType | type(np.random.default_rng)):
+    generators = vars(np).get("random")
+    kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, *([type(generators.default_rng)] if generators else []))
+    if not isinstance(value, kinds):
         return False
     known = package_of(value) in _UNTRACKED or value.__name__ in _OF_SYSTEM or str(value.__module__).startswith("numpy.random")
-    return known or isinstance(getattr(value, "__self__", None), _SOURCES)
+    return known or isinstance(getattr(value, "__self__", None), _streams())
+
+
+def _streams() -> tuple[type, ...]:
+    """Classes of streams of random numbers. NumPy's only once something has imported `numpy.random`, which takes a tenth of the time that numod takes."""
+    generators = vars(np).get("random")
+    return (random.Random, generators.Generator, generators.RandomState) if generators else (random.Random,)

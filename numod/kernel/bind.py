@@ -9,7 +9,6 @@ registered by `kernel.scalar`, whose text is copied into its own.
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import linecache
 import math
@@ -165,6 +164,8 @@ def _formulas() -> dict[str, object]:
 @cache
 def _version_of_vectors() -> str:
     """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text shows only their names."""
+    import hashlib
+
     from . import branches, halves, instructions, lines, quotients, vector_math
 
     return hashlib.sha256("".join(map(inspect.getsource, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))).encode()).hexdigest()[:16]

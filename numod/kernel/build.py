@@ -9,12 +9,10 @@ entry is compiled again. Where no folder is writable, kernels live in memory.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import linecache
 import logging  # noqa: F401  # a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
 import os
 import pickle
-import secrets
 import stat
 import sys
 import threading
@@ -75,6 +73,8 @@ def build(backend: object, name: str, source: str, signature: str, parallel: boo
     flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
     with signals.waiting():
         with unforked:  # this imports Numba
+            import hashlib
+
             identity = backend.identity()
         key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
         with _lock:
@@ -182,11 +182,13 @@ def _read(path: str, key: str) -> bytes | None:
 
 def _digest(key: str, payload: bytes) -> bytes:
     """The header of an entry, which the entry of another kernel or a damaged one does not match."""
+    import hashlib
+
     return hashlib.sha256(key.encode() + payload).digest()
 
 
 def _write(path: str, key: str, payload: bytes) -> None:
-    temporary = os.path.join(os.path.dirname(path), f"{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(os.path.dirname(path), f"{os.urandom(8).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:  # with the usual permissions, so that root can open a folder that it filled to other users
             file.write(_digest(key, payload) + payload)
