@@ -197,6 +197,8 @@ class Look:
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
+            elif (owner := getattr(value, "__self__", None)) is not None:
+                yield from self._look(f"{name}.__self__", owner, depth - 1)
         elif isinstance(value, partial):
             yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, _CONTAINERS):

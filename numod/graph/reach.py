@@ -209,6 +209,7 @@ class Walk:
                 self.function(value, f"{name}: ")
             else:
                 self.formulas(value)
+                self.visit(f"{name}.__self__", getattr(value, "__self__", None))
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
         elif isinstance(value, functools.partial):
@@ -349,6 +350,17 @@ class Walk:
             known.update(found)
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
+        if isinstance(kind, type):
+            self.inherited(kind, known)
+
+    def inherited(self, kind: type, names: set[str]) -> None:
+        """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later class gives."""
+        methods = {key for key in names if isinstance(inspect.getattr_static(kind, key, None), _METHODS)}
+        for holder in _holders(kind):
+            methods -= vars(holder).keys()
+            if methods and (id(holder), *sorted(methods)) not in self.seen:
+                self.seen.add((id(holder), *sorted(methods)))
+                self.guards.append(Guard(f"a method of {holder.__name__}", "{0}.keys().isdisjoint({1})", (vars(holder), frozenset(methods))))
 
     def formulas(self, thing: Any) -> None:
         """Guards that nobody changes the namespaces in which functions of this library's are written in terms of others: a function's, or those of a class."""

@@ -661,3 +661,64 @@ def test_the_order_in_which_arguments_are_named() -> None:
     compiled = compile(lambda **named: ({name: 2 for name in named}, X * 2))
     for names in ("ab", "ab", "ba", "ab", "ba"):
         assert list(compiled(**{each: 1.0 for each in names})[0]) == list(names)
+
+
+class Given:
+    def scaled(self, x: numod.Tensor) -> numod.Tensor:
+        return x * 2
+
+
+def test_a_class_that_comes_to_have_a_method_it_had_from_another() -> None:
+    class Own(Given):
+        pass
+
+    class Rectified(nn.ReLU):
+        pass
+
+    own, layer = Own(), Rectified()
+    for holder, name, compiled in ((Own, "scaled", compile(lambda x: own.scaled(x))), (Rectified, "forward", compile(lambda x: layer(x)))):
+        before = compiled(X)
+        setattr(holder, name, lambda self, x: x * 9)
+        assert equal(compiled(X), X * 9)
+        delattr(holder, name)
+        assert equal(compiled(X), before)
+
+
+def test_what_a_method_of_the_librarys_is_bound_to() -> None:
+    class Scaled(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: object, g: numod.Tensor) -> numod.Tensor:
+            return g * 2
+
+    x, apply, weight = X.clone().requires_grad_(), Scaled.apply, nn.Parameter(numod.ones(3))
+    compiled = compile(lambda x: apply(x).sum())
+    for factor in (2, 3):
+        Scaled.backward = staticmethod(lambda ctx, g, factor=factor: g * factor)
+        x.grad = None
+        compiled(x).backward()
+        assert equal(x.grad, numod.full_like(x, factor))
+
+    layer = nn.Dropout(1.0)
+    forward = layer.forward
+    dropped = compile(lambda x: forward(x))
+    for training in (True, False):
+        layer.train(training)
+        assert equal(dropped(X), layer(X))
+
+    optimizer = numod.optim.SGD([weight], lr=1.0)
+    step = optimizer.step
+
+    def descend(x: numod.Tensor) -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+        step()
+
+    descended, total = compile(descend), numod.ones(3)
+    for optimizer.param_groups[0]["maximize"] in (False, False, True):
+        descended(X)
+        total = total + (X.sum(0) if optimizer.param_groups[0]["maximize"] else -X.sum(0))
+        assert equal(weight, total)
