@@ -62,7 +62,7 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
     for k, value in enumerate(function.__defaults__ or ()):
         yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
     for name, value in (function.__kwdefaults__ or {}).items():
-        yield f"{{0}}[{name!r}]", function.__kwdefaults__, name, value
+        yield f"{{0}}.__kwdefaults__[{name!r}]", function, name, value
 
 
 @cache

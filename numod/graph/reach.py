@@ -250,6 +250,9 @@ class Walk:
             self.attributes(name, value, value)
         elif isinstance(value, types.BuiltinFunctionType):
             self.any_name |= value.__name__ in ASK  # under another name
+            self.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
+        elif isinstance(value, types.MethodWrapperType):
+            self.visit(f"{name}.__self__", value.__self__)
         else:
             self.thing(name, value)
 
@@ -422,6 +425,8 @@ class Walk:
             if not is_module(value) and value is not kind and hasattr(value, "__dict__"):
                 self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in {{0}}.__dict__", (value,)))
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
+            if "super" in self.mentioned:
+                self.overridden(name, kind, key)
             return
         own = is_module(value) and any(key in value.__dict__[each] for each in _REGISTRIES)
         own = own or (is_optimizer(value) and key in _SETTINGS)
@@ -433,6 +438,13 @@ class Walk:
             return
         if not _fixed(key, each):
             self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+
+    def overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
+        """The methods of this name of the user's classes after the first that has one, which `super()` finds."""
+        for holder in [each for each in _holders(kind) if key in vars(each)][1:]:
+            self.defined(f"{name}: {holder.__name__}", holder, key)
+            each = getattr(vars(holder)[key], "fget", vars(holder)[key])
+            self.visit(f"{name}: {holder.__name__}.{key}", getattr(each, "__func__", each))
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""

@@ -722,3 +722,39 @@ def test_what_a_method_of_the_librarys_is_bound_to() -> None:
         descended(X)
         total = total + (X.sum(0) if optimizer.param_groups[0]["maximize"] else -X.sum(0))
         assert equal(weight, total)
+
+
+def test_methods_that_super_finds_and_what_they_reach() -> None:
+    class Base(nn.Module):
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return x * LATE["factor"]
+
+    class Derived(Base):
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return super().forward(x) + 1
+
+    compiled = compile(Derived())
+    for LATE["factor"] in (2.0, 3.0):
+        assert equal(compiled(X), X * LATE["factor"] + 1)
+    Base.forward = lambda self, x: x - 4
+    assert equal(compiled(X), X - 3)
+
+
+def test_what_methods_of_containers_are_bound_to() -> None:
+    held: dict[str, float] = {"factor": 2.0}
+    get, count = held.get, held.__len__
+    compiled = compile(lambda x: x * get("factor", 1.0) + count())
+    for held["factor"] in (2.0, 5.0):
+        assert equal(compiled(X), X * held["factor"] + 1)
+    held.clear()
+    assert equal(compiled(X), X)
+
+
+def test_defaults_of_names_that_are_replaced_as_a_whole() -> None:
+    def scale(x: numod.Tensor, *, by: float = 2.0) -> numod.Tensor:
+        return x * by
+
+    compiled = compile(lambda x: scale(x))
+    for factor in (2.0, 3.0):
+        scale.__kwdefaults__ = {"by": factor}
+        assert equal(compiled(X), X * factor)
