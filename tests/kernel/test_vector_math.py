@@ -94,14 +94,25 @@ def test_loops_are_vectors_without_calls(name, monkeypatch):
     assert not re.search(rf"call .*@{name}f?\(", text)
 
 
+@pytest.mark.parametrize("kind, size", [("float", 4), ("double", 8)])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_functions_with_branches_are_called_for_registers(name, monkeypatch):
+def test_functions_with_branches_are_called_for_registers(name, kind, size, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(x[k]) + x[k]\n"
-    kernel = build.build(cpu, name, bind.headed(source, cpu), "float64[], float64[]")
+    kernel = build.build(cpu, name, bind.headed(source, cpu), ", ".join([f"float{8 * size}[]"] * 2))
     text = kernel.translate().library.get_llvm_str()
-    lanes = tiles.host().lanes(8)
-    assert re.search(rf"call .*<{lanes} x double> @numod_{name}_{lanes}_double_whole\(<{lanes} x double> %wide", text)
+    lanes = tiles.host().lanes(size)
+    assert re.search(rf"call .*<{lanes} x {kind}> @numod_{name}_{lanes}_{kind}_whole\(<{lanes} x {kind}> %wide", text)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_near_multiples_of_a_quarter_turn(name):
+    """Where a reduced argument loses most digits, on both sides of 2^16, where its reduction changes."""
+    x = (np.arange(-50_000, 50_000) * (np.pi / 2)).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(np.inf))])
+    wanted = getattr(np, name)(x.astype(np.float64))
+    got = getattr(numod, name)(numod.from_numpy(x)).numpy()
+    assert (np.abs(got - wanted) / np.spacing(np.abs(wanted).astype(np.float32))).max() <= MOST.get(name, 2)
 
 
 @pytest.mark.parametrize("dtype, most", [(np.float32, 5), (np.float64, 6)])

@@ -1,6 +1,8 @@
-"""sin, cos and tan by range reduction to quarter turns (multiples of pi / 2). float32 arguments are reduced in float64."""
+"""sin, cos and tan by range reduction to quarter turns (multiples of pi / 2), those of most arguments after Cody and Waite, 1980."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ..branches import amended, branching, lane_by_lane
 from ..instructions import Number, absolute, bits, choose, library, like, multiply_add, narrowed, number, polynomial, where, widened
@@ -43,11 +45,21 @@ def _wrapped(x: Number) -> tuple[Number, Number]:
 
 
 HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)  # pi / 2 as a sum of parts
-_FAR = 2.0**40  # from here on three parts of pi / 2 are too few to reduce a float64
+_SHORT = (1.57079601, 3.13916473e-07, 5.39030253e-15)  # the same of float32: an integer below 2^17 times the first part is taken from x without an error
+_FAR = 2.0**16, 2.0**40  # from here on three parts of pi / 2 are too few
+
+
+def _near(x: Number) -> tuple[Number, Number]:
+    """(r, quarter turns) of a float32 below `_FAR`."""
+    r = x
+    turns, code = rounded(x, 0.6366197723675814, 0)
+    for part in _SHORT:
+        r = library("fma", turns, like(x, -part), r)
+    return r, code
 
 
 def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
-    """(r, its rounding error, quarter turns) of a float64 below `_FAR`: subtracting an integer times the first part of pi / 2 is exact (Cody and Waite)."""
+    """(r, its rounding error, quarter turns) of a float64 below `_FAR`: subtracting an integer times the first part of pi / 2 is exact."""
     first, second, third = choose(x, *HALF_PI)
     turns, code = rounded(x, 0.6366197723675814, 0)
     rest = library("fma", turns, like(x, -first), x)
@@ -58,19 +70,21 @@ def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
     return r, lost - multiply_add(turns, third, library("fma", turns, like(x, second), -product)), code
 
 
-def _waves(x: Number) -> tuple[Number, Number, Number]:
-    """sin(r), cos(r) and the number of quarter turns."""
-    if x.width == 64:
-        r, rest, turns = _reduced_turn(x)
-        square = r * r
-        half = 0.5 * square
-        whole = 1.0 - half
-        small = multiply_add(square * square, polynomial(square, _COS[1]), ((1.0 - whole) - half) - r * rest)
-        cube = r * square
-        return r - (multiply_add(0.5 * square, rest, -rest) - cube * polynomial(square, _SIN[1])), whole + small, turns
-    r, turns = _wrapped(x)
+def _short_waves(r: Number, turns: Number) -> tuple[Number, Number, Number]:
+    """sin(r), cos(r) and the number of quarter turns, of float32."""
     square = r * r
     return multiply_add(r * square, polynomial(square, _SIN[0]), r), multiply_add(square * square, polynomial(square, _COS[0]), 1.0 - 0.5 * square), turns
+
+
+def _waves(x: Number) -> tuple[Number, Number, Number]:
+    """The same of float64."""
+    r, rest, turns = _reduced_turn(x)
+    square = r * r
+    half = 0.5 * square
+    whole = 1.0 - half
+    small = multiply_add(square * square, polynomial(square, _COS[1]), ((1.0 - whole) - half) - r * rest)
+    cube = r * square
+    return r - (multiply_add(0.5 * square, rest, -rest) - cube * polynomial(square, _SIN[1])), whole + small, turns
 
 
 def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
@@ -78,28 +92,30 @@ def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
     return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << (turns.width - 2)))
 
 
-def _of_turn(name: str, x: Number, tiny: float, result: Number) -> Number:
-    """`result`, except x itself for tiny x, and the C library's function for float64 beyond `_FAR`."""
-    result = where(absolute(x) < tiny, x, result) if tiny else result
-    return result if x.width == 32 else amended(absolute(x) >= _FAR, result, lambda: lane_by_lane(name, x))
+def _of_turn(name: str, x: Number, tiny: float, made: Callable[[Number, Number, Number], Number]) -> Number:
+    """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x. Beyond `_FAR`, float64 takes the C library's function."""
+    usual = made(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
+    usual = where(absolute(x) < tiny, x, usual) if tiny else usual
+    return amended(absolute(x) >= choose(x, *_FAR), usual, lambda: made(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x))
 
 
 @vector
-@branching(64)
+@branching(32, 64)
 def sin(x: Number) -> Number:
-    return _of_turn("sin", x, choose(x, 2e-4, 1e-8), _turned(*_waves(x)))
+    return _of_turn("sin", x, choose(x, 2e-4, 1e-8), _turned)
 
 
 @vector
-@branching(64)
+@branching(32, 64)
 def cos(x: Number) -> Number:
-    sine, cosine, turns = _waves(x)
-    return _of_turn("cos", x, 0.0, _turned(sine, cosine, turns + 1))
+    return _of_turn("cos", x, 0.0, lambda sine, cosine, turns: _turned(sine, cosine, turns + 1))
 
 
 @vector
-@branching(64)
+@branching(32, 64)
 def tan(x: Number) -> Number:
-    sine, cosine, turns = _waves(x)
-    odd = (turns & 1) != 0
-    return _of_turn("tan", x, choose(x, 2e-4, 1e-8), where(odd, -cosine, sine) / where(odd, sine, cosine))
+    def quotient(sine: Number, cosine: Number, turns: Number) -> Number:
+        odd = (turns & 1) != 0
+        return where(odd, -cosine, sine) / where(odd, sine, cosine)
+
+    return _of_turn("tan", x, choose(x, 2e-4, 1e-8), quotient)
