@@ -10,7 +10,7 @@ from functools import cache
 from math import inf, prod
 
 from .. import dtypes
-from ..device import Layout
+from ..device import Layout, threads
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
@@ -21,7 +21,7 @@ from .op import Op, Plan, single_device
 from .pointwise import Pointwise
 
 rows: dict[str, Reduction] = {}
-_TILE = 512  # neighbouring outputs whose wide totals fit the L1 cache
+_TILE = 512  # neighbouring outputs whose wide totals fit the L1 cache, with those of another tile: one thread takes two, for longer runs of memory in order
 _SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, for parallelism
 _CHUNKS = 64
 _LINE = 64  # chunks are multiples of this many elements, so that they are aligned to cache lines if the row is
@@ -198,10 +198,13 @@ def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: lis
     inner = emit.classes_of([kept_steps[-1:]])
     source, signature = folds.columns(fold, len(kept) - 1, inner)
     n, rows_ = kept[-1], prod(kept[:-1])
-    tile = min(n, _TILE)
-    constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
+    further = (count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
+    shared, alone = ((rows_, n, length, walk, tile, -(-n // tile), *further) for tile in (min(n, _TILE), min(n, 2 * _TILE)))
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
-    return _with_memory(run, 1, layout((rows_, n), fold.wide, x.device)), constants
+    launch = _with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
+    if alone == shared:
+        return launch, shared
+    return (lambda *given: launch(*given, *(alone if threads.get_num_threads() == 1 else shared))), ()
 
 
 def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:

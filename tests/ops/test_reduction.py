@@ -484,3 +484,20 @@ def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
         plan.launch(None, None, *plan.constants)
     assert len(log) == 1
     np.testing.assert_array_equal(getattr(tensor, name)(1).numpy(), getattr(x, name.removeprefix("a") if name == "amax" else name)(1))
+
+
+def test_one_thread_reads_longer_runs_of_columns():
+    x, before, totals = np.random.default_rng(0).standard_normal((40, 1500)).astype(np.float32), numod.get_num_threads(), []
+    try:
+        for count, tile in ((1, 1024), (2, 512)):
+            numod.set_num_threads(count)
+            with bind.unbuilt() as log:
+                plan = reduction.sum.prepare((layout(x.shape, numod.float32, numod.tensor(x).device),), ((0,), False, None))
+                plan.launch(None, None, *plan.constants)
+            ((_, arguments),) = log
+            assert arguments[7] == tile
+            totals.append(numod.tensor(x).sum(0).numpy())
+    finally:
+        numod.set_num_threads(before)
+    np.testing.assert_array_equal(*totals)
+    np.testing.assert_allclose(totals[0], x.sum(0, dtype=np.float64), rtol=1e-5, atol=1e-5)
