@@ -126,12 +126,13 @@ class _Fold:
             for k in range(known or 0):  # neighbours come from the same registers
                 first = k % stride if isinstance(stride, int) else 0
                 state = joined(w.offset((o, stride), k - first), first, state)
-            mask = p.first(self.small(builder.sub(n, o)))
+            left = self.small(builder.sub(n, o))
             if self.kind == "sum":
-                state[0] = builder.fdiv(state[0], builder.fmul(w.load(sizes, o, mask=mask, other=self.nothing), w.splat(factor)))
-            w.store(state[0], target, o, mask=mask)
+                counts = w.load(sizes, o, mask=p.first(left), other=self.nothing)
+                state[0] = builder.fdiv(state[0], builder.fmul(counts, w.splat(factor)))
+            w.store_first(state[0], left, target, o)
             if self.kind == "placed":
-                p.store(state[1], indices, o, mask=mask)
+                p.store_first(state[1], left, indices, o)
             return []
 
         neighbours = builder.icmp_signed("==", step, w.number(1))

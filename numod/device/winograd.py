@@ -129,14 +129,14 @@ def _products(w: Writer, products: object, step: object) -> list[list]:
 
 
 def _emit_combined(w, products, step, out, line, columns, lines):
-    both, written = w.splat(w.builder.icmp_signed(">", lines, w.number(1))), []
+    both, written = w.builder.icmp_signed(">", lines, w.number(1)), []
     for i, pair in enumerate(_both(_to_outputs, w, _products(w, products, step))):
         for part in range(2):
             order = [part * w.lanes // 2 + lane // 2 + lane % 2 * w.lanes for lane in range(w.lanes)]
-            value, mask = w.shuffle(*pair, order), w.first(w.builder.sub(columns, w.number(part * w.lanes)))
-            mask = w.builder.and_(mask, both) if i else mask
-            w.store(value, out, (line, i), part * w.lanes, mask=mask)
-            written.append(w.builder.select(mask, value, w.zeros))
+            value, count = w.shuffle(*pair, order), w.builder.sub(columns, w.number(part * w.lanes))
+            count = w.builder.select(both, count, w.number(0)) if i else count
+            w.store_first(value, count, out, (line, i), part * w.lanes)
+            written.append(w.builder.select(w.first(count), value, w.zeros))
     return _any_not_finite(w, written)
 
 
