@@ -458,7 +458,7 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
             if images * groups < _TASKS and image > _GRID // 8:
                 rows = min(rows, -(-counts[1] * images * groups // _TASKS))
             rows = -(-counts[1] // -(-counts[1] // rows))  # blocks of equal height
-    shares = min(_WORKERS, outer // _FEWEST) if alone else 1
+    shares = max(1, min(_WORKERS, outer // _FEWEST)) if alone else 1
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
     sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
     tasks = groups * sets * blocks * shares

@@ -25,6 +25,7 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
     ((1, 100, 12, 40), (10, 100, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # so deep that parts of the depth are added to the others
     ((1, 9, 12, 40), (400, 9, 3, 3), (2, 2), (1, 1), (1, 1), 1),  # the same of the gradient
+    ((1, 512, 5, 6), (8, 512, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # a large weight of few features, which no workers share
     ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),  # a product for each image
     ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
     ((2, 3, 6, 5), (4, 3, 1, 2), (1, 1), (2, 3), (1, 1), 1),  # borders wider than a kernel's reach
