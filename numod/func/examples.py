@@ -26,9 +26,7 @@ _LIMIT = 1 << 12  # layouts a batch remembers
 
 
 class Disagreement(BaseException):
-    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it.
-
-"""
+    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it."""
 
 
 class _Active(threading.local):
