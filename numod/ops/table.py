@@ -179,8 +179,7 @@ normal_cdf = pointwise("normal_cdf", "normal_cdf(x)", dx=lambda g, x: 0.39894228
 
 # ---- activations
 
-sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x))), dx=lambda g, out: g * out * (1.0 - out), result="float",
-                    complex=lambda x: 1.0 / (1.0 + exp(-x)))
+sigmoid = pointwise("sigmoid", "sigmoid_of(x)", dx=lambda g, out: g * out * (1.0 - out), result="float", complex=lambda x: 1.0 / (1.0 + exp(-x)))
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
 hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
                      dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER, fitting=True)

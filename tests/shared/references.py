@@ -345,7 +345,7 @@ REFERENCES: dict[str, Case] = {
     "binary_cross_entropy_with_logits": Case(with_logits, (-3.0, 0.0, 0.5), (3.0, 1.0, 2.0), special="", points=([-1.3, 0.4], [0.9, 0.4], [0.7, 1.6]), rtol=1e-5),
 }
 CONSTANT = {"index", "fill", "arange", "linspace", "random_uniform", "random_normal", "random_below", "uniform", "normal", "randint"}
-RANDOM = {"bernoulli", "dropout"}
+RANDOM = {"exponential", "bernoulli", "dropout"}
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)

@@ -116,17 +116,12 @@ def tanh(x: Number) -> Number:
     return with_sign(multiply_add(rest, inverse, ratio), x)
 
 
-def falling(x: Number) -> Number:
-    """exp(x) for x <= 0, clamped to the smallest normal number."""
-    r, code = reduced(at_least(x, choose(x, -87.0, -708.0)), bias_of(x))
-    scale = power_of_two(code, x)
-    return multiply_add(excess(r), scale, scale)
-
-
 @vector
 def sigmoid_of(x: Number) -> Number:
-    part = falling(-absolute(x))
-    return where(x >= 0.0, 1.0, part) / (1.0 + part)
+    """As 2^-k / (2^-k + 2^-k exp(-x)): nothing overflows, no factor is subnormal, and results that should be subnormal are."""
+    lift = choose(x, 32, 512)
+    r, code = reduced(at_most(at_least(-x, choose(x, -60.0, -300.0)), choose(x, 105.0, 746.0)), bias_of(x) - lift)
+    return 0.5**lift / (0.5**lift + _times_exp(power_of_two(code, x), r))
 
 
 @vector
