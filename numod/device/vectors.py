@@ -201,8 +201,8 @@ class Writer:
             self.builder.call(self._masked("store"), [value, place, self._lane(self.size), mask])
 
     def store_first(self, value: object, count: object, pointer: object, *offset: object) -> None:
-        """Write the first `count` lanes. Whole registers without a mask where masks are no registers: AVX2's stores by masks take twelve times as long on AMD's
-        processors, and NEON has none."""
+        """Write the first `count` lanes. Whole registers without a mask where masks are no registers: stores by AVX2's masks are slow on AMD's processors, and
+        NEON has none."""
         if host().width == 64:
             self.store(value, pointer, *offset, mask=self.first(count))
             return
