@@ -325,6 +325,6 @@ def test_second_gradients_of_products_scattered_with_zeros():
 
 def test_there_are_no_loops_over_sizes_of_one():
     loop = "def kernel(x, inner, n):\n    for j in range(n):\n        for k in range(inner):\n            x[j * inner + k] = 0\n"
-    x = numod.ones(3)._layout
+    x = numod.ones(3, device="cpu")._layout
     plain = "    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if True:\n            x[j * inner + k] = 0\n"
     assert ix.with_ones(loop, x, inner=1, n=7) == "def kernel(x, inner, n):\n" + plain and ix.with_ones(loop, x, inner=2) == loop
