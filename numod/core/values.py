@@ -24,7 +24,7 @@ _PLAIN = _NUMBERS | {list, tuple, np.ndarray}
 def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     dtype = dtypes.given(dtype)
-    plain = data.__class__ in _PLAIN  # for which the questions below need not be asked
+    plain = type(data) in _PLAIN  # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
     elif isinstance(data, Tensor):
@@ -88,7 +88,7 @@ def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
-    if array.__class__ is not np.ndarray:
+    if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
         array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
