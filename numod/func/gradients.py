@@ -240,7 +240,10 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
         weights = [zeros_like(each.detach()) for each in outputs]
         rows = eye(size, dtype=output.dtype, device=output.device).reshape((size, *output.shape))
         recorded = call.recorded()
-        pull_back = lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded))  # noqa: E731
+
+        def pull_back(row: Tensor) -> list[Tensor]:
+            return leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded))
+
         columns = [*map(stack, zip(*map(pull_back, rows)))] if 1 in (size, chunk_size) else vmap(pull_back, chunk_size=chunk_size)(rows)
     found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
     tree = tuple(map_leaves(lambda each: next(found), call.inputs))
