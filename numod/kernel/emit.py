@@ -9,6 +9,7 @@ so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 
 from .writer import Loop, body, converted_numbers, number_type
@@ -125,22 +126,23 @@ def _is_costly(turn: list[str], kind: str) -> bool:
     return any(map(_COSTLY[kind].search, turn))
 
 
-def several(loop: Loop, count: int, flat: bool) -> tuple[str, str]:
+def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the same numbers; `flat` as in `pointwise`.
 
     Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs more than its work.
     """
     source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, flat)
-    header, *body = (source if flat else source.replace("parallel_range(", "range(")).splitlines()
-    names, types = header[len("def kernel(") : -2].split(", "), signature.split(", ")
+    source = source if flat else source.replace("parallel_range(", "range(")
+    one = f"{name}_{zlib.crc32(source.encode()):08x}"  # of other dtypes it is another function
+    names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
     tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
-    shared, lines = body[: len(numbers)], body[len(numbers) :]
-    own = rf"\b({'|'.join([*(names[k] for k in tensors), 'n'])})\b"
     arguments = [f"{names[k]}_of_{turn}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"n_of_{turn}" for turn in range(count)]
-    lines = [re.sub(own, rf"\1_of_{turn}", line) for turn in range(count) for line in lines]
+    own = {*(names[k] for k in tensors), "n"}
+    lines = [f"    {one}({', '.join(f'{each}_of_{turn}' if each in own else each for each in names)})" for turn in range(count)]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
-    return "\n".join([f"def kernel({', '.join(arguments)}):", *shared, *lines]) + "\n", ", ".join(kinds)
+    helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
+    return f"{helper}\ndef kernel({', '.join(arguments)}):\n" + "\n".join(lines) + "\n", ", ".join(kinds)
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ class Update(Op):
         most = _SMALL_ON_GPU if flat else _SMALL
         small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= most for member in members for each in member)
         if count > 1 and small and len(set(loops)) == 1:
-            source, signature = emit.several(loops[0], count, flat)
+            source, signature = emit.several(self.name, loops[0], count, flat)
             launch = bind.launcher(device, f"{self.name}_{count}", source, signature, loops[0].dtype, max(member[0].size for member in members) if flat else 1)
             return Plan(into[0], launch, tuple(member[0].size for member in members))
         parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, member in zip(loops, members)]
