@@ -171,6 +171,8 @@ def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
     """c0 + c1 x + c2 x^2 + ... by Estrin's scheme (1960): pairs, pairs of pairs and so on, for a short chain of dependent instructions."""
     terms = list(coefficients)
     while len(terms) > 1:
+        if len(terms) == 3:  # by Horner's scheme as soon, and without the square
+            terms[1:] = [multiply_add(x, terms[2], terms[1])]
         terms = [multiply_add(x, *reversed(terms[k : k + 2])) if k + 1 < len(terms) else terms[k] for k in range(0, len(terms), 2)]
         x = x * x if len(terms) > 1 else x
     return terms[0]

@@ -18,7 +18,7 @@ WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2"
 WIDE |= {"sin": np.sin, "cos": np.cos, "tan": np.tan}
 WIDE |= {"atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh}
 WIDE |= {"erf": np.vectorize(math.erf, [np.float64]), "erfc": np.vectorize(math.erfc, [np.float64])}
-MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5, "asin": 2.5, "tan": 4}  # units in the last place, 2 for those not named
+MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.4, "asin": 2.5, "tan": 4}  # units in the last place, 2 for those not named
 EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, 3.4e38, -3.4e38, 1.7e308, -1.7e308]
 
 

@@ -10,6 +10,11 @@ from .registry import vector
 
 LOG2E = 1.4426950408889634
 LOG2 = (0.693359375, -2.12194440e-4), (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # high and low part, n * high is exact
+HALF_LOG2 = (0.34657359027997264, 0.0), (LOG2[1][0] / 2, LOG2[1][1] / 2)  # a low part would move tanh of float32 by 0.04 ULP
+TANH = (  # (tanh(r) / r - 1) / r^2 for |r| <= log(2) / 4
+    (-0.33333322662785817, 0.13331176155343362, -0.05272489111914996),
+    (-0.33333333333332476, 0.13333333332778975, -0.05396825277378356, 0.021869370103417198, -0.008857288372001426, 0.003444586681480758),
+)
 EXP = (  # (exp(r) - 1 - r) / r^2
     (0.5, 0.16666515, 0.041666456, 0.008369233, 0.0013935765),
     (0.5, 0.16666666666666685, 0.04166666666666671, 0.00833333333331628, 0.001388888888886359, 0.00019841269898016137, 2.48015873639404e-05,
@@ -106,14 +111,25 @@ def expm1(x: Number) -> Number:
 
 @vector
 def tanh(x: Number) -> Number:
-    t = scaled_expm1(2.0 * at_most(absolute(x), choose(x, 9.1, 20.0)))
-    total = t + 2.0
+    """With 2x = n log 2 + 2r, so that exp(2x) = 2^n (1 + h) / (1 - h) for h = tanh(r): of an odd function, which takes half the coefficients of exp(r)."""
+    high, low = choose(x, *HALF_LOG2)
+    a = at_most(absolute(x), choose(x, 9.1, 20.0))
+    n, code = rounded(a, 2 * LOG2E, bias_of(x))
+    r = multiply_add(n, -high, a)
+    if x.width == 64:
+        r = multiply_add(n, -low, r)
+    square = r * r
+    h = multiply_add(r * square, polynomial(square, choose(x, *TANH)), r)
+    scale = power_of_two(code, x)
+    less, more = scale - 1.0, scale + 1.0
+    top = multiply_add(h, more, less)
     if x.width == 32:
-        return with_sign(t / total, x)
-    inverse = 1.0 / total
-    ratio = t * inverse
-    rest = multiply_add(-ratio, t - (total - 2.0), multiply_add(-ratio, total, t))  # t - ratio * (t + 2), including the rounding error of t + 2
-    return with_sign(multiply_add(rest, inverse, ratio), x)
+        return with_sign(top / (top + multiply_add(h, -2.0, 2.0)), x)  # what top errs by is in both, and counts little where the result is near 1
+    bottom = multiply_add(h, less, more)
+    inverse = 1.0 / bottom
+    ratio = top * inverse
+    rest = multiply_add(-ratio, bottom, top) + multiply_add(h, more, less - top)  # top - ratio * bottom, including the rounding errors of both
+    return with_sign(multiply_add(multiply_add(-ratio, multiply_add(h, less, more - bottom), rest), inverse, ratio), x)
 
 
 @vector
