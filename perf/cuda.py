@@ -3,7 +3,8 @@ stable.
 
 On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command in the repository's root. Each
 part can be had alone: `check`, `times`, `races`. A row that fails is told and the others go on; after `--seconds` what is left is left out. `--json` is
-written after every row, so that what was found is not lost. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say
+written before and after every row, so that what was found is not lost: `--resume` goes on from there, in a process of its own where a kernel broke the GPU
+for this one. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say
 nothing.
 """
 
@@ -13,8 +14,11 @@ import argparse
 import functools
 import importlib
 import json
+import os
 import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -69,6 +73,7 @@ class Report:
     bandwidth: float = 0.0
     peak: float = 0.0
     left_out: list[str] = field(default_factory=list)
+    ended: list[list] = field(default_factory=list)  # (part, row, whether it was right) of each that was begun
     bars: dict[str, str] = field(default_factory=dict)
 
 
@@ -231,7 +236,8 @@ def error_of(row: Row, tiny: bool) -> float:
     arrays = arrays_of(row, tiny)
     found = results(row.run(numod, *moved(numod, arrays, "cuda")))
     expected = results(row.run(numod, *moved(numod, arrays, "cpu", double=True)))
-    return max((float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected) if a.size), default=0.0)
+    errors = [float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected, strict=True) if a.size]
+    return float(np.max(errors, initial=0.0))  # NaN if one is, which `max` would pass over
 
 
 def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
@@ -337,36 +343,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100, metavar="N", help="runs that must agree to the bit (default: 100)")
     parser.add_argument("--seconds", type=float, default=440.0, metavar="S", help="when to begin no further row, in seconds from the start (default: 440)")
     parser.add_argument("--json", metavar="FILE", help="write all numbers")
+    parser.add_argument("--resume", action="store_true", help="take what the file of --json has, such as from a run that was ended, and measure only the rest")
     options = parser.parse_args(arguments)
+    if options.resume and not options.json:
+        parser.error("--resume needs --json FILE, with what was found so far")
     if unknown := set(options.parts) - {"check", "races", "times"}:
         parser.error(f"there is no part {', '.join(sorted(unknown))}")
     if not numod.cuda.is_available():
         print(NO_GPU)
         return 2
-    return _run(options)
+    with tempfile.TemporaryDirectory() as folder:
+        options.json = options.json or os.path.join(folder, "report.json")
+        return _run(options)
 
 
 def _run(options: argparse.Namespace) -> int:
     deadline, report = time.perf_counter() + options.seconds, Report(numod.cuda.get_device_name())
+    if options.resume:
+        with open(options.json) as file:
+            report = Report(**{**json.load(file), "left_out": []})
+    ended = {(part, name) for part, name, _ in report.ended}
     rows = [row for row in ROWS if options.rows.search(row.name)]
     print(f"{report.device}, capability {'.'.join(map(str, numod.cuda.get_device_capability()))}", flush=True)
-    wrong = 0
     for part, measured in (("check", _check), ("times", _time), ("races", _race)):
         if part not in (options.parts or ("check", "times", "races")):
             continue
         torch = peer() if part == "times" else None
-        if part == "times":
-            wrong += _measure_limits(report, options, torch)
+        if part == "times" and not report.peak:
+            report.ended.append(["limits", "", _measure_limits(report, options, torch)])
         for row in rows:
+            if (part, row.name) in ended:
+                continue
             if time.perf_counter() > deadline:
                 report.left_out.append(f"{part}: {row.name}")
                 continue
+            report.ended.append([part, row.name, False])
+            _keep(report, options)  # for who ends this process because of a kernel that does not end
             try:
-                wrong += not measured(report, row, options, torch)
+                report.ended[-1][2] = bool(measured(report, row, options, torch))
             except Exception as error:  # the other rows are worth having, whatever is wrong with this one
-                wrong += 1
                 report.rows.setdefault(row.name, {})[f"{part} failed"] = f"{type(error).__name__}: {error}"
                 print(f"{row.name:36} FAILED in {part}: {type(error).__name__}: {error}", flush=True)
+                if _broken():
+                    _keep(report, options)
+                    return _go_on(options, deadline - time.perf_counter())
             _keep(report, options)
     if report.bars:
         verdicts = list(report.bars.values())
@@ -377,21 +397,40 @@ def _run(options: argparse.Namespace) -> int:
     if report.left_out:
         print(f"left out after {options.seconds:.0f} seconds: {'; '.join(report.left_out)}")
     _keep(report, options)
-    return int(wrong > 0)
+    return int(not all(right for *_, right in report.ended))
 
 
-def _measure_limits(report: Report, options: argparse.Namespace, torch: object | None) -> int:
-    """Note the copy bandwidth and the products' rate. 1 where they cannot be had."""
+def _broken() -> bool:
+    """Whether a kernel broke the GPU for this process: then whatever waits for it fails, PyTorch too."""
+    try:
+        numod.cuda.synchronize()
+    except Exception:  # what a check in a kernel reported is told once
+        try:
+            numod.cuda.synchronize()
+        except Exception:
+            return True
+    return False
+
+
+def _go_on(options: argparse.Namespace, seconds: float) -> int:
+    """The exit code of a process that measures the rest."""
+    print(f"the GPU is lost to this process; a new one measures the rest in {seconds:.0f} seconds", flush=True)
+    arguments = [*options.parts, f"--rows={options.rows.pattern}", "--runs", str(options.runs), f"--seconds={seconds}", "--json", options.json, "--resume"]
+    return subprocess.call([sys.executable, "-m", "perf.cuda", *arguments, *["--tiny"] * options.tiny])
+
+
+def _measure_limits(report: Report, options: argparse.Namespace, torch: object | None) -> bool:
+    """Note the copy bandwidth and the products' rate; False where they cannot be had."""
     try:
         report.bandwidth, report.peak = ceilings(options.tiny, torch)
     except Exception as error:  # as above
         print(f"limits could not be measured: {type(error).__name__}: {error}", flush=True)
-        return 1
+        return False
     print(
         f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}",
         flush=True,
     )
-    return 0
+    return True
 
 
 def _check(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
@@ -415,9 +454,8 @@ def _race(report: Report, row: Row, options: argparse.Namespace, torch: object |
 
 
 def _keep(report: Report, options: argparse.Namespace) -> None:
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(vars(report), file, indent=1)
+    with open(options.json, "w") as file:
+        json.dump(vars(report), file, indent=1)
 
 
 if __name__ == "__main__":

@@ -175,6 +175,8 @@ def _over(address: int, place: Layout, owner: object) -> Tensor:
     if not place.extent:
         return wrap(ForeignStorage(place.device.backend.empty(0, place.storage)), place, 0)
     if place.device.type == "cuda":
+        if address % (place.dtype.itemsize // (2 if place.dtype.is_complex else 1)):  # the first kernel would end the use of the GPU for the whole process
+            raise ValueError(f"memory of {place.dtype} that begins at {address:#x}, between two elements, cannot be read on a GPU; copy the array first")
         return tell_made(wrap(ForeignStorage(place.device.backend.adopt(address, place.extent, place.storage, owner)), place, 0), "array")
     memory = (c_uint8 * (place.extent * place.dtype.itemsize)).from_address(address)
     memory.owner = owner
@@ -196,14 +198,18 @@ def _device(kind: int, index: int) -> Device:
 
 
 def from_cuda_array(array: Any) -> Tensor:
-    """The memory of an object with `__cuda_array_interface__` as a tensor."""
+    """The memory of an object with `__cuda_array_interface__` as a tensor. Raises ValueError for what no tensor's strides say, TypeError for other dtypes."""
     found = array.__cuda_array_interface__
     if found.get("mask") is not None:
         raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
     if found.get("stream") is not None:  # the producer may still be writing to it; the default stream waits for ours, not for every other
         Device("cuda").backend.synchronize()
+    if not np.dtype(found["typestr"]).isnative:
+        raise TypeError(f"numod has no dtype for bytes in the order of {found['typestr']!r}; convert the array first")
     kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
     steps = found.get("strides")
+    if steps is not None and any(n > 1 and (step < 0 or step % kind.itemsize) for n, step in zip(found["shape"], steps)):
+        raise ValueError(f"strides must be whole elements of {kind.itemsize} bytes and not negative, got {tuple(steps)}; copy the array first")
     strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
     result = _over(found["data"][0], layout(tuple(found["shape"]), kind, place, strides), array)
     return result.clone() if found["data"][1] else result

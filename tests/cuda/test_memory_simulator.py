@@ -97,6 +97,17 @@ def test_dlpack(dtype):
     assert x.__dlpack_device__() == (2, 0)
 
 
+@pytest.mark.parametrize(("change", "offset", "error", "text"), [
+    ({"strides": (-4,)}, 20, ValueError, "not negative"), ({"shape": (2,), "strides": (6,)}, 0, ValueError, "whole elements"),
+    ({"shape": (2,)}, 2, ValueError, "between two elements"), ({"typestr": ">f4"}, 0, TypeError, "'>f4'"),
+])  # fmt: skip
+def test_memory_that_kernels_cannot_read_is_refused(change, offset, error, text):
+    x = numod.arange(6, dtype=numod.float32, device="cuda")
+    array = type("Array", (), {"__cuda_array_interface__": {**x.__cuda_array_interface__, "data": (x.data_ptr() + offset, False), **change}})()
+    with pytest.raises(error, match=text):
+        numod.as_tensor(array)
+
+
 def test_the_cuda_array_interface():
     class Foreign:
         def __init__(self, tensor):

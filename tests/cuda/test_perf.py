@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numod
@@ -53,6 +54,39 @@ def test_a_row_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch, 
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert rows["bad"] == {"check failed": "ValueError: broken", "races failed": "ValueError: broken"} and rows["good"]["unstable runs"] == 0
     assert perf.main(["check", "--tiny", "--seconds", "-1"]) == 0 and "left out after -1 seconds: check: bad; check: good" in capsys.readouterr().out
+
+
+@pytest.mark.cudasim
+@pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
+def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+    def add(torch: object, x: numod.Tensor) -> numod.Tensor:
+        return x + 1
+
+    def fail(torch: object, x: numod.Tensor) -> None:
+        monkeypatch.setattr(numod.cuda, "synchronize", add)  # fails, as called without arguments
+        raise RuntimeError("CUDA error")
+
+    def call(command: list[str]) -> int:
+        assert command[1:3] == ["-m", "perf.cuda"]
+        monkeypatch.setattr(numod.cuda, "synchronize", synchronize)
+        return perf.main(command[3:])
+
+    synchronize = numod.cuda.synchronize
+    monkeypatch.setattr(perf.subprocess, "call", call)
+    monkeypatch.setattr(perf, "ROWS", [perf.Row(name, lambda tiny: [perf.normal(3)], run) for name, run in (("before", add), ("bad", fail), ("behind", add))])
+    assert perf.main(["check", "--tiny", "--json", str(tmp_path / "report.json")]) == 1
+    told = capsys.readouterr().out
+    assert told.count("before") == told.count("FAILED") == 1 and "behind" in told and "a new one measures the rest" in told
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert found["ended"] == [["check", "before", True], ["check", "bad", False], ["check", "behind", True]] and found["rows"]["behind"]["error"] < 1e-6
+    with pytest.raises(SystemExit):
+        perf.main(["--resume"])
+
+
+def test_a_second_result_that_is_nan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf, "moved", lambda library, arrays, device, double=False: [device])
+    row = perf.Row("x", lambda tiny: [], lambda torch, device: (numod.ones(2), numod.full((2,), 1.0 if device == "cpu" else float("nan"))))
+    assert np.isnan(perf.error_of(row, True))
 
 
 def test_bars() -> None:
