@@ -85,36 +85,21 @@ from .formats import layout as layout
 from .formats import memory_format as memory_format
 from .autograd.modes import no_grad as no_grad
 from .autograd.modes import set_grad_enabled as set_grad_enabled
-from .nn.functional.older import adaptive_max_pool1d as adaptive_max_pool1d
-from .nn.functional.older import affine_grid_generator as affine_grid_generator
 from .nn.functional import alpha_dropout as alpha_dropout
-from .nn.functional.older import alpha_dropout_ as alpha_dropout_
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .core.values import as_tensor as as_tensor
 from .core.memory import asarray as asarray
-from .nn.functional.older import batch_norm as batch_norm
 from .core.random import bernoulli as bernoulli
 from .nn.functional import bilinear as bilinear
-from .nn.functional.older import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from .dtypes import can_cast as can_cast
 from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
-from .nn.functional.older import constant_pad_nd as constant_pad_nd
-from .nn.functional.older import convolution as convolution
-from .nn.functional.older import cosine_embedding_loss as cosine_embedding_loss
 from .nn.functional import cosine_similarity as cosine_similarity
-from .nn.functional.older import ctc_loss as ctc_loss
 from .nn.functional import dropout as dropout
-from .nn.functional.older import dropout_ as dropout_
-from .nn.functional.older import embedding as embedding
-from .nn.functional.older import embedding_bag as embedding_bag
 from .core.memory import empty_permuted as empty_permuted
 from .core.memory import empty_strided as empty_strided
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
-from .nn.functional.older import feature_alpha_dropout_ as feature_alpha_dropout_
-from .nn.functional.older import feature_dropout as feature_dropout
-from .nn.functional.older import feature_dropout_ as feature_dropout_
 from .core.exchange import from_dlpack as from_dlpack
 from .core.memory import from_file as from_file
 from .core.values import from_numpy as from_numpy
@@ -127,12 +112,9 @@ from .backends.switches import get_num_interop_threads as get_num_interop_thread
 from .device.threads import get_num_threads as get_num_threads
 from .core.printing import get_printoptions as get_printoptions
 from .core.random import get_rng_state as get_rng_state
-from .nn.functional.older import grid_sampler as grid_sampler
 from .nn.functional import group_norm as group_norm
-from .nn.functional.older import gru_cell as gru_cell
 from .nn.functional import hinge_embedding_loss as hinge_embedding_loss
 from .core.random import initial_seed as initial_seed
-from .nn.functional.older import instance_norm as instance_norm
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
@@ -140,15 +122,11 @@ from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
-from .nn.functional.older import kl_div as kl_div
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
-from .nn.functional.older import lstm_cell as lstm_cell
 from .core.random import manual_seed as manual_seed
 from .nn.functional import margin_ranking_loss as margin_ranking_loss
-from .nn.functional.older import max_pool1d_with_indices as max_pool1d_with_indices
 from .core.random import multinomial as multinomial
-from .nn.functional.older import norm_except_dim as norm_except_dim
 from .core.random import normal as normal
 from .nn.functional import pairwise_distance as pairwise_distance
 from .nn.functional import pixel_shuffle as pixel_shuffle
@@ -157,10 +135,7 @@ from .nn.functional import poisson_nll_loss as poisson_nll_loss
 from .nn.functional import prelu as prelu
 from .dtypes import promote_types as promote_types
 from .nn.functional import rms_norm as rms_norm
-from .nn.functional.older import rnn_relu_cell as rnn_relu_cell
-from .nn.functional.older import rnn_tanh_cell as rnn_tanh_cell
 from .nn.functional import rrelu as rrelu
-from .nn.functional.older import rrelu_ as rrelu_
 from .serialization.checkpoint import save as save
 from .core.creation import scalar_tensor as scalar_tensor
 from .core.random import seed as seed
@@ -180,7 +155,6 @@ from .core.random import set_rng_state as set_rng_state
 from .core.values import tensor as tensor
 from .nn.functional import threshold as threshold
 from .core.exchange import to_dlpack as to_dlpack
-from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
 
@@ -261,6 +235,8 @@ def acosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
+def adaptive_max_pool1d(input: Tensor, output_size: _int | Sequence[_int]) -> tuple[Tensor, Tensor]:
+    """(maxima, indices)."""
 def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -277,10 +253,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: 
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
+def affine_grid_generator(theta: Tensor, size: Sequence[_int], align_corners: _bool) -> Tensor:
+    """`nn.functional.affine_grid`."""
 def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Whether all elements are true (not zero)."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
     """Whether all elements are close."""
+def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """`nn.functional.alpha_dropout` in place."""
 def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Maximum over dimensions; the gradient is shared evenly between equal ones."""
 def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -365,6 +345,10 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, 
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
+def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool = True) -> Tensor:
+    """`nn.functional.batch_norm`."""
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 0) -> Tensor:
+    """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -451,6 +435,8 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
+def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float = 0) -> Tensor:
+    """`nn.functional.pad` with a constant."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *1 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
@@ -463,6 +449,8 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     """The transpose of conv2d: input (N, C, *2 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
+def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor:
+    """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
 def copysign(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """copysign(x, y), element by element, with broadcasting and type promotion."""
 def corrcoef(input: Tensor) -> Tensor:
@@ -475,12 +463,16 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """cosh(x), element by element, with broadcasting and type promotion."""
 def cosh_(input: Tensor) -> Tensor:
     """In-place cosh."""
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 0) -> Tensor:
+    """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
 def count_nonzero(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
     """Number of elements that are not zero."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> Tensor:
+    """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
 def cummax(input: Tensor, dim: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
 def cummin(input: Tensor, dim: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.cummin:
@@ -527,12 +519,18 @@ def divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None =
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Product of two vectors."""
+def dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """`nn.functional.dropout` in place."""
 def dsplit(input: Tensor, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal."""
+def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
+    """`nn.functional.embedding`; -1 is no padding."""
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor | None = None, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> tuple[Tensor]:
+    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
 def empty(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """A tensor of uninitialised memory."""
 def empty_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
@@ -569,6 +567,12 @@ def expm1_(input: Tensor) -> Tensor:
     """In-place expm1."""
 def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """The identity matrix, (n, m)."""
+def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """`nn.functional.feature_alpha_dropout` in place."""
+def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """Whole channels (N, C, ...) are zeroed."""
+def feature_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor:
+    """The same in place."""
 def fill(input: Tensor, *arguments: object, **named: object) -> Tensor:
     """A copy of `input` after fill_."""
 def fill_(self: Tensor, value: Tensor | _float) -> Tensor:
@@ -635,6 +639,10 @@ def greater(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None)
     """gt(x, y), element by element, with broadcasting and type promotion."""
 def greater_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ge(x, y), element by element, with broadcasting and type promotion."""
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """`nn.functional.grid_sample`, its modes by number."""
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """The next h (N, H)."""
 def gt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """gt(x, y), element by element, with broadcasting and type promotion."""
 def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
@@ -683,6 +691,8 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | tuple
     """The slices of a dimension selected by a vector of indices."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a number multiplies."""
+def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool = True) -> Tensor:
+    """`nn.functional.instance_norm`."""
 def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def is_autocast_cpu_enabled() -> Any: ...
@@ -726,6 +736,8 @@ def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length
     """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
 def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
+def kl_div(input: Tensor, target: Tensor, reduction: _int = 0, *, log_target: _bool = False) -> Tensor:
+    """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.kthvalue:
@@ -794,6 +806,8 @@ def logspace(start: _float, end: _float, steps: _int, base: _float = 10.0, *, dt
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
 def logsumexp(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The next (h, c) of (N, H) each."""
 def lt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
@@ -818,6 +832,8 @@ def max(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False,
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
+def max_pool1d_with_indices(input: Tensor, kernel_size: _int, stride: _int | None = None, padding: _int = 0, dilation: _int = 1, ceil_mode: _bool = False) -> tuple[Tensor, Tensor]:
+    """(maxima, indices)."""
 def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
 def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
@@ -886,6 +902,8 @@ def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1) -> Tenso
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
 def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
+def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor:
+    """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
 def not_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
 def nuclear_norm(input: Tensor, dim: Sequence[_int] = ..., keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -978,6 +996,10 @@ def resolve_neg(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
 def result_type(tensor1: Tensor | _float, tensor2: Tensor | _float) -> _dtype:
     """The dtype that arithmetic between two tensors or numbers results in."""
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """relu(W x + b + U h + c)."""
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
+    """tanh(W x + b + U h + c)."""
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
@@ -988,6 +1010,8 @@ def round_(self: Tensor, *, decimals: _int = 0) -> Tensor:
     """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
+def rrelu_(input: Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> Tensor:
+    """`nn.functional.rrelu` in place."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """rsqrt(x), element by element, with broadcasting and type promotion."""
 def rsqrt_(input: Tensor) -> Tensor:
@@ -1135,6 +1159,8 @@ def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] 
     """Matrices (..., M, N) with 0 above a diagonal."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | str | None = None) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 0) -> Tensor:
+    """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | str | None = None) -> Tensor:

@@ -57,6 +57,8 @@ def parameters(function: Callable) -> list[str]:
     """The parameters of a function as text, and what wrappers add to them."""
     texts, starred = [], False
     for each in inspect.signature(function).parameters.values():
+        if each.name == "older":  # a deprecated order of arguments is not recommended
+            continue
         if each.kind is each.KEYWORD_ONLY and not starred:
             texts, starred = [*texts, "*"], True
         starred |= each.kind is each.VAR_POSITIONAL

@@ -31,20 +31,31 @@ OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
-def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
+    if older:
+        other, alpha = in_older_order("add", other, older)
     if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
         return write_out(t.add, (input, other), out)
     _check_scale(input, other, alpha)
     return write_out(t.add_scaled, (input, other, alpha), out)
 
 
-def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
+    if older:
+        other, alpha = in_older_order("sub", other, older)
     refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)
     return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
+
+
+def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) -> tuple:
+    """The tensors and then the number, of arguments in the deprecated order, `x.add_(alpha, other)`, which many older programs have."""
+    if isinstance(factor, Tensor) or len(tensors) != count or not all(isinstance(each, Tensor) for each in tensors):
+        raise TypeError(f"{name}() takes {count} positional argument{'s'[: count - 1]} besides the tensor, got {1 + len(tensors)}; name the factor")
+    return *tensors, factor
 
 
 def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:

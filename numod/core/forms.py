@@ -23,7 +23,7 @@ def row_function(row: object) -> Callable:
         if len(inputs) == count and out is None and isinstance(inputs[0], Tensor) and not named:  # the usual call, in two thirds of the time
             return apply(row, inputs)
         if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
-            inputs = (inputs[0], *inputs[2:], inputs[1])
+            inputs = (inputs[0], *f.in_older_order(row.name, inputs[1], inputs[2:], 2))
         inputs = _with_named(row, inputs, named) if named else inputs
         try:
             return row(*inputs) if out is None else f.write_out(row, inputs, out)

@@ -8,7 +8,7 @@ from .. import dtypes
 from ..ops import table as t
 from . import elementwise
 from .apply import apply_into, as_tensor_of
-from .elementwise import checked_fill, divisor, quotient, refuse_masks, scale_of
+from .elementwise import checked_fill, divisor, in_older_order, quotient, refuse_masks, scale_of
 from .tensor import Tensor
 
 METHODS = """
@@ -19,7 +19,9 @@ METHODS = """
 
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
-    def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    def method(self: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
+        if older:
+            other, alpha = in_older_order(f"{row.name}_", other, older)
         if sign < 0:
             refuse_masks(self, other)
         alpha = scale_of(self, other, alpha)
@@ -102,7 +104,9 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 
 def _addcmul(row: object) -> Callable:
     """`addcmul_` or `addcdiv_`."""
-    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
+        if older:
+            tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *older), 2)
         apply_into(row, (self, tensor1, tensor2, value), (self,))
         return self
 

@@ -118,17 +118,26 @@ class Distribution:
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Distribution:
         """The same distribution with its parameters broadcast to another batch shape."""
-        return self._expanded(batch_shape)
+        return self._expanded(batch_shape, _instance)
 
-    def _expanded(self, batch_shape: tuple) -> Any:
-        """A copy whose tensors and distributions are expanded to another batch shape, without validation."""
-        batch_shape, result = Size(batch_shape), object.__new__(type(self))
-        result.__dict__.update(self.__dict__)
-        for name, value in list(self.__dict__.items()):
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """An empty distribution of the same class, which the `expand` of `cls` fills; libraries' own distributions call it. Raises NotImplementedError for a
+        subclass with an `__init__` of its own, which has to define `expand`."""
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom .expand() method."
+            )
+        return object.__new__(type(self)) if _instance is None else _instance
+
+    def _expanded(self, batch_shape: tuple, _instance: Any = None) -> Any:
+        """A copy whose tensors and distributions are expanded to another batch shape, without validation; or `_instance`, filled where it has nothing yet."""
+        batch_shape, result = Size(batch_shape), object.__new__(type(self)) if _instance is None else _instance
+        for name, value in {each: value for each, value in vars(self).items() if each not in vars(result)}.items():
             if isinstance(value, Tensor):
-                result.__dict__[name] = value.expand((*batch_shape, *value.shape[len(self._batch_shape) :]))
+                value = value.expand((*batch_shape, *value.shape[len(self._batch_shape) :]))
             elif isinstance(value, Distribution):
-                result.__dict__[name] = value.expand((*batch_shape, *value.batch_shape[len(self._batch_shape) :]))
+                value = value.expand((*batch_shape, *value.batch_shape[len(self._batch_shape) :]))
+            vars(result)[name] = value
         result._batch_shape = batch_shape
         return result
 

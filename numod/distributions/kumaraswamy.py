@@ -22,7 +22,7 @@ class Kumaraswamy(TransformedDistribution):
         super().__init__(unit, [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(a.reciprocal())], validate_args=validate_args)
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> Kumaraswamy:
-        result = object.__new__(type(self))
+        result = object.__new__(type(self)) if _instance is None else _instance
         Kumaraswamy.__init__(result, self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), validate_args=False)
         return result
 

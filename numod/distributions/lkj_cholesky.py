@@ -32,7 +32,7 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> LKJCholesky:
-        result = object.__new__(type(self))
+        result = object.__new__(type(self)) if _instance is None else _instance
         LKJCholesky.__init__(result, self.dim, self.concentration.expand(batch_shape), validate_args=False)
         return result
 

@@ -20,7 +20,7 @@ class Pareto(TransformedDistribution):
         super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> Pareto:
-        result = super().expand(batch_shape)
+        result = super().expand(batch_shape, _instance)
         result.transforms = [ExpTransform(), AffineTransform(0, result.scale)]
         return result
 

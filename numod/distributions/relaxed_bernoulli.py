@@ -24,7 +24,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
-        result = self._expanded(batch_shape)
+        result = self._expanded(batch_shape, _instance)
         result.temperature = self.temperature  # one for all distributions of the batch
         return result
 

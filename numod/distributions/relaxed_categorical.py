@@ -27,7 +27,7 @@ class ExpRelaxedCategorical(Distribution):
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
-        result = self._expanded(batch_shape)
+        result = self._expanded(batch_shape, _instance)
         result.temperature = self.temperature  # one for all distributions of the batch
         return result
 

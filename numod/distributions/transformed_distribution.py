@@ -52,7 +52,7 @@ class TransformedDistribution(Distribution):
         return c.independent(support, missing) if missing > 0 else support
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> TransformedDistribution:
-        result = self._expanded(batch_shape)
+        result = self._expanded(batch_shape, _instance)
         shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self.event_shape))
         result.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         return result

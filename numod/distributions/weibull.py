@@ -24,7 +24,7 @@ class Weibull(TransformedDistribution):
         return [PowerTransform(exponent=1 / self.concentration), AffineTransform(0, self.scale)]
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> Weibull:
-        result = super().expand(batch_shape)
+        result = super().expand(batch_shape, _instance)
         result.transforms = result._parts()
         return result
 

@@ -97,6 +97,8 @@ def _around_step(step: Callable) -> Callable:
 
     @wraps(step)
     def hooked(self: Hooked, *args: Any, **named: Any) -> Any:
+        if "_optimizer_step_pre_hooks" not in vars(self):  # an optimizer around another one, which never called Optimizer.__init__
+            return step(self, *args, **named)
         for hook in chain(_before_any_step.values(), self._optimizer_step_pre_hooks.values()):
             found = hook(self, args, named)
             if found is not None and not (isinstance(found, tuple) and len(found) == 2):

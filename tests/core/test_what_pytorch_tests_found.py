@@ -497,3 +497,14 @@ def test_addr_promotes():
 def test_nuclear_norm_writes_into_out():
     out = numod.empty(())
     assert numod.nuclear_norm(numod.eye(3), out=out) is out and out.item() == pytest.approx(3)
+
+
+def test_numbers_before_tensors_as_in_older_programs():
+    x, y = numod.ones(2), numod.tensor([1.0, 2.0])
+    for found in (x.add(2, y), numod.add(x, 2, y), x.clone().add_(2, y), x.addcmul(2, y, x), x.clone().addcmul_(2, x, y), x.clone().addcdiv_(2, y, x)):
+        assert found.tolist() == [3, 5]
+    assert x.sub(2, y).tolist() == numod.sub(x, 2, y).tolist() == x.clone().sub_(2, y).tolist() == [-1, -3]
+    for call in (lambda: x.add(y, y), lambda: x.add_(2, 3), lambda: x.sub_(2, y, y), lambda: x.addcmul_(y, y, y), lambda: x.addcmul(2, 3, y)):
+        with pytest.raises(TypeError):
+            call()
+    assert x.tolist() == [1, 1]

@@ -194,3 +194,34 @@ def test_a_transform_and_a_distribution_may_be_modules() -> None:
     D.TransformedDistribution(Flow(0.0, 1.0), [scale]).log_prob(numod.tensor(4.0)).backward()
     assert scale.factor.grad.item() == 1.5  # d/df of -(4/f)^2/2 - log f, at 2
     assert isinstance(scale.inv, D.transforms._InverseTransform)
+
+
+def test_a_library_s_own_distribution_expands_by_the_class_it_extends() -> None:
+    class Diagonal(D.Independent):
+        def __init__(self, loc: numod.Tensor, scale: numod.Tensor) -> None:
+            super().__init__(D.Normal(loc, scale), 1)
+
+        def expand(self, batch_shape: tuple, new: object = None) -> D.Distribution:
+            return super().expand(batch_shape, self._get_checked_instance(Diagonal, new))
+
+    class Noted(D.Normal):
+        def __init__(self, loc: numod.Tensor, scale: float, note: numod.Tensor) -> None:
+            self.note = note
+            super().__init__(loc, scale)
+
+        def expand(self, batch_shape: tuple, _instance: object = None) -> D.Distribution:
+            new = self._get_checked_instance(Noted, _instance)
+            new.note = self.note + 1
+            super().expand(batch_shape, _instance=new)
+            return new
+
+    class Bare(D.Normal):
+        def __init__(self) -> None:
+            super().__init__(0.0, 1.0)
+
+    wide = Diagonal(numod.zeros(3), numod.ones(3)).expand((2,))
+    assert type(wide) is Diagonal and wide.log_prob(numod.zeros(2, 3)).shape == (2,)
+    noted = Noted(numod.zeros(2), 1.0, numod.ones(2)).expand((4, 2))
+    assert type(noted) is Noted and noted.sample().shape == (4, 2) and noted.note.tolist() == [2, 2]
+    with pytest.raises(NotImplementedError, match="must also define a custom .expand"):
+        Bare()._get_checked_instance(D.Normal)

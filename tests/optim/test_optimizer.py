@@ -375,3 +375,17 @@ def test_names_and_options_that_exclude_each_other():
         optim.SGD([p], differentiable=True).step()
     with pytest.raises(AssertionError, match="If capturable=True"):
         optim.Adam([p], capturable=True).step()
+
+
+def test_an_optimizer_around_another_one_needs_no_init():
+    class Around(optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    p = nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
+    Around(optim.SGD([p], 0.5)).step()
+    assert p.tolist() == [0.5, 0.5]
