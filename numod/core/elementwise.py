@@ -31,20 +31,20 @@ OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
-def add(input: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-    if older:
-        other, alpha = in_older_order("add", other, older)
+    if older is not None:
+        other, alpha = in_older_order("add", other, (older,))
     if alpha == 1 or (alpha := scale_of(input, other, alpha)) == 1:
         return write_out(t.add, (input, other), out)
     _check_scale(input, other, alpha)
     return write_out(t.add_scaled, (input, other, alpha), out)
 
 
-def sub(input: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
-    if older:
-        other, alpha = in_older_order("sub", other, older)
+    if older is not None:
+        other, alpha = in_older_order("sub", other, (older,))
     refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)

@@ -19,9 +19,9 @@ METHODS = """
 
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
-    def method(self: Tensor, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
-        if older:
-            other, alpha = in_older_order(f"{row.name}_", other, older)
+    def method(self: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1) -> Tensor:
+        if older is not None:
+            other, alpha = in_older_order(f"{row.name}_", other, (older,))
         if sign < 0:
             refuse_masks(self, other)
         alpha = scale_of(self, other, alpha)

@@ -1067,7 +1067,7 @@ class Tensor:
     def subtract(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
     def subtract_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
-        """In-place subtract."""
+        """In-place sub."""
     def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default); integers and bool give int64."""
     def sum_to_size(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
