@@ -294,3 +294,17 @@ def test_operators_of_libraries() -> None:
             numod.library.custom_op(name, abs)
     with pytest.raises(RuntimeError, match="there is no operator 'mine::other'"):
         numod.library.register_autograd("mine::other", abs)
+
+
+def test_torchvision_s_start_finds_no_operators_of_c_and_goes_on() -> None:
+    with pytest.raises(OSError, match=r"numod loads no operators written in C\+\+, as those in _C\.so"):
+        numod.ops.load_library("_C.so")
+    keys = numod._C.DispatchKeySet(numod._C.DispatchKey.AutocastCPU) | numod._C.DispatchKeySet(numod._C.DispatchKey.AutocastCUDA)
+    assert keys == {"AutocastCPU", "AutocastCUDA"}
+    importlib.import_module("numod._custom_ops")
+
+
+def test_accelerate_asks_whether_a_module_is_compiled() -> None:
+    assert not isinstance(nn.Linear(1, 1), numod._dynamo.eval_frame.OptimizedModule)
+    with pytest.raises(AttributeError, match=r"numod\._dynamo.*nothing"):
+        print(numod._dynamo.nothing)

@@ -14,3 +14,8 @@ takes.
 from ..errors import name_only as _name_only
 
 aten = _name_only("ops.aten", "its operators are functions and methods of their own names, as numod.add; there is no registry of operators")
+
+
+def load_library(path: str) -> None:
+    """Raises OSError: numod has no operators of C++. Libraries that bring some, as torchvision, go on without them."""
+    raise OSError(f"numod loads no operators written in C++, as those in {path}; numod.library.custom_op makes one of a Python function")

@@ -10,6 +10,7 @@ from ..errors import name_only
 from ..graph import compile as compile, config as config, mark_dynamic as mark_dynamic
 from ..graph.compile import BACKENDS
 from ..graph.trace import recording
+from . import later
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
@@ -17,6 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 OptimizedModule = name_only("_dynamo.OptimizedModule", "numod.compile gives a module of its own class")
+__getattr__ = later("_dynamo")
 TransformGetItemToIndex = nullcontext  # vmap takes elements at each example's index without it
 
 

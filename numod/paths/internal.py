@@ -16,6 +16,19 @@ Graph, Node, Value = (name_only(f"_C.{_name}", "numod.graph.trace records a func
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
 
 
+class DispatchKey:
+    """The keys by which torchvision tells, at import, what its operators in C++ do under autocast."""
+
+    AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
+
+
+class DispatchKeySet(frozenset):
+    """A set of one key; `|` joins sets."""
+
+    def __new__(cls, key: str) -> DispatchKeySet:
+        return super().__new__(cls, (key,))
+
+
 class _nn:
     """What Modules of libraries call to read the arguments of `to`."""
 

@@ -13,6 +13,11 @@ _QUANTIZATION = (
     "DeQuantStub QConfig QConfigMapping QuantStub convert fuse_modules fuse_modules_qat get_default_qat_qconfig get_default_qconfig prepare prepare_qat"
 )
 MODULES = {  # PyTorch's path below numod: its names, and what to do instead
+    "_custom_ops": ("custom_op impl impl_abstract", "numod.library.custom_op makes an operator of a function"),
+    **{
+        name: ("associative_scan", "write the scan as a loop, or by numod.cumsum; numod.compile records either")
+        for name in ("_higher_order_ops", "_higher_order_ops.associative_scan")
+    },
     "_tensor_str": ("PRINT_OPTS _add_suffixes _str_intern _tensor_str", "repr(x) is the text, and numod.set_printoptions sets its form"),
     **{name: (_QUANTIZATION, "Module.to(numod.bfloat16) halves the weights") for name in ("ao", "ao.nn", "ao.nn.quantized", "ao.quantization")},
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
