@@ -175,7 +175,7 @@ def emit_copy(w, source, first, last, target, n):
             with whole:
                 w.store(w.load(source, j), target, j)
             with partly:
-                w.store(w.load(source, j, mask=w.between(first, last, j)), target, j, mask=w.first(w.builder.sub(n, j)))
+                w.store_first(w.load(source, j, mask=w.between(first, last, j)), w.builder.sub(n, j), target, j)
         return []
 
     w.loop(0, n, w.lanes, [], copy)
@@ -206,12 +206,12 @@ def emit_split(stride, w, source, source_step, first, last, top, bottom, target,
                     w.prefetch(here, AHEAD // w.size)
                     masked.append(w.load(here, mask=w.between(first, last, w.offset(start, k * w.lanes))))
                 masked_end = builder.block
-        parts, mask = parted(w.either(direct, direct_end, masked, masked_end)), w.first(builder.sub(n, j))
+        parts = parted(w.either(direct, direct_end, masked, masked_end))
         with builder.if_else(builder.icmp_signed("<=", w.offset(j, w.lanes), builder.sub(room, builder.mul(i, less)))) as (enough, short):
             with enough:
                 w.rows(stride, held, lambda r: w.store(parts[r], into, (apart, r)))
             with short:
-                w.rows(stride, held, lambda r: w.store(parts[r], into, (apart, r), mask=mask))
+                w.rows(stride, held, lambda r: w.store_first(parts[r], builder.sub(n, j), into, (apart, r)))
 
     def line(i: object, _: list) -> list:
         read = builder.and_(builder.icmp_signed(">=", i, top), builder.icmp_signed("<", i, bottom))

@@ -201,16 +201,26 @@ class Writer:
             self.builder.call(self._masked("store"), [value, place, self._lane(self.size), mask])
 
     def store_first(self, value: object, count: object, pointer: object, *offset: object) -> None:
-        """Write the first `count` lanes. Whole registers without a mask where masks are no registers: stores by AVX2's masks are slow on AMD's processors, and
-        NEON has none."""
+        """Write the first `count` lanes, none if it is negative. Where masks are no registers of their own, by halves: stores by AVX2's masks are slow on AMD's
+        processors, and NEON has none."""
         if host().width == 64:
             self.store(value, pointer, *offset, mask=self.first(count))
             return
-        with self.builder.if_else(self.builder.icmp_signed(">=", count, self.ir.Constant(count.type, self.lanes)), likely=True) as (whole, partly):
+        builder = self.builder
+        with builder.if_else(builder.icmp_signed(">=", count, self.ir.Constant(count.type, self.lanes)), likely=True) as (whole, partly):
             with whole:
                 self.store(value, pointer, *offset)
             with partly:
-                self.store(value, pointer, *offset, mask=self.first(count))
+                zero, place, size = self.ir.Constant(count.type, 0), self.at(pointer, *offset), self.lanes
+                count = builder.select(builder.icmp_signed(">", count, zero), count, zero)
+                while size > 1:
+                    size //= 2
+                    nothing, before = self.ir.Constant(value.type, self.ir.Undefined), builder.block
+                    low, high = (self.shuffle(value, nothing, list(range(k, k + size))) for k in (0, size))
+                    with builder.if_then(builder.icmp_unsigned("!=", builder.and_(count, self.ir.Constant(count.type, size)), zero)):
+                        builder.store(low, builder.bitcast(place, low.type.as_pointer()), align=self.size)
+                        written = [high, self.at(place, size)], builder.block
+                    value, place = self.either(*written, [low, place], before)
 
     def _vector_at(self, pointer: object, offset: tuple) -> object:
         return self.builder.bitcast(self.at(pointer, *offset), self.vector.as_pointer())

@@ -72,6 +72,13 @@ def test_a_line_is_copied_between_zeros_and_not_beyond(first, last, n):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_line_s_last_lanes_are_written_whatever_their_number(dtype):
+    x, out = np.arange(1, 41, dtype=dtype), np.full((35, 40), -1, dtype)
+    _run("for n in range(35): copy_line(x0, 0, 0, n, x1, 40 * n, n)", "ends", f"{dtype}[], {dtype}[]", (x, out.reshape(-1)))
+    np.testing.assert_array_equal(out, np.where(np.arange(40) < np.arange(35)[:, None], x, -1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("stride", tiles.SPLITS)
 @pytest.mark.parametrize(("n", "first", "missing", "held"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)])
 def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, held):
