@@ -32,7 +32,7 @@ from .graph import compile
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None
-globals().update({**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"]})
+globals().update({**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"], "legacy_contiguous_format": contiguous_format})
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
 
 from . import cuda, fft, linalg, nn, special
@@ -72,7 +72,10 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     "autocast": "amp", "Future": "paths.futures",
     "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage",
-    **dict.fromkeys(("PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType"), "paths.internal"),
+    **dict.fromkeys((
+        "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data", "_softmax_backward_data", "sym_float", "sym_int",
+        "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
+    ), "paths.internal"),
     "ScriptModule": "paths.jit", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",

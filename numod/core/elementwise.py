@@ -26,7 +26,7 @@ BOTH = """
 _COUNTED = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
 METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-_POWERS = (2, t.square), (3, t.cube), (0.5, t.sqrt), (-1, t.reciprocal)  # exponents with a row of their own, as in PyTorch
+_POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse)  # exponents with a row of their own, as in PyTorch
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 

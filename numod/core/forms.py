@@ -12,6 +12,7 @@ from . import functions as f, overrides
 from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
 from .tensor import Tensor
+from .values import tensor
 
 
 def row_function(row: object) -> Callable:
@@ -28,13 +29,21 @@ def row_function(row: object) -> Callable:
         try:
             return row(*inputs) if out is None else f.write_out(row, inputs, out)
         except TypeError:
-            if not overrides.appears(inputs):
+            if overrides.appears(inputs):
+                return overrides.again(function, inputs, {} if out is None else {"out": out})
+            if not _of_numbers(row.name, inputs):
                 raise
-            return overrides.again(function, inputs, {} if out is None else {"out": out})
+            return function(tensor(inputs[0]), *inputs[1:], out=out)
 
     function.__name__ = function.__qualname__ = row.name
     function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
     return function
+
+
+def _of_numbers(name: str, arguments: tuple) -> bool:
+    """Whether it is arithmetic of two numbers, which PyTorch takes for tensors."""
+    arithmetic = name in "add sub mul div floor_divide true_divide multiply subtract divide".split()
+    return arithmetic and len(arguments) > 1 and all(isinstance(each, (int, float, complex)) for each in arguments[:2])
 
 
 def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
@@ -92,6 +101,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
         except Exception as error:
             if overrides.appears((*arguments, *named.values())):
                 return overrides.again(answered, arguments, named)
+            if _of_numbers(name, arguments):
+                return answered(tensor(arguments[0]), *arguments[1:], **named)
             if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":
                 return answered(named.pop("input"), **named)  # PyTorch calls the first argument so, whatever its documentation says
             wrong = wrong_argument(name, function, arguments, named)
@@ -124,7 +135,8 @@ def via_copy(function: Callable) -> Callable:
     """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
 
     def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
-        source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # values saved for backward must not be overwritten
+        recorded = state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (self, *arguments, *named.values()))
+        source = f.clone(self) if recorded else self  # values saved for backward must not be overwritten
         result = function(source, *arguments, **named)
         f.expect_cast(result.dtype, self.dtype)
         return f.copy_(self, result)

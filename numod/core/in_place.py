@@ -80,17 +80,24 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    own, value = self._layout, dtypes.fitting(value, self._layout.dtype)
+    value = dtypes.fitting(value, self._layout.dtype)
     if (number := as_tensor_of(value)) is not None:
         return elementwise.copy_(self, number)
-    apply_into(t.fill, (value,), (self,), (own.dtype, own.device, own.shape))
-    return self
+    return _filled(self, value)
 
 
 def zero_(self: Tensor) -> Tensor:
     """Fill with zeros."""
-    own = self._layout
-    apply_into(t.fill, (0,), (self,), (own.dtype, own.device, own.shape))
+    return _filled(self, 0)
+
+
+def _filled(self: Tensor, value: Tensor | float) -> Tensor:
+    part, own = self, self._layout
+    if own.overlapping and not isinstance(value, Tensor):  # of an expanded tensor each element is written once
+        for d, step in enumerate(own.strides):
+            part = part if step else part.narrow(d, 0, min(1, own.shape[d]))
+        own = part._layout
+    apply_into(t.fill, (value,), (part,), (own.dtype, own.device, own.shape))
     return self
 
 

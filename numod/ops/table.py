@@ -30,7 +30,7 @@ def zero(g):
 add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g, complex=True)
 sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER, complex=True)
 mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True)
-div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float", complex="complex_quotient(x, y)")
+div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, x, y: -g * (x / y / y), result="float", complex="complex_quotient(x, y)")
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True, fitting=True)
@@ -38,6 +38,7 @@ nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.rea
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
+inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), complex=True)  # x ** -1, whose result may be overwritten before backward
 pow = pointwise(
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
@@ -141,6 +142,7 @@ logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.693147180559
                       dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
 sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
 deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
+root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), complex=True)  # x ** 0.5, whose result may be overwritten before backward
 rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
 xlogy = pointwise(
     "xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
@@ -166,7 +168,7 @@ acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), resul
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
 hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * x / out, dy=lambda g, y, out: g * y / out, accepts=FLOAT)
 sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-                 dx=lambda g, x, out: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - out) / where(x == 0.0, 1.0, x)), result="float", complex=True)
+                 dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)), result="float", complex=True)
 deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
 rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 
@@ -185,11 +187,11 @@ hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(ma
                      dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER, fitting=True)
 leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
 elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
-                dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out + alpha)), accepts=FLOAT)
+                dx=lambda g, x, alpha: where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0))), accepts=FLOAT)
 selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(minimum(x, 0.0))),
-                 dx=lambda g, x, out: where(x > 0.0, 1.0507009873554805 * g, g * (out + 1.7580993408473766)), accepts=FLOAT)
+                 dx=lambda g, x: 1.0507009873554805 * where(x > 0.0, g, g * 1.6732632423543772 * exp(minimum(x, 0.0))), accepts=FLOAT)
 celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
-                 dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out / alpha + 1.0)), accepts=FLOAT)
+                 dx=lambda g, x, alpha: where(x > 0.0, g, g * exp(minimum(x, 0.0) / alpha)), accepts=FLOAT)
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
 silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl  # noqa: F401
 from ..core.tensor import Tensor
 from ..device.device import Device
+from ..dtypes import dtype as DType
 from ..errors import name_only
+from ..ops.softmax import log_softmax, softmax
 
 _TensorMeta = type(Tensor)
 TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")  # of PyTorch's script compiler; files name it in annotations
@@ -55,3 +58,32 @@ def _are_functorch_transforms_active() -> bool:
     from ..func.examples import active
 
     return bool(active.batches)
+
+
+# numbers that PyTorch's exporter leaves open; here they are Python's
+sym_float, sym_int, sym_max, sym_min = float, int, max, min
+
+
+def sym_not(a: bool) -> bool:
+    """`not a`."""
+    return not a
+
+
+def sym_sum(args: Iterable[float]) -> float:
+    """The sum of sizes."""
+    return sum(args)
+
+
+def sym_ite(b: bool, t: Any, f: Any) -> Any:
+    """`t if b else f`."""
+    return t if b else f
+
+
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType) -> Tensor:
+    """The gradient of softmax's input from that of its output. Functions of models call it."""
+    return softmax.gradients["x"](grad_output, output, dim).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType) -> Tensor:
+    """The gradient of log_softmax's input from that of its output."""
+    return log_softmax.gradients["x"](grad_output, output, dim).to(input_dtype)

@@ -508,3 +508,73 @@ def test_numbers_before_tensors_as_in_older_programs():
         with pytest.raises(TypeError):
             call()
     assert x.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "expected"),
+    [
+        ("add", (2, 3), numod.tensor(5)), ("sub", (7, 2.0), numod.tensor(5.0)), ("mul", (3, 2), numod.tensor(6)), ("div", (2, 4), numod.tensor(0.5)),
+        ("floor_divide", (7, 2), numod.tensor(3)), ("true_divide", (1, 2j), numod.tensor(-0.5j)),
+    ],
+)  # fmt: skip
+def test_arithmetic_of_two_numbers_gives_a_tensor(name, numbers, expected):
+    result = getattr(numod, name)(*numbers)
+    assert result.dtype is expected.dtype and result.shape == () and result == expected
+
+
+def test_what_arithmetic_of_numbers_refuses():
+    assert numod.div(7, 2, rounding_mode="trunc").item() == 3 and numod.add(1, 2, alpha=3).item() == 7
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        numod.sub(True, True)
+    for name in ("pow", "maximum", "fmod"):
+        with pytest.raises(TypeError):
+            getattr(numod, name)(2, 3)
+
+
+def test_gradients_of_softmax_from_its_results():
+    x, g = numod.rand(3, 4, requires_grad=True), numod.rand(3, 4)
+    for name in ("softmax", "log_softmax"):
+        y = getattr(numod, name)(x, 1)
+        expected = numod.autograd.grad(y, x, g)[0]
+        numod.testing.assert_close(getattr(numod, f"_{name}_backward_data")(g, y.detach(), 1, x.dtype), expected)
+
+
+def test_numbers_of_the_exporter_are_numbers():
+    assert (numod.sym_int(2.7), numod.sym_max(2, 3), numod.sym_not(True), numod.sym_sum([1, 2]), numod.sym_ite(False, 1, 2)) == (2, 3, False, 3, 2)
+    assert numod.zeros_like(numod.ones(2), memory_format=numod.legacy_contiguous_format).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda x: x / x.sum(), lambda x: x**0.5, lambda x: x**-1, nn.functional.elu, nn.functional.selu, nn.functional.celu,
+        numod.sinc, nn.functional.tanhshrink, lambda x: nn.functional.normalize(x, dim=0), numod.cov,
+    ],
+)  # fmt: skip
+def test_results_that_may_be_changed_before_backward(formula):
+    gradients = []
+    for change in (lambda y: y, lambda y: y.mul_(1).add_(1)):
+        x = numod.tensor([0.5, 1.0, 2.0], requires_grad=True)
+        (change(formula(x)) * numod.arange(3)).sum().backward()
+        gradients.append(x.grad)
+    assert numod.equal(*gradients)
+
+
+def test_fills_of_expanded_tensors():
+    x = numod.zeros(2, 1)
+    y = x.expand(2, 3)
+    y.fill_(2)
+    assert x.tolist() == [[2], [2]] and y.zero_() is y and x.sum() == 0
+    y[0] = 4
+    assert x.tolist() == [[4], [0]] and nn.init.ones_(y) is y and x.sum() == 2
+    for write in (lambda: y.add_(1), lambda: y.fill_(numod.tensor(1.0))):
+        with pytest.raises(RuntimeError, match="single memory location"):
+            write()
+
+
+def test_products_by_index_over_what_needs_no_gradient():
+    source, index = numod.tensor([[1.0, 2], [3, 4], [5, 6]], requires_grad=True), numod.tensor([0, 1, 0])
+    for write in (lambda x: x.scatter_reduce_(0, index[:, None].expand(3, 2), source, "prod"), lambda x: x.index_reduce_(0, index, source, reduce="prod")):
+        x = numod.full((2, 2), 2.0)
+        (gradient,) = numod.autograd.grad(write(x).sum(), source)
+        assert x.tolist() == [[10, 24], [6, 8]] and gradient.tolist() == [[10, 12], [2, 2], [2, 4]]
