@@ -9,8 +9,9 @@ from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
 import numpy as np
 
 from .. import dtypes
+from ..device import Storage
 from ..device.device import Device
-from ..device.storage import ForeignStorage
+from ..device.storage import ForeignStorage, SharedStorage, read_as
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, strided
 from .creation import empty
@@ -21,13 +22,16 @@ from .values import as_tensor, from_array, is_exported
 def asarray(
     obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer are of `dtype`.
+    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer or a storage are of
+    `dtype`.
 
     `requires_grad` None keeps the history of a tensor, False detaches it.
     """
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
-    if is_exported(obj):
+    if isinstance(obj, Storage):
+        obj = as_tensor(read_as(obj, np.dtype(np.uint8)).data).view(dtypes.given(dtype) or dtypes.get_default_dtype())
+    elif is_exported(obj):
         obj = as_tensor(obj)
     result = as_tensor(obj, dtype=dtype, device=device)
     if copy and isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj):
@@ -106,3 +110,23 @@ def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype
     except OSError as error:
         raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}") from None
     return frombuffer(memory, dtype=dtype, requires_grad=requires_grad)
+
+
+def _storage_of_file(filename: str, shared: bool = False, nbytes: int = 0) -> Storage:
+    """The first bytes of a file, mapped as by `from_file`."""
+    return from_file(filename, shared, nbytes, dtype=dtypes.uint8)._storage
+
+
+def _bytes_of(self: Storage, index: int | slice) -> int | Storage:
+    """A byte, or a storage over a run of bytes."""
+    whole = read_as(self, np.dtype(np.uint8))
+    if not isinstance(index, slice):
+        return int(whole.data[index])
+    if index.step not in (None, 1):
+        raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+    return SharedStorage(whole.data[index], whole.owner)
+
+
+# what loaders of files call
+Storage.from_file, Storage.__getitem__ = staticmethod(_storage_of_file), _bytes_of
+Storage.untyped, Storage.tolist, Storage.element_size = (lambda self: self), (lambda self: [*self]), (lambda self: 1)

@@ -18,7 +18,7 @@ from .conversion import Convertible
 from .hooks import *  # PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
 from .parameter import Buffer, Parameter
-from .state import _IncompatibleKeys
+from .state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX, _IncompatibleKeys  # noqa: F401  libraries read the key
 
 __all__ = ["Module"]
 

@@ -578,3 +578,20 @@ def test_products_by_index_over_what_needs_no_gradient():
         x = numod.full((2, 2), 2.0)
         (gradient,) = numod.autograd.grad(write(x).sum(), source)
         assert x.tolist() == [[10, 24], [6, 8]] and gradient.tolist() == [[10, 12], [2, 2], [2, 4]]
+
+
+def test_storages_of_files(tmp_path):
+    """How safetensors reads a file: bytes of a mapped storage, seen as another dtype."""
+    np.arange(6, dtype=np.float32).tofile(tmp_path / "memory")
+    storage = numod.UntypedStorage.from_file(str(tmp_path / "memory"), nbytes=24)
+    part = storage[8:16]
+    x = numod.asarray(part, dtype=numod.uint8).view(dtype=numod.float32)
+    assert x.tolist() == [2, 3] and (len(part), part.element_size(), storage.untyped() is storage) == (8, 1, True) and part.tolist()[3] == part[3] == 64
+    x[0] = 7
+    assert numod.asarray(storage, dtype=numod.float32).tolist() == [0, 1, 7, 3, 4, 5] and np.fromfile(tmp_path / "memory", np.float32)[2] == 2
+    with pytest.raises(RuntimeError, match="step of 2"):
+        storage[::2]
+    y = numod.arange(3.0)
+    bits = numod.asarray(y.untyped_storage(), dtype=numod.int32)
+    y.fill_(1)
+    assert bits.tolist() == [1065353216] * 3
