@@ -152,6 +152,13 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
+from .paths.internal import sym_float as sym_float
+from .paths.internal import sym_int as sym_int
+from .paths.internal import sym_ite as sym_ite
+from .paths.internal import sym_max as sym_max
+from .paths.internal import sym_min as sym_min
+from .paths.internal import sym_not as sym_not
+from .paths.internal import sym_sum as sym_sum
 from .core.values import tensor as tensor
 from .nn.functional import threshold as threshold
 from .core.exchange import to_dlpack as to_dlpack
@@ -201,6 +208,7 @@ int32: _dtype
 int64: _dtype
 int8: _dtype
 jagged: _layout
+legacy_contiguous_format: _memory_format
 long: _dtype
 nan: _float
 newaxis: None

@@ -60,8 +60,27 @@ def _are_functorch_transforms_active() -> bool:
     return bool(active.batches)
 
 
-# numbers that PyTorch's exporter leaves open; here they are Python's
-sym_float, sym_int, sym_max, sym_min = float, int, max, min
+# ---- numbers that PyTorch's exporter leaves open; here they are Python's
+
+
+def sym_float(a: float) -> float:
+    """`float(a)`."""
+    return float(a)
+
+
+def sym_int(a: float) -> int:
+    """`int(a)`."""
+    return int(a)
+
+
+def sym_max(a: float, b: float) -> float:
+    """`max(a, b)`."""
+    return max(a, b)
+
+
+def sym_min(a: float, b: float) -> float:
+    """`min(a, b)`."""
+    return min(a, b)
 
 
 def sym_not(a: bool) -> bool:
