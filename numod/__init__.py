@@ -76,7 +76,7 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
         "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data", "_softmax_backward_data", "sym_float", "sym_int",
         "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
     ), "paths.internal"),
-    "ScriptModule": "paths.jit", "Stream": "cuda", "Event": "cuda",
+    "ScriptModule": "paths.jit", "get_device_module": "paths.accelerator", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",

@@ -107,6 +107,7 @@ from .core.memory import frombuffer as frombuffer
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .dtypes import get_default_dtype as get_default_dtype
 from .backends.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
+from .paths.accelerator import get_device_module as get_device_module
 from .backends.switches import get_float32_matmul_precision as get_float32_matmul_precision
 from .backends.switches import get_num_interop_threads as get_num_interop_threads
 from .device.threads import get_num_threads as get_num_threads

@@ -308,3 +308,10 @@ def test_accelerate_asks_whether_a_module_is_compiled() -> None:
     assert not isinstance(nn.Linear(1, 1), numod._dynamo.eval_frame.OptimizedModule)
     with pytest.raises(AttributeError, match=r"numod\._dynamo.*nothing"):
         print(numod._dynamo.nothing)
+
+
+def test_modules_of_devices():
+    assert numod.get_device_module("cpu") is numod.cpu and numod.get_device_module(numod.device("cuda", 0)) is numod.cuda
+    assert numod.get_device_module() is (numod.cuda if numod.cuda.is_available() else numod.cpu)
+    with pytest.raises(RuntimeError, match="no.*module|not have"):
+        numod.get_device_module("meta")

@@ -12,7 +12,7 @@ from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
 from ..formats import memory_format as MemoryFormat, strided
 from . import creation, memory, ranges, values
-from .tensor import Tensor, wrap
+from .tensor import Tensor, fields_of, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
@@ -139,7 +139,7 @@ def record_stream(self: Tensor, stream: object) -> None:
 def copied(self: Tensor) -> Tensor:
     """What `copy.copy` gives: another tensor of the same class over the same memory."""
     result = object.__new__(type(self))
-    result.__dict__.update(self.__dict__)
+    fields_of(result).update(fields_of(self))
     return result
 
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from .apply import listeners, tell_overridden
 from .recode import behind, original, recoded
-from .tensor import Tensor
+from .tensor import Tensor, fields_of
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "get_ignored_functions", "get_overridable_functions", "handle_torch_function", "has_torch_function",
@@ -283,7 +283,7 @@ def _of_class(result: Any, cls: type, given: list[int] | None) -> Any:
 def _become(tensor: Tensor, cls: type) -> Tensor:
     """An object of the subclass in the place of a tensor that nobody else holds."""
     result = object.__new__(cls)
-    result.__dict__.update(tensor.__dict__)
+    fields_of(result).update(fields_of(tensor))
     return result
 
 

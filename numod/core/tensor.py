@@ -7,7 +7,7 @@ and `_output` (the tape's node that made it, and which of its results it is), `_
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
@@ -36,7 +36,34 @@ class OwnCount:
         OwnCount.total += 1
 
 
-class Tensor:
+class TensorBase:
+    """The object whose dictionary holds a tensor's fields and what users set on it. `Tensor.__dict__` shows the latter only, as PyTorch's does."""
+
+
+fields_of = vars(TensorBase)["__dict__"].__get__  # the whole dictionary of a tensor
+
+
+class Attributes(MutableMapping, dict):
+    """The attributes that user code set on a tensor, as they were when it was asked for them. What is written here is set on the tensor."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        dict.__init__(self, own_attributes(tensor))
+        self.tensor = tensor
+
+    def __setitem__(self, name: str, value: object) -> None:
+        dict.__setitem__(self, name, value)
+        fields_of(self.tensor)[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        dict.__delitem__(self, name)
+        del fields_of(self.tensor)[name]
+
+    __getitem__, __iter__, __len__ = dict.__getitem__, dict.__iter__, dict.__len__
+
+
+class Tensor(TensorBase):
     """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required.
 
     Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1, 2])` holds the values.
@@ -64,6 +91,17 @@ class Tensor:
 
     _legacy: Callable  # set by `creation`
     _modes: object  # the thread's modes; set by `apply`
+
+    @property
+    def __dict__(self) -> dict[str, object]:
+        """What user code set on the tensor."""
+        return Attributes(self)
+
+    @__dict__.setter
+    def __dict__(self, values: dict[str, object]) -> None:
+        own = Attributes(self)
+        own.clear()
+        own.update(values)
 
     # ---- what it is
 
@@ -311,7 +349,7 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __setstate__(self, fields: dict) -> None:
-        self.__dict__.update(fields)
+        fields_of(self).update(fields)
 
 
 FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the defaults of its class
@@ -319,7 +357,7 @@ FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the 
 
 def own_attributes(tensor: Tensor) -> dict[str, object]:
     """The attributes that user code added to the tensor, without the tensor's own."""
-    return {name: value for name, value in tensor.__dict__.items() if name not in FIELDS and not hasattr(Tensor, name)}
+    return {name: value for name, value in fields_of(tensor).items() if name not in FIELDS and not hasattr(Tensor, name)}
 
 
 def _dim(dim: int, tensor: Tensor) -> int:

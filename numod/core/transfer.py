@@ -16,7 +16,7 @@ from ..ops.view import View
 from . import changes
 from .apply import apply, listeners, state
 from .creation import empty
-from .tensor import Tensor, own_attributes, wrap
+from .tensor import Tensor, fields_of, own_attributes, wrap
 from .values import from_array, from_numpy
 
 
@@ -174,7 +174,7 @@ def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
     """Pickled as values (on the meta device sizes) and flags, without history; shared memory is not kept shared."""
-    own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in self.__dict__ else {})
+    own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
     _refuse_trace("pickling")
     values = tuple(self.shape) if self.is_meta else raw(self.detach().cpu().contiguous())
     return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad), own or None
@@ -203,7 +203,7 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
     result._requires_grad = self._requires_grad and self.is_leaf
     memo[id(self)] = result
     result._grad = copy_of(self._grad, memo)
-    result.__dict__.update({name: copy_of(value, memo) for name, value in own_attributes(self).items()})
+    fields_of(result).update({name: copy_of(value, memo) for name, value in own_attributes(self).items()})
     return result
 
 

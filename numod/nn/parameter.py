@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core import Tensor, empty
 from ..core.overrides import _disabled_torch_function_impl, overrides
-from ..core.tensor import FIELDS, own_attributes
+from ..core.tensor import FIELDS, fields_of, own_attributes
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 
@@ -20,7 +20,7 @@ class _Marked(type):
     """The class of Parameter and Buffer: also a tensor of a class that overrides functions, with a mark, is an instance."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return issubclass(type(instance), cls) or (isinstance(instance, Tensor) and cls.__dict__.get("_mark") in instance.__dict__)
+        return issubclass(type(instance), cls) or (isinstance(instance, Tensor) and cls.__dict__.get("_mark") in fields_of(instance))
 
     def _marked(cls, data: Tensor, requires_grad: bool) -> Tensor:
         """The data, detached and so marked. Raises RuntimeError where its class makes another of it."""
@@ -30,7 +30,7 @@ class _Marked(type):
                 f"Creating a {cls.__name__} from an instance of type {type(data).__name__} requires that detach() returns an instance of the same type, "
                 f"but return type {type(result).__name__} was found instead"
             )
-        result.__dict__[cls._mark] = True
+        fields_of(result)[cls._mark] = True
         return result
 
 
@@ -61,7 +61,7 @@ class Parameter(Tensor, metaclass=_Marked):
         if id(self) not in memo:
             result = type(self)(self.detach().clone(), self.requires_grad)
             memo[id(self)] = result
-            result.__dict__.update(copy.deepcopy(own_attributes(self), memo))
+            fields_of(result).update(copy.deepcopy(own_attributes(self), memo))
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> tuple:
@@ -91,7 +91,7 @@ class Buffer(Tensor, metaclass=_Marked):
         if id(self) not in memo:
             result = type(self)(self.detach().clone(), persistent=self.persistent).requires_grad_(self.requires_grad)
             memo[id(self)] = result
-            result.__dict__.update(copy.deepcopy(own_attributes(self), memo))
+            fields_of(result).update(copy.deepcopy(own_attributes(self), memo))
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> tuple:
@@ -111,7 +111,7 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
 
 def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict[str, Any]) -> Tensor:
     result = cls(data, **settings)
-    result.__dict__.update(attributes)
+    fields_of(result).update(attributes)
     return result
 
 
@@ -136,12 +136,12 @@ class UninitializedTensorMixin:
     def data(self) -> Tensor:
         """An empty tensor of the dtype and on the device."""
         result = object.__new__(Tensor)
-        result.__dict__.update({name: self.__dict__[name] for name in FIELDS})
+        fields_of(result).update({name: fields_of(self)[name] for name in FIELDS})
         return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self.__dict__.update({name: getattr(value, name) for name in FIELDS})
+        fields_of(self).update({name: getattr(value, name) for name in FIELDS})
 
     @property
     def shape(self) -> Any:

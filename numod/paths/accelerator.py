@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from .. import cuda
 from ..device.device import Device
+from . import cpu
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache", "is_available", "memory_allocated", "set_device_index", "synchronize"]
 
@@ -16,3 +19,11 @@ empty_cache, memory_allocated, synchronize = cuda.empty_cache, cuda.memory_alloc
 def current_accelerator(check_available: bool = False) -> Device | None:
     """The device `cuda`, or None where no GPU can be used."""
     return Device("cuda") if is_available() else None
+
+
+def get_device_module(device: Device | str | None = None) -> ModuleType:
+    """`numod.cuda` or `numod.cpu`: the module of the device, or of the one that there is. Raises RuntimeError for a device without one."""
+    kind = Device(device if device is not None else current_accelerator() or "cpu").type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'numod.{kind}'; there are numod.cpu and numod.cuda.")
+    return cuda if kind == "cuda" else cpu

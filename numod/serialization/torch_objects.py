@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.memory import empty_strided
-from ..core.tensor import FIELDS, Tensor, wrap
+from ..core.tensor import FIELDS, Tensor, fields_of, wrap
 from ..device import Size
 from ..device.device import Device
 from ..device.layout import layout
@@ -183,7 +183,7 @@ def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tenso
     """Set the attributes of a state on the tensor, but none that the class defines, and none with names that begin with `private`."""
     for name, value in state.items() if type(state) is dict else ():
         if type(name) is str and name.isidentifier() and not (private and name.startswith(private)) and name not in FIELDS and not hasattr(Tensor, name):
-            tensor.__dict__[name] = value
+            fields_of(tensor)[name] = value
     return tensor
 
 

@@ -595,3 +595,18 @@ def test_storages_of_files(tmp_path):
     bits = numod.asarray(y.untyped_storage(), dtype=numod.int32)
     y.fill_(1)
     assert bits.tolist() == [1065353216] * 3
+
+
+def test_a_tensor_s_dict_is_what_the_user_set():
+    x = nn.Parameter(numod.ones(2))
+    assert vars(x) == {} and type(x)(x.detach(), **x.__dict__).requires_grad  # how accelerate makes a parameter anew
+    x.tag, x.__dict__["other"] = 3, 4
+    x.__dict__.update(third=5)
+    assert (x.other, x.third, x.__dict__.pop("third")) == (4, 5, 5) and x.__dict__ == {"tag": 3, "other": 4} and not hasattr(x, "third")
+    assert vars(copy.copy(x)) == vars(copy.deepcopy(x)) == vars(pickle.loads(pickle.dumps(x))) == {"tag": 3, "other": 4}
+    with pytest.raises(KeyError):
+        x.__dict__.pop("third")
+    x.__dict__ = {"only": 1}
+    assert vars(x) == {"only": 1} and x.tolist() == [1, 1]
+    x.__dict__.clear()
+    assert vars(x) == {} and x.sum().item() == 2
