@@ -16,7 +16,7 @@ from typing import Any
 from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, fields_of
 from ..device import Storage
 from ..kernel import tensor_cores
 from ..ops import indexing
@@ -224,7 +224,7 @@ class Look:
         if (id(tensor), "data") not in self.without:
             yield f"{name}'s memory", "is", tensor._storage
             yield f"{name}'s bytes", "is", tensor._storage.data
-            yield f"{name}'s layout", "is", vars(tensor)["_layout"]  # which one that is not initialised yet does not show
+            yield f"{name}'s layout", "is", fields_of(tensor)["_layout"]  # which one that is not initialised yet does not show
             yield f"{name}'s offset", "equal", tensor._offset
         yield f"{name}.requires_grad", "equal", tensor.requires_grad
         yield f"{name}'s history", "is", tensor.grad_fn
