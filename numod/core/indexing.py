@@ -83,7 +83,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         return
     view = _cut_out(self, index if index.__class__ is tuple else (index,))
     view, tensors = _basic(self, index) if view is None or view is self else (view, {})
-    if value.__class__ in (int, float, complex):
+    if value.__class__ in (int, float, complex) and (tensors or not view._layout.overlapping):  # which `fill_` takes and `copy_` refuses, as in PyTorch
         if not tensors:
             view.fill_(value)
             return

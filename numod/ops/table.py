@@ -38,7 +38,7 @@ nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.rea
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
-inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), complex=True)  # x ** -1, whose result may be overwritten before backward
+inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), result="float", complex=True)  # x ** -1: PyTorch saves its input
 pow = pointwise(
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
@@ -142,7 +142,7 @@ logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.693147180559
                       dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
 sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
 deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
-root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), complex=True)  # x ** 0.5, whose result may be overwritten before backward
+root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), result="float", complex=True)  # x ** 0.5: PyTorch saves its input
 rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
 xlogy = pointwise(
     "xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),

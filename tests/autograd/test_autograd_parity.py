@@ -93,6 +93,8 @@ def test_random_program(seed):
     mine, theirs = run(numod, seed, length), run(torch, seed, length)
     if theirs[0] == "refused" and "view was created in no_grad mode and its base" in theirs[2]:
         return  # PyTorch holds it ambiguous; numod goes by the base
+    if theirs[0] == "refused" and theirs[1] == length and "refers to a single memory location" in theirs[2]:
+        return  # PyTorch fills an expanded view forward, and fails in its backward
     assert mine[0] == theirs[0], f"numod: {mine}\ntorch: {theirs}"
     if mine[0] == "refused":
         return

@@ -242,7 +242,7 @@ def test_overlap_through_numpy_is_noticed():
 
 
 @pytest.mark.parametrize(
-    "write", [lambda x: x.add_(1), lambda x: x.zero_(), lambda x: x.copy_(numod.ones(3)), lambda x: x.uniform_(), lambda x: x.__setitem__(0, 1.0)]
+    "write", [lambda x: x.add_(1), lambda x: x.fill_(numod.ones(())), lambda x: x.copy_(numod.ones(3)), lambda x: x.uniform_(), lambda x: x.__setitem__(0, 1.0)]
 )
 def test_an_expanded_target_is_refused(write):
     x = numod.zeros(1).expand(3)
@@ -250,6 +250,19 @@ def test_an_expanded_target_is_refused(write):
         x = numod.zeros(1, 1).expand(2, 3)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
         write(x)
+
+
+def test_an_expanded_target_is_filled():
+    x = numod.zeros(2, 1, 1)
+    x.expand(2, 3, 4).fill_(2)
+    assert x.tolist() == [[[2.0]], [[2.0]]]
+    x.expand(3, 2, 2, 5).zero_()
+    assert not x.any()
+    leaf = numod.zeros(3, requires_grad=True)
+    y = leaf * 1
+    y.unsqueeze(1).expand(3, 4)[1:].fill_(2)
+    y.sum().backward()
+    assert y.tolist() == [0.0, 2.0, 2.0] and leaf.grad.tolist() == [1.0, 0.0, 0.0]
 
 
 def test_an_expanded_target_of_one_row_is_fine():
