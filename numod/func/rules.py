@@ -163,7 +163,7 @@ def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def _norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """Rows or images as further ones; weights and biases that differ by example come after, by ops, for elements along dimension 2."""
+    """Images as further ones; weights and biases that differ by example come after, by ops, for elements along dimension 2."""
     x, weight, bias = inputs
     if not any(each[1:]):
         return _rows(1, 2)(op, size, inputs, each, parameters)
@@ -173,15 +173,28 @@ def _norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> t
     return (out if bias is None else out + shaped(bias, each[2]), *others)
 
 
+def _row_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """As `_norm`, of rows."""
+    x, *others = inputs
+    out, mean, rstd = _norm(op, size, (_in_rows_of(x, each[0]), *others), each, parameters)
+    return out.reshape((size, *x.shape[each[0] :])), mean, rstd
+
+
+def _in_rows_of(x: Tensor, has: bool) -> Tensor:
+    """x (..., n) as (rows, n); it may have the batch in front."""
+    return x.reshape((*x.shape[:has], prod(x.shape[has:-1]), x.shape[-1]))
+
+
 def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by ops."""
     g, x, weight, mean, rstd = _all(size, inputs, each)
+    shape, g, x = x.shape, _in_rows_of(g, True), _in_rows_of(x, True)
     weighted = g * weight.unsqueeze(1) if each[2] else g
     d_x, _ = apply(op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,))
     if not parameters[0]:
-        return _unfolded(d_x, size), g.new_zeros((size, 1, 2, g.shape[-1]))
+        return d_x.reshape(shape), g.new_zeros((size, 1, 2, g.shape[-1]))
     normal = (x - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)
-    return _unfolded(d_x, size), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
+    return d_x.reshape(shape), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
 
 
 def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
@@ -190,13 +203,13 @@ def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, paramete
         return _rows(2)(op, size, inputs, each, parameters)
     g, x, weight, *others = _all(size, inputs, each)
     of = lambda g: _rows(2)(op, size, (g, x, None, *others), (True, True, False, True, True), parameters)  # noqa: E731
-    return of(g * weight.reshape((size, 1, weight.shape[1], 1)))[0], of(g)[1]
+    return of(g * weight.reshape((size, 1, weight.shape[1], *(1,) * (g.ndim - 3))))[0], of(g)[1]
 
 
 def _channel_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     """Examples as further channels, of which each has numbers of its own."""
-    whole = [_beside(x).contiguous() if isinstance(x, Tensor) and x.ndim == 4 else _folded(x) for x in _all(size, inputs, each)]
-    return tuple([_apart(x, size) if x.ndim == 3 else _unfolded(x, size) for x in apply(op, tuple(whole), parameters)])
+    whole = [_beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x) for x in _all(size, inputs, each)]
+    return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), parameters)])
 
 
 # ---- products ----------------------------------------------------------------------------------------------------------
@@ -339,7 +352,7 @@ RULES: dict[type, Callable] = {
     substitution.Substitution: _leading,
     matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
     sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
-    normalization.RowNorm: _norm, normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _norm,
+    normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _norm,
     normalization.ChannelNorm: _channel_norm, normalization.ChannelNormGradient: _channel_norm,
     group_norm.GroupNormGradient: _group_norm_gradient,
     pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),

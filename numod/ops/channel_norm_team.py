@@ -125,9 +125,9 @@ def gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, parts, images,
                 at, offset = at + wrap, offset - n
 
 
-def in_parts(x: Layout, name: str, backward: bool, flags: tuple[int, ...], eps: float) -> Callable | None:
-    """The launch of `channel_norm` (or of its gradient) by two kernels, of its tensors and `flags`; None where one block a channel is enough."""
-    images, channels, n = x.shape
+def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
+    """The launch of `channel_norm` (or of its gradient) by two kernels, of its tensors and `numbers`; None where one block a channel is enough."""
+    images, channels, n, *flags = numbers
     count = images * n
     threads, chunks = teams.sharing(x, count), x.device.backend.chunks(channels, count, True)
     if not threads or chunks < 2:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..device import Layout
 from ..device.layout import layout
-from .normalization import TEAMS, Norm, composed
+from .normalization import TEAMS, Norm, composed, planes
 from .op import Plan
 
 
@@ -97,7 +97,7 @@ TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_
 
 
 class GroupNorm(Norm):
-    """(out, mean, rstd) of x (images, channels, n), weight and bias (channels), by parameter `groups`; mean and rstd are (images * groups)."""
+    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd are (images * groups)."""
 
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
@@ -105,7 +105,8 @@ class GroupNorm(Norm):
         x, weight, bias = arguments
         self._check(x, weight, bias)
         groups, eps = parameters
-        rows, channels, n = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
+        images, channels, n = planes(x)
+        rows, channels = images * groups, channels // groups
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
         if x.size == 0:
             return Plan(results, lambda *_: None)
@@ -121,7 +122,8 @@ class GroupNormGradient(Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         (groups,) = parameters
-        rows, channels, n = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
+        images, channels, n = planes(x)
+        rows, channels = images * groups, channels // groups
         results = layout(x.shape, x.dtype, x.device), layout((x.shape[0], 2, x.shape[1]), x.dtype, x.device)
         return self._launch(
             group_norm_gradient_kernel, x, arguments, results, (rows, channels, n, groups, int(isinstance(weight, Layout))), None, rows, channels * n
@@ -131,7 +133,7 @@ class GroupNormGradient(Norm):
 def _gradients(grads: list, x: object, weight: object, mean: object, rstd: object, groups: int, eps: float, wanted: tuple, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if recording:
-        images, channels, n = x.shape
+        images, channels, n = planes(x._layout)
         grouped = (images, groups, channels // groups, n)
         d_x, *others = composed(g.reshape(grouped), x.reshape(grouped), weight, eps, (2, 3), (0, 3), lambda each: each.reshape(1, *grouped[1:3], 1))
         return (d_x.reshape(x.shape), *(each.reshape(channels) for each in others))

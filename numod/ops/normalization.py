@@ -7,6 +7,7 @@ they are composed of tensor operations instead.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -297,13 +298,13 @@ class Norm(Op):
 
     def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None, rows: int, n: int) -> Plan:
         """A plan whose missing tensors are arrays nobody reads. On a GPU `rows` blocks of threads share n elements each, if those are many."""
-        columns = kernel in _BY_COLUMNS and x.shape[2] == 1 and not x.device.backend.FLAT
+        columns = kernel in _BY_COLUMNS and numbers[2] == 1 and not x.device.backend.FLAT
         tail = () if eps is None else (float(eps),)
         arrays = [x] * (len(arguments) + len(results)) + ["float64"] * columns
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = (
-            channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
+            channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0]) if threads and kernel in _PARTED else None
         )
         if shared:
             numbers, tail, run = (), (), shared
@@ -312,12 +313,13 @@ class Norm(Op):
         else:
             source = bind.source_of(_BY_COLUMNS[kernel]).replace("COLUMNS", str(_COLUMNS)) if columns else bind.source_of(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
-        there, empty, storage, wide = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage, (2 * x.shape[1], np.dtype("float64"))
+        there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
+        own = [(2 * x.shape[1], np.dtype("float64"))] if columns else []
 
         def launch(*buffers: object) -> None:
             given, made = iter(buffers[: sum(there)]), buffers[sum(there) :]
             inputs = [next(given) if each else empty(1, storage) for each in there]
-            run(*inputs, *made, *([empty(*wide)] if columns else []), *numbers, *tail)
+            run(*inputs, *made, *[empty(*each) for each in own], *numbers, *tail)
 
         return Plan(results, launch)
 
@@ -329,15 +331,20 @@ class Norm(Op):
             raise RuntimeError(f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert with .to()")
 
 
+def planes(x: Layout) -> tuple[int, int, int]:
+    """(images, channels, elements of each) of x (images, channels, ...)."""
+    return (*x.shape[:2], prod(x.shape[2:]))
+
+
 class RowNorm(Norm):
-    """(out, mean, rstd) of x (rows, n)."""
+    """(out, mean, rstd) of x (..., n), whose other dimensions are rows."""
 
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
         self._check(x, weight, bias)
-        rows, n = x.shape
+        rows, n = prod(x.shape[:-1]), x.shape[-1]
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
         if x.size == 0:
             return Plan(results, lambda *_: None)
@@ -353,7 +360,7 @@ class RowNormGradient(Norm):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
-        rows, n = x.shape
+        rows, n = prod(x.shape[:-1]), x.shape[-1]
         workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8) if rows > 64 else 1)
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
         return self._launch(
@@ -362,7 +369,7 @@ class RowNormGradient(Norm):
 
 
 class ChannelNorm(Norm):
-    """(out, mean, var) of x (images, channels, n); var is that of the batch, over its count."""
+    """(out, mean, var) of x (images, channels, ...); var is that of the batch, over its count."""
 
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
 
@@ -370,8 +377,9 @@ class ChannelNorm(Norm):
         x, weight, bias = arguments
         self._check(x, weight, bias)
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        numbers = (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout)))
-        return self._launch(channel_norm_kernel, x, arguments, results, numbers, parameters[0], x.shape[1], x.shape[0] * x.shape[2])
+        images, channels, n = planes(x)
+        numbers = images, channels, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))
+        return self._launch(channel_norm_kernel, x, arguments, results, numbers, parameters[0], channels, images * n)
 
 
 class ChannelNormGradient(Norm):
@@ -382,14 +390,15 @@ class ChannelNormGradient(Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        numbers = (*x.shape, int(isinstance(weight, Layout)))
-        return self._launch(channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], x.shape[1], x.shape[0] * x.shape[2])
+        images, channels, n = planes(x)
+        numbers = images, channels, n, int(isinstance(weight, Layout))
+        return self._launch(channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], channels, images * n)
 
 
 def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if recording:
-        return composed(g, x, weight, eps, (1,), (0,), lambda each: each)
+        return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda each: each)
     summed = "weight" in wanted or "bias" in wanted
     d_x, partial = row_norm_gradient.apply((g, x, weight, mean, rstd), (summed,))
     return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
@@ -399,7 +408,8 @@ def _channel_gradients(grads: list, x: object, weight: object, mean: object, var
     g = grads[0].contiguous()
     if not recording:
         return channel_norm_gradient.apply((g, x, weight, mean, var), (eps,))
-    return composed(g, x, weight, eps, (0, 2), (0, 2), lambda each: each.unsqueeze(1))
+    others = (0, *range(2, x.ndim))
+    return composed(g, x, weight, eps, others, others, lambda each: each.reshape((-1, *(1,) * (x.ndim - 2))))
 
 
 def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable) -> tuple:

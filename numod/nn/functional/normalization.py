@@ -23,10 +23,8 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
     if normalized_shape.__class__ is tuple:
-        ready = _ready(input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, *normalized_shape)
-        if ready:
-            out, _, _ = op.row_norm.apply((input if input._layout.ndim == 2 else f.view(input, ready), weight, bias), (eps,))
-            return out if input._layout.ndim == 2 else f.view(out, input._layout.shape)
+        if _ready(input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, *normalized_shape):
+            return op.row_norm.apply((input, weight, bias), (eps,))[0]
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
     rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
     out, _, _ = op.row_norm.apply((rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,))
@@ -34,10 +32,10 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 
 @resolved
-def _ready(x: Layout, weight: Layout | None, bias: Layout | None, *shape: int) -> tuple[int, int] | None:
-    """(rows, n) of tensors that the kernel reads as they are: contiguous, of one dtype, normalised over the last dimension. None for others."""
+def _ready(x: Layout, weight: Layout | None, bias: Layout | None, *shape: int) -> bool:
+    """Whether the kernel reads the tensors as they are: contiguous, of one dtype, normalised over the last dimension."""
     alike = all(tuple(each.shape) == shape and each.dtype is x.dtype and each.dense for each in (weight, bias) if each is not None)
-    return (x.size // shape[0], *shape) if alike and len(shape) == 1 and x.ndim and x.shape[-1:] == shape and x.dense and x.size else None
+    return alike and len(shape) == 1 and x.ndim > 0 and x.shape[-1:] == shape and x.dense and x.size > 0
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -103,8 +101,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     if not _alike(input, weight, bias):
         _expect_channels(channels, weight=weight, bias=bias)
         x = _agreeing(input, weight, bias)
-    out, _, _ = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (num_groups, eps))
-    return f.reshape(out, x.shape).to(input.dtype)
+    out, _, _ = group_norm_op.apply(tuple(map(_dense, (x, weight, bias))), (num_groups, eps))
+    return out.to(input.dtype)
 
 
 def _alike(x: Tensor, *others: Tensor | None) -> bool:
@@ -115,11 +113,6 @@ def _alike(x: Tensor, *others: Tensor | None) -> bool:
 @resolved
 def _are_alike(x: Layout, *others: Layout | None) -> bool:
     return x.ndim > 1 and x.dtype.is_floating_point and all(each is None or (each.shape == x.shape[1:2] and each.dtype is x.dtype) for each in others)
-
-
-def _in_channels(x: Tensor) -> Tensor:
-    """x as (images, channels, elements of each)."""
-    return f.reshape(f.contiguous(x), (*x.shape[:2], prod(x.shape[2:])))
 
 
 def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
@@ -172,11 +165,11 @@ def batch_norm(
     count = x.numel() // x.shape[1]
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    out, mean, var = op.channel_norm.apply((_in_channels(x), *map(_dense, (weight, bias))), (eps,))
+    out, mean, var = op.channel_norm.apply(tuple(map(_dense, (x, weight, bias))), (eps,))
     with no_grad():
         _follow(running_mean, mean, momentum)
         _follow(running_var, var, momentum, count / (count - 1))
-    return f.reshape(out, x.shape).to(input.dtype)
+    return out.to(input.dtype)
 
 
 def _follow(running: Tensor | None, found: Tensor, momentum: float, unbiased: float = 1.0) -> None:
@@ -204,13 +197,13 @@ def instance_norm(
         return _scaled(x, weight, bias).to(input.dtype)
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    out, mean, rstd = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (channels, eps))
+    out, mean, rstd = group_norm_op.apply(tuple(map(_dense, (x, weight, bias))), (channels, eps))
     with no_grad():
         if running_mean is not None:
             _follow(running_mean, f.mean(f.reshape(mean, (images, channels)), 0), momentum)
         if running_var is not None:
             _follow(running_var, f.mean(f.reshape(1 / (rstd * rstd) - eps, (images, channels)), 0), momentum, count / (count - 1))
-    return f.reshape(out, x.shape).to(input.dtype)
+    return out.to(input.dtype)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
