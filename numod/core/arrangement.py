@@ -17,7 +17,7 @@ from ..ops.table import row_major
 from .apply import apply
 from .creation import zeros
 from .selection import flip, read
-from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
+from .shapes import broadcast_to, cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
 from .tensor import Tensor
 from .values import computed
 
@@ -64,7 +64,7 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
             raise RuntimeError(f"Repeats must be non-negative, got {times}")
         shape = list(input.shape)
         spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], times, *shape[dim + 1 :]))
-        return reshape(apply(row_major, (spread,)), (*shape[:dim], n * times, *shape[dim + 1 :]))  # never a view
+        return in_shape(apply(row_major, (spread,)), *shape[:dim], n * times, *shape[dim + 1 :])
     if repeats.numel() != n:
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
     return read(input, dim, _indices_repeated(repeats))

@@ -16,7 +16,7 @@ from .apply import apply
 from .elementwise import contiguous, to
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
-from .shapes import diagonal, expand, permute, reshape
+from .shapes import diagonal, expand, in_shape, permute, reshape
 from .tensor import Tensor
 
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
@@ -259,7 +259,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     ndim = max(input.ndim, other.ndim)
     a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
     spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(b, [n for size in b.shape for n in (1, size)])
-    return reshape(spread, [m * n for m, n in zip(a.shape, b.shape)])
+    return in_shape(spread, *[m * n for m, n in zip(a.shape, b.shape)])
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:

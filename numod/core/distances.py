@@ -9,7 +9,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply
 from .elementwise import contiguous
 from .reductions import sum as total
-from .shapes import expand, reshape, transpose, unsqueeze
+from .shapes import expand, in_shape, reshape, transpose, unsqueeze
 from .products import matmul
 from .tensor import Tensor
 
@@ -31,7 +31,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
         found = _by_product(x, y)
     else:
         found = apply(distance.cdist, (contiguous(x), contiguous(y)), (float(p),))
-    return reshape(found, (*batch, n, m))
+    return in_shape(found, *batch, n, m)
 
 
 def _check(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> None:

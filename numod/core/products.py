@@ -8,7 +8,7 @@ from ..errors import normalize_dim
 from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t, view as v
 from .apply import apply
 from .elementwise import add, contiguous, to
-from .shapes import expand, unsqueeze
+from .shapes import expand, in_shape, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
@@ -35,9 +35,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     rows = apply(v.unsqueeze, (input,), (0,)) if x.ndim == 1 else input
     columns = apply(v.unsqueeze, (other,), (1,)) if y.ndim == 1 else other
     result = apply(mm.matmul, (rows, columns), (False, False))
-    gone = result._layout.ndim - (2 if x.ndim == 1 else 1)
-    result = apply(v.squeeze, (result,), ((gone,),))
-    return result if x.ndim > 1 or y.ndim > 1 else apply(v.squeeze, (result,), ((0,),))
+    shape = result._layout.shape
+    return in_shape(result, *shape[:-2], *shape[-2:-1] * (x.ndim > 1), *shape[-1:] * (y.ndim > 1))
 
 
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:

@@ -48,6 +48,14 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
     return apply(v.reshape, (input,), (sizes,))
 
 
+def in_shape(result: Tensor, *sizes: int) -> Tensor:
+    """A dense result that nobody else holds, in another shape: a tensor of its own as PyTorch's results are, and not a view, which costs more to write to."""
+    seen = apply(v.reshape, (result,), (sizes,))
+    if seen is not result:
+        seen._base, seen._unrecorded = None, False
+    return seen
+
+
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """Reshaped to the shape of `other`."""
     return reshape(self, other.shape)
@@ -413,7 +421,7 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
     spread = input.reshape([m for n in shape for m in (1, n)]).expand([m for k, n in zip(repeats, shape) for m in (k, n)])
-    return apply(t.row_major, (spread,)).reshape([k * n for k, n in zip(repeats, shape)])
+    return in_shape(apply(t.row_major, (spread,)), *[k * n for k, n in zip(repeats, shape)])
 
 
 Tensor.T = property(lambda self: permute(self, *range(self.ndim - 1, -1, -1)), doc="All dimensions in reverse order; a view.")

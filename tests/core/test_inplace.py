@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import numod
+import numod.nn.functional as F
 
 
 def vector(*values, dtype=numod.float32):
@@ -354,3 +355,19 @@ def test_reading_does_not_count():
     x = numod.zeros(2, 2)
     x.sum(), x.t(), x[0], x.clone(), x.numpy(), x.tolist(), x + x, x.contiguous(), x.detach()
     assert x._version == 0
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: F.batch_norm(x, None, None, training=True), lambda x: F.instance_norm(x), lambda x: F.group_norm(x, 2), lambda x: F.layer_norm(x, (5,)),
+    lambda x: F.layer_norm(x, (4, 5)), lambda x: F.linear(x, numod.ones(2, 5)), lambda x: F.conv1d(x[0], numod.ones(2, 4, 1)),
+    lambda x: F.conv1d(x[:, :, :1], numod.ones(2, 4, 1)), lambda x: F.conv_transpose1d(x[:, :, :1], numod.ones(4, 3, 1)), lambda x: x @ numod.ones(5),
+    lambda x: numod.ones(4) @ x, lambda x: x.repeat(2, 1, 1), lambda x: x.repeat_interleave(2), lambda x: numod.kron(x, x),
+    lambda x: F.embedding(numod.tensor([[0, 1]]), x[0]), lambda x: F.pixel_shuffle(x.unsqueeze(-1), 2),
+])  # fmt: skip
+def test_results_are_tensors_of_their_own(function):
+    """Writing to a view costs more, since its base and all other views change with it. PyTorch's results of these are no views."""
+    x = numod.rand(2, 4, 5, requires_grad=True)
+    wanted, result = function(x).sin(), function(x)
+    assert not result._is_view()
+    (expected,), (found,) = (numod.autograd.grad(each.square().sum(), x) for each in (wanted, result.sin_()))
+    assert numod.equal(result, wanted) and numod.equal(found, expected)

@@ -64,7 +64,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
         random.count_for_examples(query, False)  # refuses numbers that examples of `func.vmap` would share or not, other than they are to
         drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2])
     out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
-    return f.reshape(out, (*lead, *out.shape[-2:])) if len(lead) > op.LEADS else out
+    return f.in_shape(out, *lead, *out.shape[-2:]) if len(lead) > op.LEADS else out
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:

@@ -76,7 +76,7 @@ def check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
 def _with_bias(result: Tensor, bias: Tensor | None, ndim: int, batched: bool) -> Tensor:
     if bias is not None:
         result = result + f.reshape(bias, (-1,) + (1,) * ndim)
-    return result if batched else f.squeeze(result, 0)
+    return result if batched else f.in_shape(result, *result.shape[1:])
 
 
 def _same_padding(kernel: tuple, stride: tuple, dilation: tuple) -> list[tuple[int, int]]:
@@ -138,8 +138,7 @@ def _convolution(ndim: int) -> Callable:
                 f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size"
             )
         if _is_product(x, weight, x.shape[2:], padding, dilation, groups):
-            result = f.reshape(linear(f.flatten(x, 1), f.flatten(weight, 1), bias), (x.shape[0], weight.shape[0]) + (1,) * ndim)
-            return result if input.ndim == ndim + 2 else f.squeeze(result, 0)
+            return f.in_shape(linear(f.flatten(x, 1), f.flatten(weight, 1), bias), *input.shape[: -ndim - 1], weight.shape[0], *(1,) * ndim)
         return _with_bias(_convolve(x, weight, stride, padding, dilation, groups), bias, ndim, input.ndim == ndim + 2)
 
     function.__name__ = function.__qualname__ = name
@@ -174,7 +173,7 @@ def _transposed(ndim: int) -> Callable:
             raise RuntimeError(f"Given input size per channel: {tuple(x.shape[2:])}. Calculated output size per channel: {sizes}. Output size is too small")
         shape = (x.shape[0], features, *sizes)
         if max(x.shape[2:]) == 1 and _is_product(x, weight, sizes, padding, dilation, groups):
-            return _with_bias(f.reshape(f.matmul(f.flatten(x, 1), f.flatten(weight, 1)), shape), bias, ndim, input.ndim == ndim + 2)
+            return _with_bias(f.in_shape(f.matmul(f.flatten(x, 1), f.flatten(weight, 1)), *shape), bias, ndim, input.ndim == ndim + 2)
         result = op.convolution_input.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, shape))
         return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
 

@@ -33,7 +33,7 @@ def embedding(
     if padding_idx is not None and rows.requires_grad:
         rows = f.where((flat == padding_idx).unsqueeze(1), rows.detach(), rows)
     rows = _by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows
-    return rows if input.ndim == 1 else f.reshape(rows, (*input.shape, weight.shape[1]))
+    return rows if input.ndim == 1 else f.in_shape(rows, *input.shape, weight.shape[1])
 
 
 def _row(index: int | None, count: int, error: Exception) -> int | None:

@@ -32,7 +32,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if input.ndim == 0 or weight.ndim != 2:
         raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
     rows = f.reshape(input, (prod(input.shape[:-1]), input.shape[-1]))
-    return f.reshape(linear(rows, weight, bias), (*input.shape[:-1], weight.shape[0]))
+    return f.in_shape(linear(rows, weight, bias), *input.shape[:-1], weight.shape[0])
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -28,7 +28,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
     rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
     out, _, _ = op.row_norm.apply((rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,))
-    return _shaped(out, tuple(input.shape)).to(input.dtype)
+    return f.in_shape(out, *input.shape).to(input.dtype)
 
 
 @resolved

@@ -216,7 +216,7 @@ def _max_unpool(ndim: int) -> Callable:
         lead = input.shape[:-ndim]
         places = f.check_bounds(name, f.flatten(indices, -ndim), count, -1, error=RuntimeError)
         flat = input.new_zeros((*lead, count)).scatter(-1, places, f.flatten(input, -ndim))
-        return f.reshape(flat, (*lead, *sizes))
+        return f.in_shape(flat, *lead, *sizes)
 
     return _named(unpool, name, "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.")
 

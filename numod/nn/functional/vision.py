@@ -105,7 +105,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     split = f.reshape(input, (*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
-    return f.reshape(apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)), (*lead, channels // (r * r), height * r, width * r))
+    return f.in_shape(apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)), *lead, channels // (r * r), height * r, width * r)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -117,7 +117,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x {width} and {r}")
     split = f.reshape(input, (*lead, channels, height // r, r, width // r, r))
     n = len(lead)
-    return f.reshape(apply(row_major, (f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)),)), (*lead, channels * r * r, height // r, width // r))
+    return f.in_shape(apply(row_major, (f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)),)), *lead, channels * r * r, height // r, width // r)
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -317,7 +317,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     shape = size[2:]
     parts = [f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))]
     base = f.reshape(f.stack([*parts, theta.new_ones(shape)], -1), (1, prod(shape), ndim + 1))
-    return f.reshape(f.matmul(base, theta.mT), (size[0], *shape, ndim))
+    return f.in_shape(f.matmul(base, theta.mT), size[0], *shape, ndim)
 
 
 def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
