@@ -77,6 +77,20 @@ def half_registers() -> Callable:
 
 
 @functools.cache
+def either() -> Callable:
+    """either(condition, x, y): x where the condition holds, else y, both of which are there already. For Python's choice LLVM may read each in a branch that
+    alone needs it, and where loads have no masks it vectorises no such loop: on a Zen 3 `where` of 1 M elements by a random mask took ten times as long."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def either(context: object, condition: object, x: object, y: object) -> tuple:
+        return x(types.boolean, x, x), lambda context, builder, signature, values: builder.select(*values)
+
+    return either
+
+
+@functools.cache
 def whole() -> Callable:
     """whole(value, array): the value, of 32 or 64 bits, which is stored to an element of the array whether or not it is what that holds already.
 

@@ -77,7 +77,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
-        turn = [_stored_whole(line, loop, turn) for line in turn]
+        turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
         lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
@@ -96,6 +96,9 @@ def by_half_registers(source: str) -> str:
     if rounds or remainders or len(computed) > FEW or _is_costly(computed, "t"):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
+
+
+_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((t\d+) if (t\d+) else (t\d+)\)$")  # between what is computed already
 
 
 def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:

@@ -12,9 +12,11 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit, writer
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
+from . import turning
 from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
+_MOVES = {"copy", "row_major"}  # loops that compute nothing
 _OF_BOOLS = {  # operators that users try on bool masks, and what to use instead
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. "
     "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
@@ -253,6 +255,8 @@ def plan_loop(
     counts = any(each.integer for each in loop.inputs)  # the loop index must be the position in row-major order
     if all((each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides for each in operands):
         classes, sizes, steps = "1" * len(operands), [work], []
+    elif work >= turning.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape)):
+        return launch, ()
     else:
         sizes, steps = emit.collapse(shape, [broadcast_strides(each, shape) for each in operands])
         tiles = None if counts or not device.backend.FLAT else emit.crossing(sizes, steps)
@@ -264,6 +268,33 @@ def plan_loop(
     strided = len(sizes) > 1 or "s" in classes
     constants = (sizes[-1], *(emit.geometry(sizes, steps, classes) if strided else ()))
     return bind.launcher(device, name, source, signature, loop.dtype, work), constants
+
+
+def _turned(
+    loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]
+) -> Callable | None:
+    """A launcher that copies turned inputs first, so that the loop reads them along the lines of its results; None where no input is turned."""
+    if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
+        return turning.turner(tensors[0], results[0])
+    names = [each.name for each in loop.inputs if each.tensor]
+    target = results[0] if results else tensors[names.index(loop.outputs[0].over)]
+    if target.strides[-1] != 1:
+        return None
+    straight = [layout(shape, each.dtype, device) for each in tensors]
+    copies = {k: turning.turner(each, to) for k, (each, to) in enumerate(zip(tensors, straight)) if each.shape == shape}
+    copies = {k: turn for k, turn in copies.items() if turn}
+    if not copies:
+        return None
+    run, constants = plan_loop(loop, name, device, [straight[k] if k in copies else each for k, each in enumerate(tensors)], results, shape)
+
+    def launch(*given: object) -> None:
+        buffers = list(given)
+        for k, turn in copies.items():
+            buffers[k] = device.empty(straight[k].size, straight[k].storage)
+            turn(given[k], buffers[k])
+        run(*buffers, *constants)
+
+    return launch
 
 
 @lru_cache(maxsize=8192)
