@@ -1,7 +1,8 @@
 """The ops: one file for each, with its shape rule, kernels and gradient. Ops know no tensors: they plan with layouts and run on buffers.
 
-`op` is the base class. Three kinds are tables of rows: pointwise ops (`table` and `special`, planned by `pointwise`), reductions (`reduction`) and optimizer
-steps (`update`). The others have kernels of their own. Where these fill several files, the first one says what the op is and which kernel runs when:
+`op` is the base class. Three kinds are tables of rows: pointwise ops (`table` and `special`, planned by `pointwise`; `turning` copies inputs that lie another
+way), reductions (`reduction`) and optimizer steps (`update`). The others have kernels of their own. Where these fill several files, the first one says what
+the op is and which kernel runs when:
 
 - `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution`: `convolution_` with `direct`, `grid`, `planes`, `blocks`.
 - `attention`: `attention_kernels`. `recurrent_layer`: `recurrent`, a single step. `normalization`: `group_norm`, `channel_norm_team`. `softmax`: `nll`.
