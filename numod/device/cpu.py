@@ -99,7 +99,7 @@ def namespace() -> dict[str, object]:
         **names, **_bit_views(), **_views(),
         **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(), "half_registers": vectors.half_registers(),
-        "either": vectors.either(), "whole": vectors.whole(),
+        "either": vectors.either(), "whole": vectors.whole(), "stack_words": vectors.stack_words(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
     }  # fmt: skip

@@ -116,6 +116,24 @@ def whole() -> Callable:
     return whole
 
 
+@functools.cache
+def stack_words() -> Callable:
+    """stack_words(): memory for 260 numbers of 32 bits while the kernel runs, the random words of a strip (`kernel.emit`)."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def stack_words(context: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            return cgutils.alloca_once(builder, ir.IntType(32), ir.IntType(64)(260))
+
+        return types.CPointer(types.uint32)(), generate
+
+    return stack_words
+
+
 def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, result: str = "void") -> Callable:
     """The function `name(arguments)` for kernels, whose instructions `emit(writer, *values)` appends; what it returns is the function's result, if it has one.
 

@@ -79,6 +79,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         head[-1:-1] = [indent[4:] + line for line in fixed]
         turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
         lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
+        head, indent, turn = _drawn_ahead(head, indent, turn, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
     source = "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n"
@@ -127,6 +128,40 @@ def _is_costly(turn: list[str], kind: str) -> bool:
     """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told
     otherwise."""
     return any(map(_COSTLY[kind].search, turn))
+
+
+STRIP = 256  # elements whose random words are drawn together, ahead of the loop that reads them
+_DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), index\b")
+_OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}  # functions of `library.random`, and the words that they take
+
+
+def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
+    """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits, which LLVM would compute for each.
+
+    Rows of a turned tensor stay as they are. Numbers that are not `wide` look at the first of two words alone, which is then also given as the second."""
+    last = head[-1].strip()
+    if last not in ("for index in parallel_range(n):", "for inner in range(n):") or not any(map(_DRAW.search, turn)):
+        return head, indent, turn
+    drawn: dict[tuple, str] = {}
+
+    def read(found: re.Match) -> str:
+        name, count = _OF_WORDS[found[1]]
+        groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
+        words = [drawn.setdefault((found[2], found[3], group), f"words{len(drawn)}") for group in groups]
+        return f"{name}({', '.join(f'{each}[uintp(index - drawn)]' for each in words)}"
+
+    turn = [_DRAW.sub(read, line) for line in turn]
+    outer = indent[4:]
+    if last.startswith("for index"):
+        strips, start, end = f"for strip in parallel_range((n + {STRIP - 1}) // {STRIP}):", f"{STRIP} * int64(strip)", "n"
+        inner = "for index in range(start, end):"
+    else:
+        strips, start, end = f"for low in range(0, n, {STRIP}):", "row * n + low", "row * n + n"
+        inner = f"for inner in range(low, min(low + {STRIP}, n)):"
+    lines = [f"start = {start}", f"end = min(start + {STRIP}, {end})", "drawn = start & -4"]
+    for (seed, offset, group), name in drawn.items():
+        lines += [f"{name} = stack_words()", f"draw_words({name}, {seed}, {offset}, start, end, {group})"]
+    return [*head[:-1], outer + strips, *(indent + line for line in [*lines, inner])], indent + "    ", turn
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
@@ -198,7 +233,7 @@ def at_once(line: str, k: int) -> str:
 
 
 # what the loops below call their own, or call
-_LOCAL = frozenset("end first index inner k low max min n place quarter range row rows run share start step".split())
+_LOCAL = frozenset("drawn end first index inner k low max min n place quarter range row rows run share start step strip".split())
 
 
 def argument_name(name: str) -> str:

@@ -188,8 +188,12 @@ def mask_scores(scores, line, n, allowed, added, at, step, masked, scale):
 @scalar
 def drop_scores(scores, line, n, seed, offset, index, p):
     """Of n scores each 0 with probability p, else divided by 1 - p."""
-    for c in range(n):
-        scores[uintp(line + c)] = 0.0 if random_uniform(seed, offset, index + c) < p else scores[uintp(line + c)] / (1.0 - p)
+    high, low = stack_words(), stack_words()
+    for start in range(0, n, 256):
+        end = min(start + 256, n)
+        drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
+        for c in range(start, end):
+            scores[uintp(line + c)] *= 0.0 if unit(high[uintp(c - drawn)], low[uintp(c - drawn)]) < p else 1.0 / (1.0 - p)
 
 
 @scalar
@@ -202,7 +206,11 @@ def weigh_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
 @scalar
 def weigh_dropped_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
     """The same where dropout takes part, of scores and of slopes."""
-    for c in range(n):
-        share = 0.0 if random_uniform(seed, offset, index + c) < p else 1.0 / (1.0 - p)
-        slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] * share - level) * scale
-        scores[uintp(line + c)] *= share
+    high, low = stack_words(), stack_words()
+    for start in range(0, n, 256):
+        end = min(start + 256, n)
+        drawn = draw_uniforms(high, low, seed, offset, index + start, index + end) - index
+        for c in range(start, end):
+            share = 0.0 if unit(high[uintp(c - drawn)], low[uintp(c - drawn)]) < p else 1.0 / (1.0 - p)
+            slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] * share - level) * scale
+            scores[uintp(line + c)] *= share

@@ -33,21 +33,25 @@ def unit(high, low, wide=True):
     return (high << 21 | low >> 11) / 2**53 if wide else (high >> 8) / 2**24
 
 
+def words(seed, offset, k):
+    """Those of element k: its lane of four blocks, which it shares with three neighbours."""
+    return [philox(seed, offset + k // 4, group)[k % 4] for group in range(4)]
+
+
 def uniforms(seed, offset, count, wide=True):
-    places = [(offset + k // 4, k % 4) for k in range(count)]
-    return np.array([unit(philox(seed, counter)[lane], philox(seed, counter, 1)[lane], wide) for counter, lane in places])
+    return np.array([unit(*words(seed, offset, k)[:2], wide) for k in range(count)])
 
 
 def normals(seed, offset, count, wide=True):
     """Box and Muller, 1958."""
-    words = [philox(seed, offset + k) for k in range(count)]
-    pairs = [(unit(w[0], w[1], wide), unit(w[2], w[3], wide)) for w in words]
+    pairs = [(unit(w[0], w[1], wide), unit(w[2], w[3], wide)) for w in (words(seed, offset, k) for k in range(count))]
     return np.array([math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v) for u, v in pairs])
 
 
 def belows(seed, offset, bound, count):
-    words = [philox(seed, offset + k) for k in range(count)]
-    return np.array([((w[0] << 32 | w[1]) >> 1) % bound for w in words])
+    """64 bits times the bound, over 2^64; of a bound beyond 32 bits 63 bits modulo the bound."""
+    numbers = [high << 32 | low for high, low, *_ in (words(seed, offset, k) for k in range(count))]
+    return np.array([each * bound >> 64 if bound < 1 << 32 else (each >> 1) % bound for each in numbers])
 
 
 def test_philox_known_answers():
@@ -92,6 +96,24 @@ def test_random_normal():
 
 def test_random_below():
     np.testing.assert_array_equal(constant("random_below", (SEED, 7, 10), (11,), numod.int64), belows(SEED, 7, 10, 11))
+
+
+@pytest.mark.parametrize("bound", [1, 2**32 - 1, 2**32, 2**62 + 1])
+def test_random_below_of_any_bound(bound):
+    np.testing.assert_array_equal(constant("random_below", (SEED, 7, bound), (11,), numod.int64), belows(SEED, 7, bound, 11))
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64])
+@pytest.mark.parametrize("shape", [(1,), (255,), (257,), (1030,), (3, 5), (5, 301), (2, 3, 259)])
+def test_strips_of_random_numbers(dtype, shape):
+    """A processor's loop draws them for many elements at once, whose first need not begin a block: rows of any length, broadcast inputs."""
+    count, wide = math.prod(shape), dtype is numod.float64
+    mean, std = numod.arange(shape[-1]).to(dtype), numod.ones((*shape[:-1], 1), dtype=dtype) * 2
+    expected = normals(SEED, 3, count, wide).reshape(shape) * 2 + np.arange(shape[-1])
+    np.testing.assert_allclose(apply(rows["normal"], (SEED, 3, mean, std), (None,)).numpy(), expected, rtol=1e-12 if wide else 2e-5, atol=1e-5)
+    np.testing.assert_array_equal(constant("random_uniform", (SEED, 5), shape, dtype), uniforms(SEED, 5, count, wide).reshape(shape))
+    kept = apply(rows["dropout"], (numod.ones(shape, dtype=dtype), 0.3, SEED, 6), (None,)).numpy() != 0
+    np.testing.assert_array_equal(kept, uniforms(SEED, 6, count, wide).reshape(shape) >= np.asarray(0.3, dtype.numpy))
 
 
 def test_uniform_row():

@@ -6,13 +6,14 @@ from ..scalar import inlined_scalar, scalar
 
 
 @inlined_scalar
-def philox(seed, counter, lane):
-    """Word `lane` % 4 of the 128 random bits of Philox4x32-10 for key seed and counter (counter, lane // 4). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
+def philox_block(seed, counter, group):
+    """128 random bits, as two numbers: Philox4x32-10 for key seed and counter (counter, group). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
+    2011."""
     key0 = uint64(seed) & uint64(0xFFFFFFFF)
     key1 = uint64(seed) >> uint64(32)
     c0 = uint64(counter) & uint64(0xFFFFFFFF)
     c1 = uint64(counter) >> uint64(32)
-    c2 = uint64(lane) >> uint64(2)
+    c2 = uint64(group)
     c3 = uint64(0)
     for _ in range(10):
         product0 = uint64(0xD2511F53) * c0
@@ -23,45 +24,81 @@ def philox(seed, counter, lane):
         c3 = product0 & uint64(0xFFFFFFFF)
         key0 = (key0 + uint64(0x9E3779B9)) & uint64(0xFFFFFFFF)
         key1 = (key1 + uint64(0xBB67AE85)) & uint64(0xFFFFFFFF)
-    low, high = c0 | (c1 << uint64(32)), c2 | (c3 << uint64(32))
+    return c0 | (c1 << uint64(32)), c2 | (c3 << uint64(32))
+
+
+@inlined_scalar
+def philox(seed, counter, lane):
+    """Word `lane` % 4 of block `lane` // 4 of a counter."""
+    low, high = philox_block(seed, counter, lane >> 2)
     return ((high if lane & 2 else low) >> (uint64(lane & 1) << uint64(5))) & uint64(0xFFFFFFFF)
+
+
+@inlined_scalar
+def word(seed, offset, index, group):
+    """A random word for element `index`: four neighbours share a block. For further words elements have groups 1, 2 and 3."""
+    return philox(seed, int64(offset) + (int64(index) >> 2), (int64(index) & 3) + 4 * group)
+
+
+@inlined_scalar
+def draw_words(words, seed, offset, start, end, group):
+    """Words of the elements `start` to `end` - 1, from that of element `start` // 4 * 4 on: what a loop over these elements reads, for a quarter of the blocks
+    that `word` would compute."""
+    first = start >> 2
+    for k in range(((end + 3) >> 2) - first):
+        low, high = philox_block(seed, int64(offset) + first + k, group)
+        words[4 * k] = uint32(low)
+        words[4 * k + 1] = uint32(low >> uint64(32))
+        words[4 * k + 2] = uint32(high)
+        words[4 * k + 3] = uint32(high >> uint64(32))
 
 
 @scalar
 def unit(high, low):
     """A number in [0, 1) from two random words: 24 bits of the first in float32, 53 bits of both in float64."""
-    value = real(int64(high >> uint64(8))) * 5.9604644775390625e-08
+    value = real(int64(uint64(high) >> uint64(8))) * 5.9604644775390625e-08
     if 1.0 + 1e-12 != 1.0:
-        value = value + real(int64(((high & uint64(255)) << uint64(21)) | (low >> uint64(11)))) * 1.1102230246251565e-16
+        value = value + real(int64(((uint64(high) & uint64(255)) << uint64(21)) | (uint64(low) >> uint64(11)))) * 1.1102230246251565e-16
     return value
 
 
 @inlined_scalar
-def random_pair(seed, offset, index):
-    """64 random bits for element `index`: two words of counter offset + index."""
-    high = philox(seed, int64(offset) + int64(index), 0)
-    low = philox(seed, int64(offset) + int64(index), 1)
-    return (high << uint64(32)) | low
+def draw_uniforms(high, low, seed, offset, start, end):
+    """The words of which `unit` makes the elements' numbers in [0, 1); those of `low` in float64 alone. The number of the element that has the first ones."""
+    draw_words(high, seed, offset, start, end, 0)
+    if 1.0 + 1e-12 != 1.0:
+        draw_words(low, seed, offset, start, end, 1)
+    return start & -4
+
+
+@inlined_scalar
+def normal_of(a, b, c, d):
+    """A standard normal number of four random words (Box and Muller, 1958)."""
+    return sqrt(-2.0 * log(1.0 - unit(a, b))) * cos(6.283185307179586 * unit(c, d))
+
+
+@inlined_scalar
+def below(high, low, bound):
+    """An integer in [0, bound): 64 random bits times bound / 2^64 for a bound of 32 bits, modulo one of more (bias below bound / 2^63). A negative bound stands
+    for 2^64 more."""
+    if uint64(int64(bound)) >> uint64(32) == 0:
+        return int64((uint64(high) * uint64(bound) + (uint64(low) * uint64(bound) >> uint64(32))) >> uint64(32))
+    return int64((((uint64(high) << uint64(32)) | uint64(low)) >> uint64(bound >= 0)) % uint64(int64(bound)))
 
 
 @inlined_scalar
 def random_uniform(seed, offset, index):
     """A number in [0, 1), exact in the kernel's type; float32 and float64 agree in the leading 24 bits."""
-    counter = int64(offset) + (int64(index) >> 2)
-    lane = int64(index) & 3
-    return unit(philox(seed, counter, lane), philox(seed, counter, lane + 4))
+    return unit(word(seed, offset, index, 0), word(seed, offset, index, 1))
 
 
 @inlined_scalar
 def random_normal(seed, offset, index):
-    """A standard normal number (Box and Muller, 1958), from the words of counter offset + index."""
-    counter = int64(offset) + int64(index)
-    u = unit(philox(seed, counter, 0), philox(seed, counter, 1))
-    v = unit(philox(seed, counter, 2), philox(seed, counter, 3))
-    return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v)
+    """A standard normal number."""
+    return normal_of(word(seed, offset, index, 0), word(seed, offset, index, 1), word(seed, offset, index, 2), word(seed, offset, index, 3))
 
 
 @inlined_scalar
 def random_below(seed, offset, index, bound):
-    """An integer in [0, bound): 63 random bits modulo bound (bias below bound / 2^63). A negative bound stands for 2^64 more, and takes 64 bits."""
-    return int64((random_pair(seed, offset, index) >> uint64(bound >= 0)) % uint64(int64(bound)))
+    """An integer in [0, bound)."""
+    return below(word(seed, offset, index, 0), word(seed, offset, index, 1), bound)
