@@ -348,9 +348,8 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
 
 _TITLES = {  # PyTorch's node names for ops with another name here
     "absolute_error_total": "Mean", "amax": "Max", "amin": "Min", "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
-    "cross_entropy_total": "NllLoss", "dropout": "Mul", "group_norm": "NativeGroupNorm", "row_norm": "NativeLayerNorm", "smooth_l1_total": "SmoothL1Loss",
-    "square": "Pow",
-    "squared_error_total": "MseLoss",
+    "cross_entropy_total": "NllLoss", "dropout": "Mul", "group_norm": "NativeGroupNorm", "rms_norm": "Mul", "row_norm": "NativeLayerNorm",
+    "smooth_l1_total": "SmoothL1Loss", "square": "Pow", "squared_error_total": "MseLoss",
 }  # fmt: skip
 
 

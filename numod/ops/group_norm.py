@@ -54,7 +54,7 @@ def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups,
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        middle, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM)
+        middle, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM, 1)
         if thread == 0:
             mean[uintp(row)] = middle
             rstd[uintp(row)] = scale

@@ -1,4 +1,4 @@
-"""Normalisation by the mean and variance of rows (layer norm) or of channels (batch norm), each way in one kernel.
+"""Normalisation by the mean and variance of rows (layer norm; RMS norm by their squares alone) or of channels (batch norm), each way in one kernel.
 
 Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
 they are composed of tensor operations instead.
@@ -20,12 +20,17 @@ from .op import Op, Plan, single_device
 _COLUMNS = 128  # neighbouring channels that are done together where each has one element an image
 
 
-def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
-    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or not there."""
+def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
+    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or not there.
+
+    If not `centred`, 0 stands for the mean."""
     for task in parallel_range(rows):
         row = int64(task)
         base = row * n
-        level, squares = moments(x, base, n, float64(0), float64(0), float64(0))
+        if centred != 0:
+            level, squares = moments(x, base, n, float64(0), float64(0), float64(0))
+        else:
+            level, squares = float64(0), row_squares(x, base, n)
         middle = real(level)
         scale = real(1.0 / sqrt(squares / float64(n) + eps))
         mean[uintp(row)] = middle
@@ -43,7 +48,7 @@ def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, 
                     out[uintp(base + k)] += bias[uintp(k)]
 
 
-def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, scaled, summed, workers):
+def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers):
     """out (rows, n) = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight.
 
     If `summed`, partial (workers, 2, n) = g * xhat and g, each summed over every `workers`-th row. Loops that write are kept short: with more
@@ -70,7 +75,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, sc
                     second += float64(b)
             else:
                 first, second = slope_sums(g, x, base, n, middle)
-            level = real(first / float64(n))
+            level = real(first / float64(n)) if centred != 0 else x.dtype.type(0)
             slope = real(second * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
                 for k in range(n):
@@ -181,12 +186,12 @@ def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias
                 out[uintp(at)] = real(wide[uintp(c)]) * (g[uintp(at)] - level - (x[uintp(at)] - mean[uintp(c)]) * slope)
 
 
-def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
+def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
     """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the cache."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        middle, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM)
+        middle, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM, centred)
         if thread == 0:
             mean[uintp(row)] = middle
             rstd[uintp(row)] = scale
@@ -196,7 +201,7 @@ def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, ep
             out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
 
 
-def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, scaled, summed, workers):
+def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers):
     """`row_norm_gradient_kernel` likewise: a block is a worker, whose threads keep the sums of their columns."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -213,17 +218,17 @@ def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, scal
                 value = g[uintp(row * n + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(row * n + k)]
                 first += float64(value)
                 second += float64(value * (x[uintp(row * n + k)] - middle))
-            level = real(team_sum(first, shared, thread, TEAM) / float64(n))
+            level = real(team_sum(first, shared, thread, TEAM) / float64(n)) if centred != 0 else x.dtype.type(0)
             slope = real(team_sum(second, shared, thread, TEAM) * float64(scale) * float64(scale) / float64(n))
             for k in range(thread, n, TEAM):
-                centred = x[uintp(row * n + k)] - middle
+                apart = x[uintp(row * n + k)] - middle
                 given = g[uintp(row * n + k)]
                 value = given * weight[uintp(k)] if scaled != 0 else given
-                out[uintp(row * n + k)] = scale * (value - level - centred * slope)
+                out[uintp(row * n + k)] = scale * (value - level - apart * slope)
                 if summed != 0:
                     old = partial[uintp(mine + k)] if row != worker else x.dtype.type(0)
                     other = partial[uintp(mine + n + k)] if row != worker else x.dtype.type(0)
-                    partial[uintp(mine + k)] = old + given * centred * scale
+                    partial[uintp(mine + k)] = old + given * apart * scale
                     partial[uintp(mine + n + k)] = other + given
 
 
@@ -337,9 +342,23 @@ def planes(x: Layout) -> tuple[int, int, int]:
 
 
 class RowNorm(Norm):
-    """(out, mean, rstd) of x (..., n), whose other dimensions are rows."""
+    """(out, mean, rstd) of x (..., n), whose other dimensions are rows. If not `centred`, 0 stands for the mean."""
 
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
+
+    def __init__(self, name: str, centred: bool) -> None:
+        super().__init__(name)
+        self.centred, self.slopes = centred, RowNormGradient(f"{name}_gradient", centred)
+
+        def gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
+            g = grads[0].contiguous()
+            if recording:
+                return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda each: each, centred)
+            summed = "weight" in wanted or "bias" in wanted
+            d_x, partial = self.slopes.apply((g, x, weight, mean, rstd), (summed,))
+            return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
+
+        self.gradients = {self.inputs: gradients}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
@@ -348,9 +367,8 @@ class RowNorm(Norm):
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
         if x.size == 0:
             return Plan(results, lambda *_: None)
-        return self._launch(
-            row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0], rows, n
-        )
+        numbers = rows, n, int(self.centred), int(isinstance(weight, Layout)), int(isinstance(bias, Layout))
+        return self._launch(row_norm_kernel, x, arguments, results, numbers, parameters[0], rows, n)
 
 
 class RowNormGradient(Norm):
@@ -358,14 +376,17 @@ class RowNormGradient(Norm):
 
     inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("summed",), False
 
+    def __init__(self, name: str, centred: bool) -> None:
+        super().__init__(name)
+        self.centred = centred
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         rows, n = prod(x.shape[:-1]), x.shape[-1]
         workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8) if rows > 64 else 1)
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
-        return self._launch(
-            row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n
-        )
+        numbers = rows, n, int(self.centred), int(isinstance(weight, Layout)), int(parameters[0]), workers
+        return self._launch(row_norm_gradient_kernel, x, arguments, results, numbers, None, workers, n)
 
 
 class ChannelNorm(Norm):
@@ -395,15 +416,6 @@ class ChannelNormGradient(Norm):
         return self._launch(channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], channels, images * n)
 
 
-def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
-    g = grads[0].contiguous()
-    if recording:
-        return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda each: each)
-    summed = "weight" in wanted or "bias" in wanted
-    d_x, partial = row_norm_gradient.apply((g, x, weight, mean, rstd), (summed,))
-    return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
-
-
 def _channel_gradients(grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if not recording:
@@ -412,17 +424,17 @@ def _channel_gradients(grads: list, x: object, weight: object, mean: object, var
     return composed(g, x, weight, eps, others, others, lambda each: each.reshape((-1, *(1,) * (x.ndim - 2))))
 
 
-def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable) -> tuple:
+def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable, centred: bool = True) -> tuple:
     """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and bias."""
-    centred = x - x.mean(reduced, keepdim=True)
-    rstd = ((centred * centred).mean(reduced, keepdim=True) + eps).rsqrt()
-    hat = centred * rstd
+    apart = x - x.mean(reduced, keepdim=True) if centred else x
+    rstd = ((apart * apart).mean(reduced, keepdim=True) + eps).rsqrt()
+    hat = apart * rstd
     scaled = g if weight is None else g * shaped(weight)
-    d_x = rstd * (scaled - scaled.mean(reduced, keepdim=True) - hat * (scaled * hat).mean(reduced, keepdim=True))
-    return d_x, (g * hat).sum(summed), g.sum(summed)
+    level = scaled.mean(reduced, keepdim=True) if centred else 0.0
+    d_x = rstd * (scaled - level - hat * (scaled * hat).mean(reduced, keepdim=True))
+    return d_x, *[each.sum(summed) if summed else each for each in (g * hat, g)]
 
 
-row_norm, row_norm_gradient = RowNorm("row_norm"), RowNormGradient("row_norm_gradient")
+row_norm, rms_norm = RowNorm("row_norm", True), RowNorm("rms_norm", False)
 channel_norm, channel_norm_gradient = ChannelNorm("channel_norm"), ChannelNormGradient("channel_norm_gradient")
-row_norm.gradients = {("x", "weight", "bias"): _row_gradients}
 channel_norm.gradients = {("x", "weight", "bias"): _channel_gradients}

@@ -45,19 +45,21 @@ def log_softmax_held(x, out, outer, n, inner):
         give_row(out, row * n, n, thread, held)
 
 
-def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
+def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
     """`normalization.row_norm_team`. Neighbours are summed as they are and their sums in float64: conversions take as long as four sums."""
     shared, held, factor = shared_array(TEAM, float64, SHARED), cuda.local.array(SLOTS, real), cuda.local.array(WIDTH, real)
     thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         base, total = row * n, float64(0)
         hold_row(held, x, base, n, thread, 0.0)
-        for part in range(SLOTS // WIDTH):
-            near = real(0.0)
-            for j in range(WIDTH):
-                near += held[WIDTH * part + j]
-            total += float64(near)
-        middle, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
+        middle = real(0.0)
+        if centred != 0:
+            for part in range(SLOTS // WIDTH):
+                near = real(0.0)
+                for j in range(WIDTH):
+                    near += held[WIDTH * part + j]
+                total += float64(near)
+            middle, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
         for part in range(SLOTS // WIDTH):
             near = real(0.0)
             for j in range(WIDTH):

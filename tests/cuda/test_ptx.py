@@ -166,6 +166,7 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     for op in (softmax.softmax, softmax.log_softmax):
         op.prepare((x,), (1,))
     normalization.row_norm.prepare((x, columns, columns), (1e-5,))
+    normalization.rms_norm.prepare((x, columns, None), (1e-5,))
     assert not any("ld.local" in text for text in compiled)  # what threads hold of rows are registers
     softmax.softmax.prepare((on_gpu(64, 50257, dtype=kind),), (1,))
     softmax.cross_entropy.prepare((x, target), (-100,))
@@ -174,7 +175,7 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     for op in (scan.cumsum, scan.cumprod, scan.logcumsumexp, scan.cummax, scan.cummin):
         op.prepare((x,), (1,))
     normalization.row_norm.prepare((x, columns, columns), (1e-5,))
-    normalization.row_norm_gradient.prepare((x, x, columns, rows, rows), (True,))
+    normalization.row_norm.slopes.prepare((x, x, columns, rows, rows), (True,))
     images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # the most registers
     normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
@@ -347,7 +348,7 @@ def test_norms_and_alignments(compiled: list[str]) -> None:
     for kind in (dtypes.float32, dtypes.float64):
         rows, images, vector, n = on_gpu(7, 5, dtype=kind), on_gpu(2, 5, 3, dtype=kind), on_gpu(5, dtype=kind), on_gpu(7, dtype=kind)
         normalization.row_norm.prepare((rows, vector, vector), (1e-5,))
-        normalization.row_norm_gradient.prepare((rows, rows, vector, n, n), (True,))
+        normalization.row_norm.slopes.prepare((rows, rows, vector, n, n), (True,))
         normalization.channel_norm.prepare((images, vector, vector), (1e-5,))
         normalization.channel_norm_gradient.prepare((images, images, vector, vector, vector), (1e-5,))
         group_norm.group_norm.prepare((images, vector, vector), (5, 1e-5))

@@ -17,12 +17,13 @@ def drawn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape) * 2 + 3
 
 
-def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.ndarray | float, axes: tuple, summed: tuple) -> tuple:
-    """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`."""
-    rstd = 1 / np.sqrt(x.var(axes, keepdims=True) + EPS)
-    hat = (x - x.mean(axes, keepdims=True)) * rstd
+def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.ndarray | float, axes: tuple, summed: tuple, centred: bool = True) -> tuple:
+    """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`; if not `centred`, with 0 in the place of the mean."""
+    level = lambda each: each.mean(axes, keepdims=True) * centred  # noqa: E731
+    rstd = 1 / np.sqrt(((x - level(x)) ** 2).mean(axes, keepdims=True) + EPS)
+    hat = (x - level(x)) * rstd
     gw = g * weight
-    dx = rstd * (gw - gw.mean(axes, keepdims=True) - hat * (gw * hat).mean(axes, keepdims=True))
+    dx = rstd * (gw - level(gw) - hat * (gw * hat).mean(axes, keepdims=True))
     return hat * weight + bias, dx, (g * hat).sum(summed), g.sum(summed)
 
 
@@ -38,11 +39,12 @@ def run(
 @pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
 @pytest.mark.parametrize("affine", ["both", "weight", "bias", "none"])
 @pytest.mark.parametrize("rows, n", [(1, 4), (7, 5), (40, 700)])
-def test_rows(rows: int, n: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
+@pytest.mark.parametrize("norm", [op.row_norm, op.rms_norm], ids=["layer norm", "RMS norm"])
+def test_rows(norm: op.Norm, rows: int, n: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(rows, n), drawn(rows, n) - 3
     weight, bias = drawn(n) if affine in ("both", "weight") else None, drawn(n) if affine in ("both", "bias") else None
-    found = run(op.row_norm, x, weight, bias, g, dtype)
-    for mine, theirs in zip(found, expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,))):
+    found = run(norm, x, weight, bias, g, dtype)
+    for mine, theirs in zip(found, expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,), norm.centred)):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
 
 
@@ -95,11 +97,18 @@ def test_no_rows_have_gradients_of_zero() -> None:
     assert found[0].shape == (0, 4) and not found[1].any() and not found[2].any()
 
 
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4)])
+@pytest.mark.parametrize("norm", [op.row_norm, op.rms_norm], ids=["layer norm", "RMS norm"])
+def test_second_gradients_of_rows(norm: op.Norm, shape: tuple) -> None:
+    tensors = [numod.tensor(drawn(*each), requires_grad=True) for each in (shape, (4,), (4,))]
+    assert numod.autograd.gradgradcheck(lambda *each: norm.apply(each, (EPS,))[0], tensors)
+
+
 def test_sums_over_rows_are_left_out_where_nobody_asks() -> None:
     x = numod.ones(3, 4)
-    _, partial = op.row_norm_gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (False,))
+    _, partial = op.row_norm.slopes.apply((x, x, None, numod.zeros(3), numod.ones(3)), (False,))
     assert partial.shape == (1, 2, 4) and not partial.any()
-    _, partial = op.row_norm_gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (True,))
+    _, partial = op.row_norm.slopes.apply((x, x, None, numod.zeros(3), numod.ones(3)), (True,))
     assert partial.sum(0).tolist() == [[3.0] * 4] * 2
 
 

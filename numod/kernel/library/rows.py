@@ -18,6 +18,18 @@ def row_sum(x, base, n):
 
 
 @scalar
+def row_squares(x, base, n):
+    """The sum of their squares, likewise."""
+    total = float64(0)
+    for low in range(0, n, 512):
+        part = x.dtype.type(0)
+        for k in range(low, min(low + 512, n)):
+            part += x[uintp(base + k)] * x[uintp(base + k)]
+        total += float64(part)
+    return total
+
+
+@scalar
 def moments(x, base, n, before, mean, squares):
     """Of `before` elements and x[base : base + n] together: their mean, and the sum of their squares about it, from those of the former.
 

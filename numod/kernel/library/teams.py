@@ -34,12 +34,13 @@ def team_sum(value, shared, thread, threads):
 
 
 @scalar
-def team_moments(x, base, n, eps, shared, thread, threads):
-    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads."""
-    total = float64(0)
-    for k in range(thread, n, threads):
-        total += float64(x[uintp(base + k)])
-    mean = real(team_sum(total, shared, thread, threads) / float64(n))
+def team_moments(x, base, n, eps, shared, thread, threads, centred):
+    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads. If not `centred`, 0 stands for the mean."""
+    mean, total = x.dtype.type(0), float64(0)
+    if centred != 0:
+        for k in range(thread, n, threads):
+            total += float64(x[uintp(base + k)])
+        mean = real(team_sum(total, shared, thread, threads) / float64(n))
     total = float64(0)
     for k in range(thread, n, threads):
         part = x[uintp(base + k)] - mean

@@ -79,11 +79,14 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"rms_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
+    least = dtypes.finfo(input.dtype.compute).eps if eps is None else eps
+    if normalized_shape.__class__ is tuple and _ready(input._layout, None if weight is None else weight._layout, None, *normalized_shape):
+        return op.rms_norm.apply((input, weight, None), (least,))[0]
     shape = _normalized("rms_norm", input, normalized_shape, weight, None)
-    dims = list(range(input.ndim - len(shape), input.ndim))
-    wide = input.to(input.dtype.compute)
-    result = wide * t.rsqrt(f.mean(wide * wide, dims, keepdim=True) + (dtypes.finfo(wide.dtype).eps if eps is None else eps))
-    return (result if weight is None else result * weight).to(input.dtype)
+    scale = None if weight is None or weight.dtype is not input.dtype else _shaped(weight, (prod(shape),))
+    rows = _shaped(input if weight is None or scale is not None else input.to(input.dtype.compute), (input.numel() // max(prod(shape), 1), prod(shape)))
+    out = f.in_shape(op.rms_norm.apply((rows, scale, None), (least,))[0], *input.shape)
+    return (out if weight is None or scale is not None else out * weight).to(input.dtype)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
