@@ -132,15 +132,19 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)"
         )
-    source, destination = (tuple([normalize_dim(dim, input.ndim) for dim in each]) for each in given)
-    for name, dims, each in zip(("source", "destination"), (source, destination), given):
-        if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({each})")
-    order: list[int | None] = [None] * input.ndim
-    for s, d in zip(source, destination):
-        order[d] = s
-    rest = iter(d for d in range(input.ndim) if d not in source)
-    return permute(input, [next(rest) if d is None else d for d in order])
+    return apply(v.permute, (input,), (_moved(input._layout.ndim, *given[0], *given[1]),))
+
+
+@resolved
+def _moved(ndim: int, *dims: int) -> tuple[int, ...]:
+    """The order of dimensions where the first half of `dims` goes to the places in the other half."""
+    given = dims[: len(dims) // 2], dims[len(dims) // 2 :]
+    source, destination = (tuple([normalize_dim(dim, ndim) for dim in each]) for each in given)
+    for name, those, each in zip(("source", "destination"), (source, destination), given):
+        if len(set(those)) != len(those):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(each)})")
+    rest = iter(d for d in range(ndim) if d not in source)
+    return tuple([source[destination.index(d)] if d in destination else next(rest) for d in range(ndim)])
 
 
 def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
