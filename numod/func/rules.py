@@ -142,7 +142,9 @@ def _rows(*shared: int) -> Callable:
 
 
 def _in_rows(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
-    """Ops on the last dimension of a vector or matrix."""
+    """Ops of one input on the last dimension of a vector or matrix; a number is a vector of one."""
+    if inputs[0].ndim == 1:
+        return tuple([result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), each, parameters)])
     return _rows()(op, size, inputs, each, parameters) if inputs[0].ndim > 2 else _leading(op, size, inputs, each, parameters)
 
 

@@ -54,6 +54,7 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "norms": (lambda x: x.norm(dim=1) + x.var(1) + x.std(1), (4, 5)),
     "prod": (lambda x: x.prod(1) + x.prod(), (2, 3)),
     "extremes": (lambda x: (*x.max(1), *x.min(0), x.argmax(), x.amax(1)), (4, 5)),
+    "sorted numbers": (lambda x: (*x.sort(), x.argsort(), *x.kthvalue(1)), ()),
     "sorted": (lambda x: (*x.sort(1), *x.topk(2, 0), *x.kthvalue(2, 1), x.median()), (4, 5)),
     "running": (lambda x: x.cumsum(0) + x.cumprod(1) + x.cummax(1)[0] + x.logcumsumexp(0), (4, 5)),
     "softmax": (lambda x: x.softmax(0) + x.log_softmax(1) + x.logsumexp(1, keepdim=True), (4, 5)),
