@@ -39,10 +39,11 @@ class Fold(NamedTuple):
 
 
 @lru_cache(_LIMIT)
-def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False) -> tuple[str, str]:
+def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False, short: bool = False) -> tuple[str, str]:
     """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
 
     Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
+    `short`: each output is one row in one chunk, of one block at most, beside whose elements the loops over all these would take long.
     Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept`
     and `reduced` outer dimensions (the first of each left out), their strides, and the inner stride in class "s".
     """
@@ -50,6 +51,13 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
     arrays = _results(fold, joined)
     lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_apart(inner)]
+    types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
+    if short:
+        lines += ["    for place in parallel_range(outs):", "        output = int64(place)", *unravel("output", "i", "size", kept, " " * 8)]
+        lines += [f"        base = {dot('i', 'step', kept)}", f"        part = {cast(fold.dtype, literal(fold.identity))}", "        for inner in range(n):"]
+        lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
+        lines += [f"        total = {cast(fold.wide, 'part')}", *(" " * 8 + line for line in _finished(fold, "total", "out[output]"))]
+        return "\n".join(lines) + "\n", ", ".join(types)
     lines += ["    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
     part, output, place = "task % chunks", "task // chunks", "out[task]"
     if across:
@@ -61,7 +69,6 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
     lines += _ended(fold, joined, place)
-    types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 

@@ -168,7 +168,8 @@ def _rows(
     team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
     across = backend.FLAT and inner == "s" and chunks > 1
     ranks = len(kept), len(length) - 1
-    source, signature = folds.rows(fold, inner, *ranks, across, joined) if team is None else folds.team(fold, *ranks, team[1])
+    short = chunks == 1 == len(length) and length[0] <= fold.block and not backend.FLAT
+    source, signature = folds.rows(fold, inner, *ranks, across, joined, short) if team is None else folds.team(fold, *ranks, team[1])
     if inner == "1" and not backend.FLAT:
         source = emit.by_half_registers(source)
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
