@@ -160,8 +160,9 @@ def _joined(fold: Fold, threads: int) -> list[str]:
 
 
 @lru_cache(_LIMIT)
-def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
+def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
     """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
+    Where there are `few` rows, fewer than STREAMS, all of them, and no totals are kept.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
     the `kept` outer dimensions, and the stride of neighbours in class "s".
@@ -177,9 +178,18 @@ def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
     lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
     lines += unravel("output", "i", "size", kept, " " * 8)
     lines += [f"        origin = {dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
+    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
+    if few:
+        lines += [f"            part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += [" " * 12 + line for row in range(few) for line in _folded(fold, f"uintp(origin + {row} * walk + {step})", "part", fold.dtype)]
+        lines += [f"            total = {cast(fold.wide, 'part')}"]
+        lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
+        return "\n".join(lines) + "\n", ", ".join(types)
     lines += [f"            scratch[uintp(output * n + inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
     total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    store = [f"                scratch[uintp(output * n + inner)] = {stored('total', fold.wide, fold.wide)}"]
+    chosen = any("er(" in line for line in _combined(fold, "total", "part", fold.wide)) and fold.wide.itemsize >= 4  # larger(, smaller(
+    whole = "whole({}, scratch)" if chosen else "{}"  # LLVM would store by a mask where the total is not what it was
+    store = [f"                scratch[uintp(output * n + inner)] = {whole.format(stored('total', fold.wide, fold.wide))}"]
     lines += [
         f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):",
         "            base = origin + row * walk",
@@ -201,7 +211,6 @@ def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
     ]
     lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
-    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 

@@ -197,7 +197,7 @@ def _partial(fold: folds.Fold) -> folds.Fold:
 
 def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
     inner = emit.classes_of([kept_steps[-1:]])
-    source, signature = folds.columns(fold, len(kept) - 1, inner)
+    source, signature = folds.columns(fold, len(kept) - 1, inner, length if length < folds.STREAMS else 0)
     n, rows_ = kept[-1], prod(kept[:-1])
     further = (count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
     shared, alone = ((rows_, n, length, walk, tile, -(-n // tile), *further) for tile in (min(n, _TILE), min(n, 2 * _TILE)))

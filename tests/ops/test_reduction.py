@@ -474,6 +474,21 @@ def test_neighbouring_columns_apart(step: int) -> None:
     np.testing.assert_array_equal((cut.reshape(37, 35, 2)[:, ::2] > 0).any(0).numpy(), (x[:, ::step].reshape(37, 35, 2)[:, ::2] > 0).any(0))
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "any"])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 13, 16, 1023, 1024, 1025])
+def test_rows_and_columns_of_few_and_many(n: int, name: str, kind: str) -> None:
+    """A short row is one loop, and a few rows are reduced by columns in one; both also of a part of a tensor."""
+    x = np.random.default_rng(n).uniform(0, 2.5, (n, 230)).astype(kind)
+    if kind.startswith("float"):
+        x *= 0.8
+        x[n // 2, 5] = NAN if name != "any" else 0
+    expected = getattr(np, name)(x, axis=0)
+    expected = expected.astype(x.dtype) if name in ("amax", "amin") else expected
+    for found in (getattr(numod.tensor(x), name)(0), getattr(numod.tensor(x.T.copy()), name)(1), getattr(numod.tensor(np.stack([x, x])), name)(1)[1]):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-5)
+
+
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
 @pytest.mark.parametrize("name", ["sum", "amax", "any"])
 def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
