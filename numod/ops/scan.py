@@ -13,6 +13,9 @@ from . import scan_team, teams
 from .op import Op, Plan
 from .softmax import split
 
+_COLUMNS = 256  # neighbouring places that are done together where n is not the last axis,
+_FEWEST = 8  # if there are so many
+
 
 def cumsum_kernel(x, out, outer, n, inner):
     """out[k] = x[0] + ... + x[k] along n, accumulated wide."""
@@ -34,6 +37,19 @@ def cumprod_kernel(x, out, outer, n, inner):
         for k in range(n):
             total *= wide(x[uintp(base + k * inner)])
             out[uintp(base + k * inner)] = total
+
+
+def running_columns(x, totals, out, outer, n, inner):
+    """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what they are at."""
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        for j in range(width):
+            totals[uintp(place + j)] = wide(identity)
+        for k in range(n):
+            for j in range(width):
+                totals[uintp(place + j)] += wide(x[uintp(base + k * inner + j)])
+                out[uintp(base + k * inner + j)] = totals[uintp(place + j)]
 
 
 def logcumsumexp_kernel(x, out, outer, n, inner):
@@ -78,9 +94,9 @@ class Running(Op):
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: str) -> None:
+    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: str, operator: str = "") -> None:
         super().__init__(name)
-        self.kernel, self.gradients, self.join, self.identity = kernel, {"x": gradient}, join, identity
+        self.kernel, self.gradients, self.join, self.identity, self.operator = kernel, {"x": gradient}, join, identity, operator
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
@@ -91,9 +107,17 @@ class Running(Op):
             return Plan(out, lambda *_: None)
         if teams.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
-        source = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
-        launch = bind.launcher(x.device, self.name, source, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim))
-        return Plan(out, launch, (outer, n, inner))
+        if inner >= _FEWEST and self.operator and not x.device.backend.FLAT:
+            return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
+        text = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
+        text = text.replace("):\n", "):\n    inner = 1\n", 1) if inner == 1 else text  # without divisions
+        return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)), (outer, n, inner))
+
+    def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
+        text = bind.source_of(running_columns).replace("identity", self.identity).replace("+= wide(", f"{self.operator}= wide(")
+        text = text.replace("COLUMNS", str(_COLUMNS)).replace("wide(", f"{wide.name}(")
+        run, empty = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size), x.device.empty
+        return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
 
 
 class RunningExtremum(Op):
@@ -171,7 +195,7 @@ def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> objec
     return parts[0] - parts[1]
 
 
-cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, "0")
-cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, "1")
+cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, "0", "+")
+cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, "1", "*")
 logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_team.join_exponentials, "-1e999")
 cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)

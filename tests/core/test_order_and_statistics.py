@@ -118,6 +118,16 @@ def test_gradient_of_distances(p):
     assert gradcheck(lambda x: numod.pdist(x, p), (of(X[0]).requires_grad_(),)) and numod.pdist(of(X[0, :1]), p).shape == (0,)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 4, 7), (3, 4, 8), (2, 30, 257), (1, 5, 600), (600, 3, 1)])
+def test_running_totals_of_columns(shape: tuple, dtype: str) -> None:
+    """Neighbours along the last dimension have their totals together where they are many."""
+    x = (np.random.default_rng(0).uniform(-1.3, 1.3, shape) * 2).astype(dtype)
+    for dim in range(3):
+        np.testing.assert_allclose(of(x).cumsum(dim).numpy(), x.cumsum(dim), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(of(x).cumprod(dim).numpy(), x.cumprod(dim), rtol=1e-4, atol=1e-6)
+
+
 def test_gradient_of_products_past_zeros():
     x = of([[1.0, 0.0, 2.0, 0.0, 3.0], [2.0, 3.0, 0.0, 4.0, 5.0]]).requires_grad_()
     assert gradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.t().cumprod(0)[:3], (x,))
