@@ -72,7 +72,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
     if dense and flat and len(turn) <= FEW and "[uintp(index)] = " in turn[-1]:  # not of a single element
-        return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs))) + "\n", ", ".join(types)
+        return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
@@ -130,28 +130,32 @@ def _is_costly(turn: list[str], kind: str) -> bool:
     return any(map(_COSTLY[kind].search, turn))
 
 
-STRIP = 256  # elements whose random words are drawn together, ahead of the loop that reads them
+STRIP = 256  # elements whose random words a processor draws together, ahead of the loop that reads them
 _DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), index\b")
 _OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}  # functions of `library.random`, and the words that they take
+
+
+def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
+    """A body's lines with random numbers made of words, each the text `word` of what it lies in; and the names of these by seed, offset and group.
+
+    Numbers that are not `wide` look at the first of two words alone, which is then also given as the second."""
+    drawn: dict[tuple, str] = {}
+
+    def made(found: re.Match) -> str:
+        name, count = _OF_WORDS[found[1]]
+        groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
+        return f"{name}({', '.join(word.format(drawn.setdefault((found[2], found[3], group), f'words{len(drawn)}')) for group in groups)}"
+
+    return [_DRAW.sub(made, line) for line in turn], drawn
 
 
 def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
     """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits, which LLVM would compute for each.
 
-    Rows of a turned tensor stay as they are. Numbers that are not `wide` look at the first of two words alone, which is then also given as the second."""
-    last = head[-1].strip()
-    if last not in ("for index in parallel_range(n):", "for inner in range(n):") or not any(map(_DRAW.search, turn)):
+    Rows of a turned tensor stay as they are."""
+    last, (turn_of_words, drawn) = head[-1].strip(), _of_words(turn, wide, "{}[uintp(index - drawn)]")
+    if last not in ("for index in parallel_range(n):", "for inner in range(n):") or not drawn:
         return head, indent, turn
-    drawn: dict[tuple, str] = {}
-
-    def read(found: re.Match) -> str:
-        name, count = _OF_WORDS[found[1]]
-        groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
-        words = [drawn.setdefault((found[2], found[3], group), f"words{len(drawn)}") for group in groups]
-        return f"{name}({', '.join(f'{each}[uintp(index - drawn)]' for each in words)}"
-
-    turn = [_DRAW.sub(read, line) for line in turn]
-    outer = indent[4:]
     if last.startswith("for index"):
         strips, start, end = f"for strip in parallel_range((n + {STRIP - 1}) // {STRIP}):", f"{STRIP} * int64(strip)", "n"
         inner = "for index in range(start, end):"
@@ -161,7 +165,7 @@ def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> t
     lines = [f"start = {start}", f"end = min(start + {STRIP}, {end})", "drawn = start & -4"]
     for (seed, offset, group), name in drawn.items():
         lines += [f"{name} = stack_words()", f"draw_words({name}, {seed}, {offset}, start, end, {group})"]
-    return [*head[:-1], outer + strips, *(indent + line for line in [*lines, inner])], indent + "    ", turn
+    return [*head[:-1], indent[4:] + strips, *(indent + line for line in [*lines, inner])], indent + "    ", turn_of_words
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
@@ -209,9 +213,11 @@ def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
 FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
 
 
-def _by_fours(turn: list[str], arrays: list[str], stores: int) -> list[str]:
-    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once; the last elements are one each."""
-    compute, writes = turn[: len(turn) - stores], [line.split("[uintp(index)] = ") for line in turn[len(turn) - stores :]]
+def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
+    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once, and share blocks of random bits; the last
+    elements are one each."""
+    compute, drawn = _of_words(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, index & 3)")
+    writes = [line.split("[uintp(index)] = ") for line in turn[len(turn) - stores :]]
     read = [name for name in arrays if any(f"{name}[uintp(index)]" in line for line in turn)]
     own = "|".join({"index", *(line.partition(" =")[0] for line in compute)})
 
@@ -220,6 +226,7 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int) -> list[str]:
 
     lines = ["    quarter = n // 4", "    for place in parallel_range(quarter + 3):", "        if place < quarter:", "            index = uintp(4 * place)"]
     lines += [f"            {', '.join(f'{name}_{k}' for k in range(4))} = load_four({name}, index)" for name in read]
+    lines += [f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + place, {group})" for (seed, offset, group), name in drawn.items()]
     if any(re.search(r"\bindex\b", re.sub(r"\[uintp\(index\)\]", "", line)) for line in turn):
         lines += [f"            index_{k} = 4 * place + {k}" for k in range(4)]
     lines += [f"            {one(line, k)}" for k in range(4) for line in compute]

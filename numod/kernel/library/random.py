@@ -28,10 +28,16 @@ def philox_block(seed, counter, group):
 
 
 @inlined_scalar
-def philox(seed, counter, lane):
-    """Word `lane` % 4 of block `lane` // 4 of a counter."""
-    low, high = philox_block(seed, counter, lane >> 2)
-    return ((high if lane & 2 else low) >> (uint64(lane & 1) << uint64(5))) & uint64(0xFFFFFFFF)
+def lane(low, high, k):
+    """Word k % 4 of a block."""
+    return ((high if k & 2 else low) >> (uint64(k & 1) << uint64(5))) & uint64(0xFFFFFFFF)
+
+
+@inlined_scalar
+def philox(seed, counter, k):
+    """Word k % 4 of block k // 4 of a counter."""
+    low, high = philox_block(seed, counter, k >> 2)
+    return lane(low, high, k)
 
 
 @inlined_scalar
