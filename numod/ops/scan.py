@@ -10,6 +10,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from . import scan_team, teams
+from .indexing import with_ones
 from .op import Op, Plan
 from .softmax import split
 
@@ -109,8 +110,7 @@ class Running(Op):
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         if inner >= _FEWEST and self.operator and not x.device.backend.FLAT:
             return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
-        text = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
-        text = text.replace("):\n", "):\n    inner = 1\n", 1) if inner == 1 else text  # without divisions
+        text = with_ones(bind.source_of(self.kernel).replace("wide(", f"{wide.name}("), x, inner=inner)
         return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)), (outer, n, inner))
 
     def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
