@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, threads, tiles, vectors, weighing, winograd
+from . import butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, threads, tiles, vectors, weighing, winograd
 from .signature import numba_types
 
+_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)  # of functions that are written in vector registers
 empty = host_memory.empty
 LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
@@ -97,7 +98,7 @@ def namespace() -> dict[str, object]:
     names = {name: getattr(types, name) for name in kinds.split()}
     return {
         **names, **_bit_views(), **_views(),
-        **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},
+        **{name: function for home in _HOMES for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(), "half_registers": vectors.half_registers(),
         "either": vectors.either(), "whole": vectors.whole(), "stack_words": vectors.stack_words(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),

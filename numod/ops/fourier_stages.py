@@ -64,7 +64,7 @@ def launch(x: Layout, out: Layout, dims: tuple[int, ...], norm: str, inverse: bo
         given = shape[d]
         shape[d] = out.shape[d]
         n, last = max(given, shape[d]), not out.dtype.is_complex and d == dims[-1]
-        scale = 1 / n if norm == _SCALED[inverse] else n**-0.5 if norm == "ortho" else 1.0
+        scale = scale_of(n, norm, inverse)
         sizes = prod(shape[:d]), given, prod(shape[d + 1 :])
         ends = (kind if parts else x.dtype).storage, (out.dtype if last else kind).storage
         parts.append((_transform(kind, device, ends, sizes, shape[d], last, inverse, scale), prod(shape)))
@@ -77,6 +77,11 @@ def launch(x: Layout, out: Layout, dims: tuple[int, ...], norm: str, inverse: bo
             source = result
 
     return run
+
+
+def scale_of(n: int, norm: str, inverse: bool) -> float:
+    """What a transform of n elements is multiplied by."""
+    return 1 / n if norm == _SCALED[inverse] else n**-0.5 if norm == "ortho" else 1.0
 
 
 def _transform(

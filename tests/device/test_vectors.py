@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from numod.device import byte_tiles, dots, extremes, tiles
+from numod.device import butterflies, byte_tiles, dots, extremes, tiles
 from numod.device.vectors import Registers, Writer, registers
 
 REAL, INTEGER = ir.FloatType(), ir.IntType(64)
@@ -74,6 +74,17 @@ def test_extremes(triple, processor, registers, register, monkeypatch):
     text = _assembly(module, triple, processor)
     assert len(re.findall(rf"(vmaxps.*{register}|fcmgt\s+{register}\d+\.4s)", text)) >= 8
     assert not re.search(r"vpack|vpmovzx|xtn", text)
+
+
+@pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)
+def test_butterflies(triple, processor, registers, register):
+    """A stage of 4 adds, subtracts and turns whole registers, and keeps them."""
+    module, number = ir.Module(), REAL.as_pointer()
+    _write(module, "stage", [*[number] * 5, *[INTEGER] * 3], functools.partial(butterflies.emit_stage, 4), registers.lanes(4))
+    text = _assembly(module, triple, processor)
+    assert len(re.findall(rf"(v(?:add|sub)ps.*{register}|f(?:add|sub)\s+{register}\d+\.4s)", text)) >= 16
+    assert len(re.findall(rf"(vf\w+ps.*{register}|fml[as]\s+{register}\d+\.4s)", text)) >= 6
+    assert not re.search(r"call", text)
 
 
 @pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)
