@@ -1,6 +1,7 @@
-"""Fourier transforms on a processor by registers whose lanes are rows or columns (`device.butterflies`): of lengths whose prime factors are
-small, and of as many rows as lanes. A task keeps a group of rows in its caches from the first stage to the last.
-Others are NumPy's, whose instructions are of one number each.
+"""Fourier transforms on a processor by registers whose lanes are rows or columns (`device.butterflies`): of lengths whose prime factors are small, and of as
+many rows as lanes. Others are NumPy's, whose instructions are of one number each.
+
+A task keeps a group of rows in its caches from the first stage to the last.
 """
 
 from __future__ import annotations
