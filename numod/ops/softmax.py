@@ -7,14 +7,16 @@ from collections.abc import Callable
 from math import prod
 
 from .. import dtypes
-from ..device import Layout, threads
+from ..device import Layout, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
 from . import rows_team, teams
 from .op import Op, Plan, single_device
 
 _COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
-_FEWEST = 8  # if there are so many
+_FEWEST = 8  # if there are so many,
+_MANY = 96  # and where it is, if there are so many rows
+_SHORT = 32  # of so few elements: alone, one fills less than a few vectors, and takes a logarithm and a division for itself
 
 
 def softmax_kernel(x, out, outer, n, inner):
@@ -109,64 +111,64 @@ def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, igno
             out[uintp(base + chosen * inner)] -= weight
 
 
-def softmax_columns(x, out, highs, totals, outer, n, inner):
-    """`softmax_kernel` where n is not the last axis: neighbouring places at a time. highs and totals (outer, inner) hold what they need."""
-    tiles = (inner + COLUMNS - 1) // COLUMNS
-    for task in parallel_range(outer * tiles):
-        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
-        highest_of_columns(x, base, n, inner, width, highs, place)
-        exp_of_columns(x, base, n, inner, width, highs, totals, place, out)
+def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
+    """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x and out, or of the size of x where n is
+    the last axis: room for strips of it that are turned."""
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
         for j in range(width):
             totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
-        scale_columns(out, base, n, inner, width, totals, place)
+        scale_columns(made, base, n, step, width, totals, place)
+        turn_back(made, out, base, n, width, inner, LANES)
 
 
-def log_softmax_columns(x, out, highs, totals, outer, n, inner):
+def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
     """`log_softmax_kernel` likewise."""
-    tiles = (inner + COLUMNS - 1) // COLUMNS
-    for task in parallel_range(outer * tiles):
-        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
-        highest_of_columns(x, base, n, inner, width, highs, place)
-        sum_exp_of_columns(x, base, n, inner, width, highs, totals, place)
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
         for j in range(width):
             totals[uintp(place + j)] = log(totals[uintp(place + j)])
         for k in range(n):
             for j in range(width):  # the loops of columns do without the freedom to add in another order, which would lose the digits of the logarithm
-                out[uintp(base + k * inner + j)] = (x[uintp(base + k * inner + j)] - highs[uintp(place + j)]) - totals[uintp(place + j)]
+                made[uintp(base + k * step + j)] = (rows[uintp(base + k * step + j)] - highs[uintp(place + j)]) - totals[uintp(place + j)]
+        turn_back(made, out, base, n, width, inner, LANES)
 
 
-def cross_entropy_columns(x, target, out, highs, totals, outer, n, inner, ignored):
+def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, inner, ignored):
     """`cross_entropy_kernel` likewise."""
-    tiles = (inner + COLUMNS - 1) // COLUMNS
-    for task in parallel_range(outer * tiles):
-        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
-        highest_of_columns(x, base, n, inner, width, highs, place)
-        sum_exp_of_columns(x, base, n, inner, width, highs, totals, place)
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
         for j in range(width):
             totals[uintp(place + j)] = log(totals[uintp(place + j)])
         for j in range(width):
             chosen = target[uintp(place + j)]
             known = chosen != ignored and chosen >= 0 and chosen < n
-            score = x[uintp(base + (chosen if known else 0) * inner + j)]
+            score = rows[uintp(base + (chosen if known else 0) * step + j)]
             out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
 
 
-def cross_entropy_gradient_columns(g, x, target, kept, out, highs, totals, outer, n, inner, ignored, g_step, mean):
+def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean):
     """`cross_entropy_gradient_kernel` likewise."""
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
-    tiles = (inner + COLUMNS - 1) // COLUMNS
-    for task in parallel_range(outer * tiles):
-        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
-        highest_of_columns(x, base, n, inner, width, highs, place)
-        exp_of_columns(x, base, n, inner, width, highs, totals, place, out)
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
         for j in range(width):
             weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
             highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
-        scale_columns(out, base, n, inner, width, totals, place)
+        scale_columns(made, base, n, step, width, totals, place)
         for j in range(width):
             chosen = target[uintp(place + j)]
             if chosen != ignored:
-                out[uintp(base + chosen * inner + j)] -= highs[uintp(place + j)]
+                made[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
+        turn_back(made, out, base, n, width, inner, LANES)
 
 
 def softmax_team(x, out, outer, n, inner):
@@ -325,16 +327,18 @@ def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable]
     kernel, columns, team = kernels
     if count := teams.sharing(x, n, inner):
         return teams.launcher(x, name, rows_team.form(team, n, count), signature, outer, count)
-    if inner < _FEWEST or x.device.backend.FLAT:
+    turned = inner == 1 and n <= _SHORT and outer >= _MANY
+    if not turned and inner < _FEWEST or x.device.backend.FLAT:
         return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-    real, buffers, places = f"{x.storage.name}[]", signature.count("[]"), outer * inner
-    arrays, numbers = signature.split(", ")[:buffers], signature.split(", ")[buffers:]
-    source = bind.source_of(columns).replace("COLUMNS", str(_COLUMNS))
-    run = bind.launcher(x.device, name, source, ", ".join([*arrays, real, real, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE)
-    empty, storage = x.device.empty, x.storage
+    buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
+    arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
+    source = bind.source_of(columns).replace("COLUMNS", str(_COLUMNS)).replace("LANES", str(tiles.host().lanes(x.dtype.itemsize)))
+    run = bind.launcher(x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE)
+    empty, size, places, given_x, given_out = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
 
     def launch(*given: object) -> None:
-        run(*given[:buffers], empty(places, storage), empty(places, storage), *given[buffers:])
+        strips = (empty(size, storage), empty(size, storage)) if turned else (given[given_x], given[given_out])
+        run(*given[:buffers], *strips, empty(places, storage), empty(places, storage), *given[buffers:])
 
     return launch
 

@@ -40,9 +40,9 @@ def test_values(name, dim, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("shape", "dim"), [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1)])
+@pytest.mark.parametrize(("shape", "dim"), [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1), ((300, 5), 1), ((7, 19, 17), 2), ((96, 1), 1), ((131, 32), 1)])
 @pytest.mark.parametrize("name", REFERENCES)
-def test_along_an_axis_that_is_not_the_last(name, shape, dim, dtype):
+def test_by_neighbouring_places(name, shape, dim, dtype):
     x, g = data(*shape, dtype=dtype), data(*shape, dtype=dtype, seed=1)
     given = numod.tensor(x, requires_grad=True)
     result = getattr(given, name)(dim)
@@ -54,10 +54,11 @@ def test_along_an_axis_that_is_not_the_last(name, shape, dim, dtype):
     np.testing.assert_allclose(given.grad.numpy(), slope, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("shape", [(2, 6, 9, 15), (270, 6, 1, 1)])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-def test_cross_entropy_of_maps(reduction):
-    x, target = data(2, 6, 9, 15), np.random.default_rng(1).integers(0, 6, (2, 9, 15))
-    target[0, 3, ::4] = -100
+def test_cross_entropy_of_maps(reduction, shape):
+    x, target = data(*shape), np.random.default_rng(1).integers(0, 6, (shape[0], *shape[2:]))
+    target.reshape(-1)[45:60:4] = -100
     given = numod.tensor(x, requires_grad=True)
     loss = F.cross_entropy(given, numod.tensor(target), reduction=reduction)
     loss.sum().backward()
@@ -99,6 +100,18 @@ def test_minus_infinity_masks():
     x = numod.tensor([[-math.inf, 0.0, 0.0], [0.0, -math.inf, -math.inf]])
     assert x.softmax(1).tolist() == [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
     assert x.log_softmax(1)[1].tolist() == [0.0, -math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_short_rows_do_not_touch_each_other(name):
+    x = data(200, 10, dtype=np.float32)
+    plain = getattr(numod.tensor(x), name)(1).numpy()
+    odd = x.copy()
+    odd[3, 4], odd[130, 0], odd[131], odd[199, 9] = math.nan, math.inf, -math.inf, math.nan
+    result = getattr(numod.tensor(odd), name)(1).numpy()
+    apart = np.isin(np.arange(200), [3, 130, 131, 199])
+    assert np.isnan(result[apart]).any(1).all()
+    np.testing.assert_array_equal(result[~apart], plain[~apart])
 
 
 @pytest.mark.parametrize("row", [[math.nan, 1.0], [1.0, math.nan], [math.inf, 1.0], [-math.inf, -math.inf]])

@@ -39,6 +39,21 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, own, pane
 
 
 @shared_scalar
+def turn(x, at, step, lines, n, out, out_at, out_step, lanes):
+    """out (n, lines) = the transposed x (lines, n), whose lines are `step` and `out_step` apart."""
+    if lines < lanes or n < lanes:
+        for k in range(n):
+            for line in range(lines):
+                out[uintp(out_at + k * out_step + line)] = x[uintp(at + line * step + k)]
+        return
+    for first in range(0, lines, lanes):
+        line = min(first, lines - lanes)  # the last squares overlap those before
+        for start in range(0, n, lanes):
+            k = min(start, n - lanes)
+            turn_block(x, at + line * step + k, step, out, out_at + k * out_step + line, out_step)
+
+
+@shared_scalar
 def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_rows):
     """packed (strips, depth, tile_rows) = a (held rows, depth), zeros beyond the last."""
     whole = held - held % tile_rows

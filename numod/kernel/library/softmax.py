@@ -46,6 +46,32 @@ def first_column(task, tiles, n, inner, columns):
 
 
 @scalar
+def strips(outer, inner, columns):
+    """How many strips of up to `columns` places there are in results (outer, inner); of rows, where inner is 1."""
+    return outer * ((inner + columns - 1) // columns) if inner != 1 else (outer + columns - 1) // columns
+
+
+@scalar
+def strip(x, rows, task, outer, n, inner, columns, lanes):
+    """Of x (outer, n, inner) and results (outer, inner): where a strip begins in a result and in x, how many places it has, and how far apart their elements are.
+    Where inner is 1, rows (size of x) holds the strip afterwards, turned."""
+    if inner != 1:
+        place, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)
+        return place, base, width, inner
+    place = task * columns
+    base, width = place * n, min(columns, outer - place)
+    turn(x, base, n, width, n, rows, base, width, lanes)
+    return place, base, width, width
+
+
+@scalar
+def turn_back(made, out, base, n, width, inner, lanes):
+    """out = the rows of a strip that lies turned in made; nothing where inner is not 1."""
+    if inner == 1:
+        turn(made, base, width, n, width, out, base, n, lanes)
+
+
+@scalar
 def highest_of_columns(x, base, n, inner, width, highs, place):
     """highs[place:] (width) = the greatest of the n elements of each column, which are `inner` apart; NaN where there is one."""
     for j in range(width):
