@@ -357,8 +357,11 @@ def _title(node: Node) -> str:
     name, result = node.op.name, node.outputs[0] if node.outputs else None  # for the profiler, which knows only the op's name
     if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
-    if name in ("linear", "matmul") and result and result.ndim in (2, 3):
-        return "Addmm" if name == "linear" and len(node.layouts) == 3 and node.layouts[2] is not type(None) else "Mm" if result.ndim == 2 else "Bmm"
+    if name in ("linear", "matmul") and result and result.ndim >= 2:
+        biased = name == "linear" and node.layouts[2] is not type(None)
+        if result.ndim == 2:
+            return "Addmm" if biased else "Mm"
+        return "View" if biased else "UnsafeView" if node.layouts[1].ndim == 2 else "Bmm"  # products of one matrix are of two dimensions there
     return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 

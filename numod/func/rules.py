@@ -218,12 +218,9 @@ def _channel_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tup
 
 
 def _product(a: Tensor, b: Tensor, each: Which, turned: tuple = (False, False)) -> Tensor:
-    """The product of matrices; each may have the batch in front. A matrix that all examples share multiplies them as one."""
-    a_ndim, b_ndim = _ndim(a, each[0]), _ndim(b, each[1])
-    if each[0] and not each[1] and b_ndim == 2 and not turned[0]:
-        found = apply(matmul.matmul, (a.reshape((prod(a.shape[:-1]), a.shape[-1])), b), turned)
-        return found.reshape((*a.shape[:-1], found.shape[-1]))
-    a, b = (_aligned(x, max(a_ndim, b_ndim)) if has else x for x, has in zip((a, b), each))
+    """The product of matrices; each may have the batch in front."""
+    ndim = max(_ndim(a, each[0]), _ndim(b, each[1]))
+    a, b = (_aligned(x, ndim) if has else x for x, has in zip((a, b), each))
     return apply(matmul.matmul, (a, b), turned)
 
 
@@ -236,12 +233,13 @@ def _linear(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) ->
     if each == (True, False, False):
         return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), parameters), size)
     found = _product(x, weight, each[:2], (False, True))
-    return found if bias is None else found + (bias.unsqueeze(1) if each[2] else bias)
+    return found if bias is None else found + (_aligned(bias, _ndim(x, each[0])) if each[2] else bias)
 
 
 def _linear_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     g, x, weight = inputs
     found = [] if weight is None else [(_product(g, weight, (each[0], each[2])), each[0] or each[2])]
+    g, x = map(_in_rows_of, (g, x), each)
     found += [(_product(g, x, each[:2], (True, False)), each[0] or each[1]), (g.sum(-2), each[0])]
     return tuple(x if has else x.expand((size, *x.shape)) for x, has in found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ..device import Layout
 from ..device.layout import layout
@@ -34,17 +35,17 @@ def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, s
 
 
 class LinearGradient(Op):
-    """(d_x, d_weight, d_bias) of dense g (rows, outputs), x (rows, size) and weight (outputs, size); without d_x where weight is None."""
+    """(d_x, d_weight, d_bias) of dense g (..., outputs), x (..., size) and weight (outputs, size); without d_x where weight is None."""
 
     inputs, outputs, differentiable = ("given", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         g, x, weight = arguments
-        (rows, outputs), size, with_x = g.shape, x.shape[1], isinstance(weight, Layout)
+        (*lines, outputs), size, with_x = g.shape, x.shape[-1], isinstance(weight, Layout)
         results = (*((x,) if with_x else ()), *[layout(shape, x.dtype, x.device) for shape in ((outputs, size), (outputs,))])
         signature = bind.signature(*[x] * 6, numbers=4)
         run = bind.launcher(x.device, self.name, bind.source_of(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION)
-        constants = (rows, outputs, size, int(with_x))
+        constants = (prod(lines), outputs, size, int(with_x))
         if with_x:
             return Plan(results, run, constants)
         # the placeholders for weight and d_x are not accessed
@@ -70,7 +71,7 @@ def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:
 def _is_small(g: object, x: object, weight: object) -> bool:
     """Whether the kernel fits: dense floats of one kind in the CPU's memory, and not many."""
     own, first, last = g._layout, x._layout, weight._layout
-    return 0 < own.size * first.shape[1] <= _SMALL and own.dense and first.dense and last.dense and own.device.type == "cpu"
+    return 0 < own.size * first.shape[-1] <= _SMALL and own.dense and first.dense and last.dense and own.device.type == "cpu"
 
 
 linear_gradient = LinearGradient("linear_gradient")

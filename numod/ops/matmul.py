@@ -139,8 +139,15 @@ def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool) -> o
     return _product(b, g, transpose_b, True) if transpose_a else _product(g, b, False, not transpose_b)
 
 
-def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool) -> object:
+def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
+    if layout.ndim == 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:  # a sum over all rows, not of products of each matrix
+        g, a = _rows(g), _rows(a)
     return _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
+
+
+def _rows(x: object) -> object:
+    """A tensor as a matrix of its rows."""
+    return x.reshape((-1, x.shape[-1])) if x.ndim != 2 else x
 
 
 class Matmul(Op):
@@ -159,7 +166,13 @@ class Matmul(Op):
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
         """The matrices as they are multiplied, and no bias."""
         a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
-        return a, b, None
+        return _joined_rows(a) if b.ndim == 2 else a, b, None
+
+    def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
+        """The shape of the product. Raises RuntimeError where the shapes or dtypes of its factors do not fit."""
+        a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+        _check("matmul", a, b, b.shape[-2])
+        return *broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]]), a.shape[-2], b.shape[-1]
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Second matrices, of two dimensions, that tiles would turn or pack at every call."""
@@ -171,13 +184,11 @@ class Matmul(Op):
         return finished(name, self.factors(arguments, parameters), *end)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        a, b, _ = self.factors(arguments, parameters)
-        _check("matmul", a, b, b.shape[-2])
-        batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
-        out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
+        out = layout(self.shape(arguments, parameters), arguments[0].dtype, single_device("matmul", arguments))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        return Plan(out, *_batched(self.name, a, b, out, batch))
+        a, b, _ = self.factors(arguments, parameters)
+        return Plan(out, *_batched(self.name, a, b, broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])))
 
 
 def _transposed(x: Layout) -> Layout:
@@ -185,7 +196,15 @@ def _transposed(x: Layout) -> Layout:
     return layout((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2]))
 
 
-def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tuple[Callable, tuple]:
+def _joined_rows(x: Layout) -> Layout:
+    """The rows of all matrices as one matrix, where they lie in equal steps."""
+    sizes, (steps,) = emit.collapse(x.shape[:-1], [x.strides[:-1]])
+    if x.ndim == 2 or x.size == 0 or len(sizes) > 1:
+        return x
+    return layout((sizes[0], x.shape[-1]), x.dtype, x.device, None if x.dense else (steps[0], x.strides[-1]))
+
+
+def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, tuple]:
     """Our loops over batches: one launch where a single step leads from batch to batch, else a launch for each."""
     def steps(each: Layout) -> list[int]:
         missing = len(batch) - (each.ndim - 2)
@@ -194,7 +213,7 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tupl
     sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
     run, constants = _loops(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
     outer = [range(n) for n in sizes[:-1]]
-    each_out = sizes[-1] * out.shape[-2] * out.shape[-1]
+    each_out = sizes[-1] * a.shape[-2] * b.shape[-1]
     if not outer:
         return run, constants
 
@@ -207,13 +226,13 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tupl
 
 
 class Linear(Op):
-    """Dense x (rows, in) @ weight (out, in) transposed + bias (out) -> (rows, out). bias may be None."""
+    """Dense x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out), of at least two dimensions. bias may be None."""
 
     inputs = ("x", "weight", "bias")
     gradients = {
         "x": lambda g, weight: matmul.apply((g, weight), (False, False)),
-        "weight": lambda g, x: matmul.apply((g, x), (True, False)),
-        "bias": lambda g: g.sum(0),
+        "weight": lambda g, x: matmul.apply((_rows(g), _rows(x)), (True, False)),
+        "bias": lambda g: _rows(g).sum(0),
     }
     joint = joined(gradients)
     reads_halves, finished = Matmul.reads_halves, Matmul.finished
@@ -221,22 +240,27 @@ class Linear(Op):
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The matrices as they are multiplied, and the bias."""
         x, weight, bias = arguments
-        return x, _transposed(weight), bias if isinstance(bias, Layout) else None
+        return _joined_rows(x), _transposed(weight), bias if isinstance(bias, Layout) else None
+
+    def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
+        """As `Matmul.shape`."""
+        x, weight, bias = arguments
+        _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
+        if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
+            raise RuntimeError(f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}")
+        return *x.shape[:-1], weight.shape[0]
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Weights that tiles would turn or pack at every call."""
         return Packing(1, pack_columns, (True,), packed_linear) if takes_panels(*self.factors(arguments, parameters)[:2]) else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        x, weight, bias = arguments
-        _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
-        if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
-            raise RuntimeError(f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}")
         device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
-        out = layout((x.shape[0], weight.shape[0]), x.dtype, device)
+        out = layout(self.shape(arguments, parameters), arguments[0].dtype, device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        return Plan(out, *_linear_loops(x, _transposed(weight), isinstance(bias, Layout)))
+        x, weight, bias = self.factors(arguments, parameters)
+        return Plan(out, *_linear_loops(x, weight, bias is not None))
 
 
 class PackColumns(Op):
@@ -252,7 +276,7 @@ class PackColumns(Op):
 
 
 class Packed:
-    """A product that is given its second matrix packed too, by `pack_columns`, and reads that. For two dimensions."""
+    """A product that is given its second matrix packed too, by `pack_columns`, and reads that. The first has its rows in equal steps."""
 
     differentiable = portable = False
     gradients, joint = {}, {}
@@ -268,7 +292,7 @@ class Packed:
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         a, b, bias = self.factors(arguments[:-1], parameters)
         run, (nothing, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
-        out = layout((a.shape[0], b.shape[1]), a.dtype, a.device)
+        out = layout(self.shape(arguments[:-1], parameters), a.dtype, a.device)
         if bias is not None:
             return Plan(out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants))
         return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, nothing, *constants))

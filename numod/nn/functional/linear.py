@@ -18,7 +18,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
     try:
-        if weight._layout.ndim == 2 and input._layout.ndim == 2:
+        if weight._layout.ndim == 2 and input._layout.ndim >= 2:
             if bias is not None and not bias._layout.dense:
                 bias = f.contiguous(bias)
             return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
@@ -31,8 +31,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         return result if bias is None else result + bias
     if input.ndim == 0 or weight.ndim != 2:
         raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
-    rows = f.reshape(input, (prod(input.shape[:-1]), input.shape[-1]))
-    return f.in_shape(linear(rows, weight, bias), *input.shape[:-1], weight.shape[0])
+    return f.in_shape(linear(f.reshape(input, (1, -1)), weight, bias), weight.shape[0])
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
