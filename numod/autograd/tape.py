@@ -357,6 +357,8 @@ def _title(node: Node) -> str:
     name, result = node.op.name, node.outputs[0] if node.outputs else None  # for the profiler, which knows only the op's name
     if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
+    if name == "matmul" and [each.ndim for each in node.layouts] == [2, 1]:
+        return "Mv"
     if name in ("linear", "matmul") and result and result.ndim >= 2:
         biased = name == "linear" and node.layouts[2] is not type(None)
         if result.ndim == 2:

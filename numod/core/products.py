@@ -5,10 +5,10 @@ from __future__ import annotations
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t, view as v
+from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t
 from .apply import apply
 from .elementwise import add, contiguous, to
-from .shapes import expand, in_shape, unsqueeze
+from .shapes import expand, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
@@ -26,17 +26,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return apply(mm.matmul, (input, other), (False, False))
     inner = y.shape[-2 if y.ndim > 1 else -1] if y.ndim else 0
     if x.ndim and y.ndim and x.shape[-1] != inner:
-        raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(x.shape)} @ {tuple(y.shape)}")
+        what = "size mismatch" if (x.ndim, y.ndim) == (2, 1) else "mat1 and mat2 shapes cannot be multiplied"
+        raise RuntimeError(f"matmul: inner sizes differ, {what}: {tuple(x.shape)} @ {tuple(y.shape)}")
     if x.ndim == 0 or y.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
     exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None  # for examples the terms become a tensor, in which 16-bit floats would be rounded
     if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and exact:
         return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
-    rows = apply(v.unsqueeze, (input,), (0,)) if x.ndim == 1 else input
-    columns = apply(v.unsqueeze, (other,), (1,)) if y.ndim == 1 else other
-    result = apply(mm.matmul, (rows, columns), (False, False))
-    shape = result._layout.shape
-    return in_shape(result, *shape[:-2], *shape[-2:-1] * (x.ndim > 1), *shape[-1:] * (y.ndim > 1))
+    return apply(mm.matmul, (input, other), (False, False))
 
 
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:

@@ -225,7 +225,11 @@ def _product(a: Tensor, b: Tensor, each: Which, turned: tuple = (False, False)) 
 
 
 def _matmul(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
-    return _product(*inputs, each, parameters)
+    a, b = inputs
+    row, column = (_ndim(x, has) == 1 for x, has in zip(inputs, each))
+    found = _product(a.unsqueeze(-2) if row else a, b.unsqueeze(-1) if column else b, each, parameters)
+    found = found.squeeze(-1) if column else found
+    return found.squeeze(-1 if column else -2) if row else found
 
 
 def _linear(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:

@@ -134,15 +134,21 @@ def _product(a: object, b: object, transpose_a: bool, transpose_b: bool) -> obje
     return matmul.apply((a, b), (transpose_a, transpose_b))
 
 
-def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
+def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
     """Of A B with A = a or a.mT: dA = g B.mT, and dA.mT = B g.mT."""
+    g, b = (g.unsqueeze(-1), b.unsqueeze(-1)) if b.ndim == 1 else (g, b)
+    if layout.ndim == 1:
+        return _product(g.unsqueeze(-2), b, False, True).squeeze(-2)
     return _product(b, g, transpose_b, True) if transpose_a else _product(g, b, False, not transpose_b)
 
 
 def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
-    if layout.ndim == 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:  # a sum over all rows, not of products of each matrix
+    g = g.unsqueeze(-1) if layout.ndim == 1 else g
+    g, a = (g.unsqueeze(-2), a.unsqueeze(-2)) if a.ndim == 1 else (g, a)
+    if layout.ndim <= 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:  # a sum over all rows, not of products of each matrix
         g, a = _rows(g), _rows(a)
-    return _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
+    made = _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
+    return made.squeeze(-1) if layout.ndim == 1 else made
 
 
 def _rows(x: object) -> object:
@@ -151,7 +157,7 @@ def _rows(x: object) -> object:
 
 
 class Matmul(Op):
-    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast; either matrix may be given transposed.
+    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast; either matrix may be given transposed, or be a vector (K).
 
     Raises RuntimeError for shapes or dtypes that differ.
     """
@@ -165,14 +171,15 @@ class Matmul(Op):
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
         """The matrices as they are multiplied, and no bias."""
-        a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+        a, b = _matrices(arguments, parameters)
         return _joined_rows(a) if b.ndim == 2 else a, b, None
 
     def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
         """The shape of the product. Raises RuntimeError where the shapes or dtypes of its factors do not fit."""
-        a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+        a, b = _matrices(arguments, parameters)
         _check("matmul", a, b, b.shape[-2])
-        return *broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]]), a.shape[-2], b.shape[-1]
+        rows, columns = (each[:1] if x.ndim > 1 else () for each, x in zip((a.shape[-2:], b.shape[-1:]), arguments))
+        return *broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]]), *rows, *columns
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Second matrices, of two dimensions, that tiles would turn or pack at every call."""
@@ -181,7 +188,7 @@ class Matmul(Op):
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`. None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps."""
-        return finished(name, self.factors(arguments, parameters), *end)
+        return None if arguments[0].ndim == 1 or arguments[1].ndim == 1 else finished(name, self.factors(arguments, parameters), *end)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         out = layout(self.shape(arguments, parameters), arguments[0].dtype, single_device("matmul", arguments))
@@ -189,6 +196,13 @@ class Matmul(Op):
             return Plan(out, lambda *_: None)
         a, b, _ = self.factors(arguments, parameters)
         return Plan(out, *_batched(self.name, a, b, broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])))
+
+
+def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
+    """The factors as they are multiplied: transposed where the flags say so, a vector as a row on the left and a column on the right."""
+    a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+    a = a if a.ndim > 1 else layout((1, *a.shape), a.dtype, a.device, (a.size * a.strides[0], *a.strides))
+    return a, b if b.ndim > 1 else layout((*b.shape, 1), b.dtype, b.device, (*b.strides, 1))
 
 
 def _transposed(x: Layout) -> Layout:
