@@ -164,7 +164,7 @@ def test_gradients(a, b):
         np.testing.assert_allclose(tensor.grad.numpy(), full.reshape(tensor.shape), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("a, b", [((2, 3), (3, 2)), ((3,), (3,)), ((2, 1, 2, 3), (2, 3, 1)), ((2, 3), (3,))])
+@pytest.mark.parametrize("a, b", [((2, 3), (3, 2)), ((3,), (3,)), ((2, 1, 2, 3), (2, 3, 1)), ((2, 3), (3,)), ((4, 2, 3), (3, 2)), ((3,), (4, 3, 2)), ((4, 2, 3), (3,))])
 def test_gradients_by_differences(a, b):
     x = numod.tensor(data(*a, dtype=np.float64), requires_grad=True)
     y = numod.tensor(data(*b, dtype=np.float64, seed=1), requires_grad=True)
@@ -176,6 +176,19 @@ def test_gradients_of_strided_operands():
     x = numod.tensor(data(3, 2, dtype=np.float64), requires_grad=True)
     y = numod.tensor(data(2, 6, dtype=np.float64, seed=1), requires_grad=True)
     assert gradcheck(lambda x, y: x.t() @ y.t()[::2], (x, y))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+def test_a_batch_times_one_matrix(order):
+    """Where the rows of the batch lie in equal steps they are one matrix; the other orders are products of each."""
+    x, w, g = data(4, 5, 6), data(6, 6, seed=1), data(4, 5, 6, seed=2).transpose(order)
+    given, weight = numod.tensor(x, requires_grad=True), numod.tensor(w, requires_grad=True)
+    (given.permute(order)[..., :4] @ weight[:4]).backward(numod.tensor(np.ascontiguousarray(g)))
+    turned = x.transpose(order)[..., :4]
+    d_turned, d_weight = np.zeros(x.shape, x.dtype).transpose(order), np.zeros_like(w)
+    d_turned[..., :4], d_weight[:4] = g @ w[:4].T, np.tensordot(turned, g, ((0, 1), (0, 1)))
+    np.testing.assert_allclose(given.grad.numpy().transpose(order), d_turned, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(weight.grad.numpy(), d_weight, rtol=1e-4, atol=1e-5)
 
 
 def test_gradients_of_linear():
