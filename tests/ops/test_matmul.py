@@ -181,9 +181,10 @@ def test_gradients_of_strided_operands():
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
 def test_a_batch_times_one_matrix(order):
     """Where the rows of the batch lie in equal steps they are one matrix; the other orders are products of each."""
-    x, w, g = data(4, 5, 6), data(6, 6, seed=1), data(4, 5, 6, seed=2).transpose(order)
+    x, w = data(4, 5, 6), data(6, 7, seed=1)
+    g = data(*np.empty((4, 5, 6)).transpose(order).shape[:2], 7, seed=2)
     given, weight = numod.tensor(x, requires_grad=True), numod.tensor(w, requires_grad=True)
-    (given.permute(order)[..., :4] @ weight[:4]).backward(numod.tensor(np.ascontiguousarray(g)))
+    (given.permute(order)[..., :4] @ weight[:4]).backward(numod.tensor(g))
     turned = x.transpose(order)[..., :4]
     d_turned, d_weight = np.zeros(x.shape, x.dtype).transpose(order), np.zeros_like(w)
     d_turned[..., :4], d_weight[:4] = g @ w[:4].T, np.tensordot(turned, g, ((0, 1), (0, 1)))
