@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import Any
 
 from ..core import Tensor, empty
-from . import functional as F
 from . import init
+from .functional.attention import attend_by_heads
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -81,16 +81,9 @@ class MultiheadAttention(Module):
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        turned = self.batch_first and query.ndim == 3
-        if turned:
-            moved = {id(each): each.transpose(0, 1) for each in (query, key, value)}  # keeps identical inputs identical
-            query, key, value = (moved[id(each)] for each in (query, key, value))
-        separate = {} if self._qkv_same_embed_dim else {
-            "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight, "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight,
-        }  # fmt: skip
-        result, weights = F.multi_head_attention_forward(
+        separate = None if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        return attend_by_heads(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn,
-            self.dropout, self.out_proj.weight, self.out_proj.bias, training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights,
-            attn_mask=attn_mask, average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
+            self.dropout if self.training else 0.0, self.out_proj.weight, self.out_proj.bias, key_padding_mask, need_weights, attn_mask, separate, None, None,
+            average_attn_weights, is_causal, self.batch_first,
         )
-        return result.transpose(0, 1) if turned else result, weights

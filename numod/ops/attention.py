@@ -20,7 +20,7 @@ from .op import Op, Plan, single_device
 LEADS = 3  # leading dimensions that the kernels support; the caller merges more
 _ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a packed block of keys, and that block
 _WORKERS = 8
-_SMALL = 1 << 17  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
+_SMALL = 1 << 15  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
 _FEW = 4  # queries for which the composed form, which reads keys and values where they are, takes less time than packing them (decoding with a cache of keys)
 _STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 

@@ -106,51 +106,66 @@ def multi_head_attention_forward(
     static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of several heads over (L, N, E), (S, N, Ek), (S, N, Ev), or without N -> (result (L, N, E), weights (N, L, S) or None)."""
-    _check_heads(query, key, value, embed_dim_to_check, num_heads, attn_mask, is_causal)
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    return attend_by_heads(
+        query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p if training else 0.0,
+        out_proj_weight, out_proj_bias, key_padding_mask, need_weights, attn_mask, separate, static_k, static_v, average_attn_weights, is_causal, False,
+    )  # fmt: skip
+
+
+def attend_by_heads(
+    query: Tensor, key: Tensor, value: Tensor, size: int, heads: int, weight: Tensor | None, bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None,
+    add_zero: bool, dropout_p: float, out_weight: Tensor, out_bias: Tensor | None, key_padding_mask: Tensor | None, need_weights: bool,
+    attn_mask: Tensor | None, separate: tuple | None, static_k: Tensor | None, static_v: Tensor | None, average: bool, is_causal: bool, batch_first: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """`multi_head_attention_forward`, whose inputs and result have N first if `batch_first`."""
+    _check_heads(query, key, value, size, heads, attn_mask, is_causal)
     batched = query.ndim == 3
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
-        key_padding_mask = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0)
-    length, batch, size = query.shape
-    width = size // num_heads
-    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None)
+        key_padding_mask, batch_first = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0), False
+    time, order, back = (1, (0, 2, 1, 3), (0, 2, 1, 3)) if batch_first else (0, (1, 2, 0, 3), (2, 0, 1, 3))  # to (N, heads, L, width) and from there
+    batch, length, keys, width = query.shape[1 - time], query.shape[time], key.shape[time], size // heads
+    q, k, v = _projected(query, key, value, weight, bias, separate)
     mask, padding = _mask_of("attn_mask", attn_mask, q), _mask_of("key_padding_mask", key_padding_mask, q)
     if mask is not None:
-        wanted = (length, key.shape[0]) if mask.ndim == 2 else (batch * num_heads, length, key.shape[0])
+        wanted = (length, keys) if mask.ndim == 2 else (batch * heads, length, keys)
         if tuple(mask.shape) != wanted:
             raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {wanted}.")
-        mask = mask.unsqueeze(0) if mask.ndim == 2 else mask
+        mask = mask if mask.ndim == 2 else f.reshape(mask, (batch, heads, length, keys))
     if (bias_k is None) != (bias_v is None):
         given, absent = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
         raise AssertionError(f"{given} is set but {absent} is None; give both or neither")
     if bias_k is not None:
-        k, v = f.cat([k, bias_k.expand((1, batch, size))], 0), f.cat([v, bias_v.expand((1, batch, size))], 0)
+        line = (batch, 1, size) if batch_first else (1, batch, size)
+        k, v = f.cat([k, bias_k.expand(line)], time), f.cat([v, bias_v.expand(line)], time)
         mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
-    heads = lambda x: f.transpose(f.reshape(f.contiguous(x), (x.shape[0], batch * num_heads, width)), 0, 1)  # noqa: E731
-    q = heads(q)
-    k = heads(k) if static_k is None else static_k
-    v = heads(v) if static_v is None else static_v
-    if add_zero_attn:
-        k, v = (f.cat([each, each.new_zeros((batch * num_heads, 1, width))], 1) for each in (k, v))
+    apart = lambda x: f.permute(f.unflatten(x, 2, (heads, width)), order)  # noqa: E731
+    q = apart(q)
+    k = apart(k) if static_k is None else f.unflatten(static_k, 0, (batch, heads))
+    v = apart(v) if static_v is None else f.unflatten(static_v, 0, (batch, heads))
+    if add_zero:
+        k, v = (f.cat([each, each.new_zeros((batch, heads, 1, width))], 2) for each in (k, v))
         mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
     if padding is not None:
-        if tuple(padding.shape) != (batch, k.shape[1]):
-            raise AssertionError(f"expecting key_padding_mask shape of {(batch, key.shape[0])}, but got {tuple(key_padding_mask.shape)}")
-        spread = f.reshape(padding.unsqueeze(1).unsqueeze(1).expand((batch, num_heads, 1, k.shape[1])), (batch * num_heads, 1, k.shape[1]))
-        mask = spread if mask is None else mask + spread
+        if tuple(padding.shape) != (batch, k.shape[2]):
+            raise AssertionError(f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}")
+        padding = f.reshape(padding, (batch, 1, 1, k.shape[2]))
+        mask = padding if mask is None else mask + padding
+    if need_weights or not op.suits(q._layout, batch * heads, k.shape[2], width, mask is not None):
+        q, k, v = f.contiguous(q), f.contiguous(k), f.contiguous(v)  # so that one launch multiplies all heads
     if need_weights:
-        scores = f.matmul(q * (1.0 / sqrt(width)), k.transpose(-2, -1))
-        used = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p, training)
+        scores = f.matmul(q * (1.0 / sqrt(width)), f.transpose(k, -2, -1))
+        used = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p, dropout_p > 0.0)
         attended = f.matmul(used, v)
     else:  # the blockwise kernel, which gives 0 for fully masked rows
-        attended = scaled_dot_product_attention(q, k, v, mask, dropout_p if training else 0.0)
-    result = f.reshape(f.transpose(attended, 0, 1), (length * batch, size))
-    result = f.reshape(linear(result, out_proj_weight, out_proj_bias), (length, batch, out_proj_weight.shape[0]))
+        attended = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+    result = f.reshape(f.permute(attended, back), (*query.shape[:2], size))
+    result = linear(result, out_weight, out_bias)
     result = result if batched else result.squeeze(1)
     if not need_weights:
         return result, None
-    weights = f.reshape(used, (batch, num_heads, length, k.shape[1]))
-    weights = f.mean(weights, 1) if average_attn_weights else weights
+    weights = f.mean(used, 1) if average else used
     return result, weights if batched else weights.squeeze(0)
 
 
