@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from .. import dtypes
 from ..device import Layout, Storage
@@ -14,7 +15,7 @@ from .apply import apply, apply_into, observed
 from .creation import constant, full, zeros
 from .elementwise import contiguous, copy_, to
 from .resolve import resolved
-from .shapes import cat, expand, narrow, permute, reshape, select, stack, unsqueeze
+from .shapes import expand, narrow, permute, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -290,18 +291,16 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-    if dims is None:
-        return roll(input.flatten(), shifts, 0).reshape(input.shape)
-    given = input
-    shifts, dims = (tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, dims))
+    given, ndim = input, input.ndim
+    shifts, dims = (tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, () if dims is None else dims))
     if not shifts:
         raise RuntimeError("`shifts` required")
-    if dims and not input.ndim:
+    if dims and not ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    if len(shifts) != len(dims):
+    if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    for shift, dim in zip(shifts, dims):
-        n = input.shape[normalize_dim(dim, input.ndim)]
-        cut = -shift % n if n else 0
-        input = cat((narrow(input, dim, cut, n - cut), narrow(input, dim, 0, cut)), dim) if cut else input
+    for shift, along in zip(shifts, [(normalize_dim(dim, ndim),) for dim in dims] if dims else [tuple(range(ndim))]):
+        n = prod([input.shape[dim] for dim in along])
+        if n and shift % n:
+            input = apply(reverse.roll, (contiguous(input),), (along, -shift % n))
     return input.clone() if input is given else input

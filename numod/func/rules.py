@@ -350,7 +350,7 @@ def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
 RULES: dict[type, Callable] = {
     Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing, reduction.Reduction: _along(0, contiguous=False),
     softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0), join.Cat: _along(0),
-    flip.Flip: _along(0),
+    flip.Flip: _along(0), flip.Roll: _along(0),
     scatter_reduce.ScatterReduce: _along(0), resample.Resample: _resampled,
     fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading,
     substitution.Substitution: _leading,

@@ -1,7 +1,8 @@
-"""Elements in reverse order along a dimension. Dense tensors seen as (outer, n, inner)."""
+"""Elements in reverse order along a dimension, or shifted cyclically. Dense tensors seen as (outer, n, inner)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ..device import Layout
@@ -34,20 +35,52 @@ def reversed_lines(x, out, outer, n, inner):
             out[uintp(base + k)] = x[uintp(base + n - 1 - k)]
 
 
-class Flip(Op):
-    """x reversed along parameter `dims`, neighbours in ascending order, which are reversed like one dimension; so is its gradient."""
+def rolled_elements(x, out, outer, n, inner, first):
+    """out = x from its element `first` of n on, then those before: a GPU thread an element."""
+    for place in parallel_range(outer * n * inner):
+        row = int64(place) // inner
+        k = row % n + first
+        out[uintp(place)] = x[uintp((row - row % n + (k if k < n else k - n)) * inner + int64(place) % inner)]
+
+
+def rolled_runs(x, out, outer, n, inner, first):
+    """The same in two runs."""
+    for task in parallel_range(outer):
+        base, before = int64(task) * n * inner, first * inner
+        after = n * inner - before
+        for k in range(after):
+            out[uintp(base + k)] = x[uintp(base + before + k)]
+        for k in range(before):
+            out[uintp(base + after + k)] = x[uintp(base + k)]
+
+
+class _Neighbours(Op):
+    """Base: x with its elements in another order along neighbouring dimensions, parameter `dims`, which are taken as one."""
 
     inputs, parameters, widens = ("x",), ("dims",), False
-    gradients = {"x": lambda g, dims: g.flip(dims)}
+    kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
-        (x,), (dims,) = arguments, parameters
+        (x,), (dims, *numbers) = arguments, parameters
         out, sizes = layout(tuple(x.shape), x.dtype, x.device), tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        kernel = reversed_elements if x.device.backend.FLAT else reversed_lines if sizes[2] == 1 else reversed_rows
-        array = f"{x.storage.name}[]"
-        return Plan(out, bind.launcher(x.device, self.name, bind.source_of(kernel), f"{array}, {array}, int64, int64, int64", x.dtype, x.size), sizes)
+        constants, array = (*sizes, *numbers), x.storage
+        elements, lines, rows = self.kernels
+        source = bind.source_of(elements if x.device.backend.FLAT else lines if sizes[2] == 1 else rows)
+        return Plan(out, bind.launcher(x.device, self.name, source, bind.signature(array, array, numbers=len(constants)), x.dtype, x.size), constants)
 
 
-flip = Flip("flip")
+class Flip(_Neighbours):
+    """x reversed; so is its gradient."""
+
+    kernels, gradients = (reversed_elements, reversed_lines, reversed_rows), {"x": lambda g, dims: g.flip(dims)}
+
+
+class Roll(_Neighbours):
+    """x from its element `first` along the dimensions on, 0 < first < n, then those before."""
+
+    parameters, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
+    gradients = {"x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))}
+
+flip, roll = Flip("flip"), Roll("roll")

@@ -230,6 +230,7 @@ def test_structured_ops(compiled: list[str]) -> None:
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
         patches.patches.prepare((on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back))
     flip.flip.prepare((on_gpu(7, 5),), ((0,),))
+    flip.roll.prepare((on_gpu(7, 5),), ((0,), 3))
     substitution.solve_triangular.prepare((on_gpu(2, 3, 3), on_gpu(2, 3, 5)), (True, False))
     triangle.band.prepare((on_gpu(7, 5),), (0, 2))
     triangle.triangle.prepare((), (dtypes.int64, on_gpu(1).device, 7, 5, 0, True))
