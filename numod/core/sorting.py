@@ -20,6 +20,7 @@ from .tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
 OUT = "sort argsort msort topk kthvalue median nanmedian mode"
+_FEW = 512  # elements of which the first are selected in less time than a sort's results are cut
 
 
 def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:
@@ -54,7 +55,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
     if not input.ndim:
         return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
-    if input.device.backend.FLAT or 4 * k > n:  # sorting everything is as fast there
+    if input.device.backend.FLAT or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):  # sorting everything is as fast there
         return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
     if sorted and k > sl.ORDERED:
