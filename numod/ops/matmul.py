@@ -7,6 +7,7 @@ the smallest, of integers and of matrices that lie anyhow, and which kernel does
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -153,7 +154,7 @@ def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layo
 
 def _rows(x: object) -> object:
     """A tensor as a matrix of its rows."""
-    return x.reshape((-1, x.shape[-1])) if x.ndim != 2 else x
+    return x.reshape((prod(x.shape[:-1]), x.shape[-1])) if x.ndim != 2 else x
 
 
 class Matmul(Op):

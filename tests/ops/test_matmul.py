@@ -200,6 +200,14 @@ def test_gradients_of_linear():
     assert gradgradcheck(F.linear, (x, w, b))
 
 
+@pytest.mark.parametrize("shape, inner", [((5, 2), 0), ((0, 2), 3), ((4, 0), 3), ((0,), 0)])
+def test_gradients_where_there_is_nothing_to_multiply(shape, inner):
+    x, w, b = numod.ones(*shape, inner, requires_grad=True), numod.ones(4, inner, requires_grad=True), numod.ones(4, requires_grad=True)
+    (F.linear(x, w, b).sum() + (x @ w.t()).sum()).backward()
+    lines = int(np.prod(shape))
+    assert x.grad.shape == (*shape, inner) and w.grad.tolist() == [[2.0 * lines] * inner] * 4 and b.grad.tolist() == [1.0 * lines] * 4
+
+
 def test_gradient_of_a_square():
     """One tensor as both operands."""
     x = numod.tensor(data(3, 3, dtype=np.float64), requires_grad=True)
