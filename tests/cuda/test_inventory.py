@@ -19,7 +19,7 @@ for _module in pkgutil.iter_modules(ops.__path__):
 
 KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal
 Ctc CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
-Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
+Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there
 ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
