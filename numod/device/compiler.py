@@ -7,6 +7,7 @@ array expressions, generators or reference counting, so half of Numba's passes h
 from __future__ import annotations
 
 import builtins
+import copy
 import dis
 import functools
 import gc
@@ -15,7 +16,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from . import wrapper
+from . import background, wrapper
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
@@ -24,7 +25,8 @@ _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unro
 _OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function's callees do not inherit
 _helpers: dict[tuple, Callable] = {}
 _instructions: dict[str, object] = {}  # libraries of shared functions that are written in LLVM's instructions, by name
-_usual: list[tuple[object, str, Callable | None]] = []  # what `quickly` replaced
+_usual: list[tuple[object, str, object]] = []  # what `quickly` replaced
+_queue = background.Queue()  # LLVM's part of the compilation that is under way
 _loaded: set[str] = set()  # functions of machine code
 _waiting = False  # whether garbage collection is suspended
 
@@ -84,18 +86,27 @@ def pipeline(apart: bool = False) -> type:
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """Context for compiling kernels (by one thread at a time): costly functions of Numba are memoized, and garbage collection is suspended."""
-    global _waiting
+    """Context for compiling kernels (by one thread at a time): costly functions of Numba are memoized, and garbage collection is suspended. When it ends, LLVM
+    has done its part."""
+    global _waiting, _queue
     for owner, name, function in _answers():
-        _usual.append((owner, name, vars(owner).get(name)))
+        _usual.append((owner, name, own(owner, name)))
         setattr(owner, name, function)
-    _waiting = gc.isenabled()
+    _waiting, _queue = gc.isenabled(), background.Queue()
     gc.disable()
     try:
         yield
     finally:
-        if forget():
-            gc.collect(0)  # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is freed
+        try:
+            _queue.finish()
+        finally:
+            if forget():
+                gc.collect(0)  # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is freed
+
+
+def own(owner: object, name: str) -> object:
+    """An attribute that a class, module or object has itself; None if it has none."""
+    return vars(owner).get(name) if hasattr(owner, "__dict__") else getattr(owner, name)  # a slot
 
 
 def forget() -> bool:
@@ -111,8 +122,8 @@ def forget() -> bool:
 
 
 @functools.cache
-def _answers() -> tuple[tuple[object, str, Callable], ...]:
-    """Replacements of functions of Numba: (owner, name, function). Each returns the same as the original, faster."""
+def _answers() -> tuple[tuple[object, str, object], ...]:
+    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster."""
     from llvmlite.binding import ffi
     from numba.core import base, cpu, ir, postproc, targetconfig
     from numba.core.types import abstract, functions
@@ -130,6 +141,7 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
+        *background.lockless(),
     )  # fmt: skip
 
 
@@ -321,9 +333,10 @@ def codegen() -> object:
 @functools.cache
 def library_class() -> type:
     """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself: kernels, and functions that they share.
+    `made` is their machine code, and the names of the functions in it.
 
     Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it again as part of the kernel: half of
-    the compile time. And it would do so for every kernel that calls it.
+    the compile time. And it would do so for every kernel that calls it. They are optimised in the background.
     """
     import llvmlite.binding as llvm
     from numba.core.codegen import JITCodeLibrary
@@ -336,7 +349,20 @@ def library_class() -> type:
 
         def _optimize_final_module(self) -> None:
             if self.apart:
-                super()._optimize_final_module()
+                _queue.put(functools.partial(self._complete, background.copied(self._final_module)))
+
+        def _complete(self, module: object, generator: object) -> Callable[[], None]:
+            """Optimise the module and make machine code of it, as a part that nobody else knows; returns what makes the library take them."""
+            part = copy.copy(self)
+            part._final_module, part._codegen = module, generator
+            super(Library, part)._optimize_final_module()
+            names = tuple(each.name for each in module.functions if not each.is_declaration)
+            code = emit(part), names
+
+            def take() -> None:
+                self._final_module, self.made = module, code
+
+            return take
 
         def _finalize_final_module(self) -> None:
             self._finalize_dynamic_globals()
@@ -345,14 +371,12 @@ def library_class() -> type:
         def _get_module_for_linking(self) -> object:
             return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
 
-        def object_file(self) -> tuple[bytes, tuple[str, ...]]:
-            """The machine code, and the functions in it."""
-            if self.made is None:
-                names = tuple(each.name for each in self._final_module.functions if not each.is_declaration)
-                self.made = self._codegen._tm.emit_object(self._final_module), names
-            return self.made
-
     return Library
+
+
+def emit(library: object) -> bytes:
+    """The object file of an optimised library."""
+    return library._codegen._tm.emit_object(library._final_module)
 
 
 def parts(library: object) -> list:
@@ -388,7 +412,7 @@ def shared_instructions(name: str, write: Callable[[object], None] | str) -> obj
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
     """Of a function that Numba translated: object files, each with the functions in it; which function Python calls; and the variable for its environment."""
-    objects = tuple(part.object_file() for part in parts(result.library))
+    objects = tuple(part.made for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
 
 

@@ -58,7 +58,7 @@ def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
     event.register("numba:run_pass", passes)
     exchange.later(lambda: event.unregister("numba:run_pass", passes))
     exchange.replace(CPUCodeLibrary, "_optimize_final_module", lambda plain: _around(plain, note, clock, "LLVM: optimise", lambda library: library.name))
-    exchange.replace(compiler, "machine_code", lambda plain: _around(plain, note, clock, "LLVM: emit object", lambda result: result.library.name))
+    exchange.replace(compiler, "emit", lambda plain: _around(plain, note, clock, "LLVM: emit object", lambda library: library.name))
     exchange.replace(compiler, "entry", lambda plain: _around(plain, note, clock, "LLVM: link object", lambda name, *_: name))
 
 

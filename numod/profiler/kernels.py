@@ -33,6 +33,7 @@ class KernelReport:
     ops: dict[str, None] = field(default_factory=dict)
     modules: dict[str, None] = field(default_factory=dict)
     building: Event | None = None
+    beside: list[Event] = field(default_factory=list)  # passes that other threads did meanwhile
 
     @property
     def threads(self) -> int:
@@ -58,7 +59,7 @@ class KernelReport:
     def passes(self) -> list[tuple[str, float]]:
         """The compiler's passes with the time each took itself, inner functions included, longest first."""
         totals: dict[str, float] = {}
-        waiting = list(self.building.cpu_children) if self.building else []
+        waiting = [*self.building.cpu_children, *self.beside] if self.building else []
         for each in waiting:
             totals[each.name] = totals.get(each.name, 0.0) + each.self_cpu_time_total
             waiting += each.cpu_children
@@ -103,6 +104,10 @@ def reports(events: Sequence[Event]) -> list[KernelReport]:
         report.time += event.cpu_time_total
         _note_threads(report, event)
         _note_op(report, event, best)
+    apart = [each for each in events if each.category == "pass" and each.cpu_parent is None]
+    for report in found.values():
+        if report.building is not None:
+            report.beside = [each for each in apart if report.building.start <= each.start <= report.building.end]
     for key, seconds in best.items():
         found[key].roofline = seconds
     return sorted(found.values(), key=lambda each: -each.time)

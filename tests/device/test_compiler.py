@@ -72,13 +72,13 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
 
 
 def test_numba_and_the_collector_are_as_before() -> None:
-    usual = [vars(owner).get(name) for owner, name, _ in compiler._answers()]
+    usual = [compiler.own(owner, name) for owner, name, _ in compiler._answers()]
     assert gc.isenabled()
     with compiler.quickly():
         assert not gc.isenabled()
-        assert all(vars(owner)[name] is function for owner, name, function in compiler._answers())
+        assert all(compiler.own(owner, name) is function for owner, name, function in compiler._answers())
     assert gc.isenabled()
-    assert [vars(owner).get(name) for owner, name, _ in compiler._answers()] == usual
+    assert [compiler.own(owner, name) for owner, name, _ in compiler._answers()] == usual
 
 
 def test_what_stands_in_for_numba_answers_as_it_does() -> None:

@@ -1,0 +1,91 @@
+"""LLVM's part of a compilation, in threads of its own: it takes as long as Numba's, in Python, which meanwhile goes on with the next function. Not what is
+compiled, which is `compiler`'s.
+
+A thread has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two calls that take long need no lock of
+llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`).
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+
+UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
+
+
+def lockless() -> tuple[tuple[object, str, object], ...]:
+    """What has llvmlite take no lock for the calls that take long: (owner, name, replacement). Only while all of them are made here."""
+    from llvmlite.binding import ffi
+
+    return tuple((getattr(ffi.lib, name), "_lock", nullcontext()) for name in UNLOCKED)
+
+
+class Queue:
+    """Tasks for as many threads as there are processors besides the caller's, who does what they have not begun when it asks for all of it (`finish`).
+
+    A task is called with a code generator; what it returns is called by `finish`.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: deque[Callable[[object], Callable]] = deque()
+        self.done: list[Callable] = []
+        self.errors: list[Exception] = []
+        self.threads: list[threading.Thread] = []
+        self.most = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) - 1
+
+    def put(self, task: Callable[[object], Callable]) -> None:
+        """Have a task done."""
+        self.waiting.append(task)
+        self.threads = [each for each in self.threads if each.is_alive()]
+        if len(self.threads) < self.most:
+            thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
+            with suppress(RuntimeError):  # no more threads, as while Python ends
+                thread.start()
+                self.threads.append(thread)
+
+    def finish(self) -> None:
+        """Return when all is done. Raises the first error of a task."""
+        self._work()
+        for each in self.threads:
+            each.join()
+        for each in self.done:
+            each()
+        if self.errors:
+            raise self.errors[0]
+
+    def _work(self) -> None:
+        generator = None
+        while True:
+            try:
+                task = self.waiting.popleft()
+            except IndexError:
+                return
+            try:
+                generator = generator or _code_generator()
+                self.done.append(task(generator))
+            except Exception as error:
+                self.errors.append(error)
+
+
+def _code_generator() -> object:
+    """A copy of Numba's code generator for this processor with a target machine of its own."""
+    import llvmlite.binding as llvm
+    from numba import config
+    from numba.core import registry
+
+    made = copy.copy(registry.cpu_target.target_context.codegen())
+    options = {"opt": config.OPT}
+    made._customize_tm_options(options)
+    made._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+    return made
+
+
+def copied(module: object) -> object:
+    """The module in a context of its own."""
+    import llvmlite.binding as llvm
+
+    return llvm.parse_bitcode(module.as_bitcode(), llvm.create_context())

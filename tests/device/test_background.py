@@ -1,0 +1,102 @@
+"""LLVM's part of compilations: done by other threads or by the caller, with the same result; errors reach the caller, locks come back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from numod.device import background, compiler, cpu
+from numod.kernel import build
+
+TEXT = """
+@shared_function
+def doubled(x):
+    return x * 2
+
+def kernel(x, out):
+    for i in range(out.size):
+        out[i] = doubled(x[i]) + {more}
+"""
+
+
+def built(more: int) -> build.Kernel:
+    return build.build(cpu, "of_threads", TEXT.format(more=more), "float64[], float64[]")
+
+
+def test_tasks_are_done_by_other_threads_while_the_caller_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_code_generator", lambda: "generator")
+    queue, begun, release, by, taken = background.Queue(), threading.Event(), threading.Event(), [], []
+    queue.most = 1
+
+    def task(generator: object) -> object:
+        begun.set()
+        assert release.wait(60) and generator == "generator"
+        by.append(threading.current_thread())
+        return lambda: taken.append(threading.current_thread())
+
+    queue.put(task)
+    assert begun.wait(60) and by == []
+    (worker,) = queue.threads
+    for _ in range(3):
+        queue.put(task)
+    assert queue.threads == [worker]
+    release.set()
+    queue.finish()
+    assert len(by) == 4 and worker in by and not worker.is_alive() and taken == [threading.current_thread()] * 4
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_errors_of_tasks_reach_the_caller_after_all_are_done(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(background, "_code_generator", lambda: None)
+    queue, done = background.Queue(), []
+    queue.most = most
+    queue.put(lambda generator: 1 / 0)
+    queue.put(lambda generator: lambda: done.append(1))
+    with pytest.raises(ZeroDivisionError):
+        queue.finish()
+    assert done == [1]
+
+
+def test_kernels_are_the_same_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    usual, asked = built(1), []
+
+    def refuse(self: threading.Thread) -> None:
+        asked.append(self.name)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    alone, out = built(2), np.empty(3)
+    for kernel, more in ((usual, 1), (alone, 2)):
+        kernel.launch(np.arange(3.0), out)
+        assert out.tolist() == [more, 2 + more, 4 + more]
+    assert set(asked) <= {"numod compiler"}  # none on a single processor
+
+
+def test_locks_of_llvmlite_are_taken_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llvmlite.binding import ffi
+
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    seen = []
+    emit = compiler.emit
+    monkeypatch.setattr(compiler, "emit", lambda library: (seen.append(getattr(ffi.lib, background.UNLOCKED[0])._lock), emit(library))[1])
+    built(3)
+    assert seen and all(each is not ffi.lib._lock for each in seen)
+    assert all(getattr(ffi.lib, name)._lock is ffi.lib._lock for name in background.UNLOCKED)
+
+
+def test_an_error_of_llvm_leaves_the_compiler_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+
+    def fail(library: object) -> bytes:
+        raise RuntimeError("no machine code")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compiler, "emit", fail)
+        with pytest.raises(RuntimeError, match="no machine code"):
+            built(4)
+    out = np.empty(1)
+    built(4).launch(np.ones(1), out)
+    assert out.tolist() == [6.0]
