@@ -38,10 +38,10 @@ class Queue:
         self.most = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) - 1
 
     def put(self, task: Callable[[object], Callable]) -> None:
-        """Have a task done."""
+        """Have a task done. The first is left to the caller: where there is no second, another thread would only take it to a colder cache."""
         self.waiting.append(task)
         self.threads = [each for each in self.threads if each.is_alive()]
-        if len(self.threads) < self.most:
+        if len(self.waiting) > 1 and len(self.threads) < self.most:
             thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
             with suppress(RuntimeError):  # no more threads, as while Python ends
                 thread.start()

@@ -37,9 +37,11 @@ def test_tasks_are_done_by_other_threads_while_the_caller_goes_on(monkeypatch: p
         return lambda: taken.append(threading.current_thread())
 
     queue.put(task)
+    assert queue.threads == []
+    queue.put(task)
     assert begun.wait(60) and by == []
     (worker,) = queue.threads
-    for _ in range(3):
+    for _ in range(2):
         queue.put(task)
     assert queue.threads == [worker]
     release.set()
