@@ -49,7 +49,8 @@ def load_state_dict_from_url(
     url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False, file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """The state dict at a URL, downloaded unless the file is there. With `check_hash` its name, `name-<hash>.ext`, says how its SHA-256 begins."""
+    """The state dict at a URL, downloaded unless the file is there. With `check_hash` its name, `name-<hash>.ext`, says how its SHA-256 begins.
+    Only data is read, whatever `weights_only` is: downloads are not to be trusted."""
     folder = Path(model_dir or os.path.join(get_dir(), "checkpoints"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (file_name or os.path.basename(urlparse(url).path))

@@ -1,9 +1,9 @@
-"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold only data: nothing in a file is imported or executed
-that the user did not allow by name.
+"""Saving and loading: safetensors files and PyTorch's checkpoints. Of both only data is read: nothing in a file is imported or executed that the user did not
+allow by name, or trust as a whole (`weights_only=False`).
 
 `checkpoint` has `save` and `load` and chooses the format. safetensors: `safetensors`, with its `header`, and nested objects as text (`structure`). PyTorch's:
 `torch_save` writes; `torch_file` reads the archive, `pickle_reader` the pickle in it, and `torch_objects` says what that may contain, with what the user allows
-by `safe_globals`. `program` is a recorded
+by `safe_globals`, or `trusted` in the place of both. `program` is a recorded
 program in a file. For all of them: `saveable` checks an object before it is written, `atomic` writes, `source` reads, `placement` puts tensors on devices,
 `keys` and `refusal` refuse what is malicious or damaged.
 """

@@ -29,6 +29,10 @@ class Call(NamedTuple):
     name: str
     function: Callable
 
+    def __call__(self, *arguments: object) -> object:
+        """Call it as a trusted pickle does."""
+        return self.function(*arguments)
+
 
 class Allowed(Call):
     """A class or function that the user allows: also NEWOBJ may make objects of the class."""

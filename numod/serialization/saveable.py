@@ -1,4 +1,4 @@
-"""Checks that an object can be saved: tensors and plain data in plain containers. It is traversed once, before anything is written."""
+"""Checks that an object can be saved as safetensors: tensors and plain data in plain containers. It is traversed once, before anything is written."""
 
 from __future__ import annotations
 
@@ -21,20 +21,17 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.d
 _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 
-def tensors_of(obj: object, plain: tuple[type, ...] = ()) -> list[tuple[str, Tensor]]:
-    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved.
-
-    `plain`: further classes whose objects count as plain data; they are not looked into.
-    """
+def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
+    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
     found: list[tuple[str, Tensor]] = []
     try:
-        _visit(obj, (), found, set(), set(), (*_PLAIN, *plain))
+        _visit(obj, (), found, set(), set())
     except RecursionError:
         raise ValueError("save: the object is nested too deeply") from None
     return found
 
 
-def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int], plain: tuple[type, ...]) -> None:
+def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int]) -> None:
     if isinstance(value, Tensor):
         found.append((".".join(map(str, path)) or "tensor", value))
     elif type(value) in (*MAPPINGS, *SEQUENCES, *SETS):
@@ -43,8 +40,8 @@ def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[i
         if id(value) not in seen:
             seen.add(id(value))
             for key, member in _members(value, path):
-                _visit(member, (*path, key), found, seen, above | {id(value)}, plain)
-    elif type(value) not in plain and not _is_number_array(value):
+                _visit(member, (*path, key), found, seen, above | {id(value)})
+    elif type(value) not in _PLAIN and not is_number_array(value):
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
 
 
@@ -65,7 +62,8 @@ def _check_key(key: object, path: tuple) -> None:
         raise TypeError(f"save: {_show(path)} has a key or member that cannot be saved: {error}; use text or numbers") from None
 
 
-def _is_number_array(value: object) -> bool:
+def is_number_array(value: object) -> bool:
+    """Whether it is a NumPy array, scalar or dtype of numbers."""
     return isinstance(value, (np.generic, np.ndarray, np.dtype)) and getattr(value, "dtype", value).kind in _NUMBER_KINDS
 
 
@@ -75,10 +73,10 @@ def _show(path: tuple) -> str:
 
 def _hint(value: object) -> str:
     if isinstance(value, Module):
-        return "and save keeps data, not programs: save its state_dict(), or pickle it (pickle.dump works for modules)"
+        return "and safetensors files hold data, not programs: save its state_dict(), or the module to a file of another name"
     if hasattr(value, "state_dict"):
-        return "and save keeps data, not programs: save its state_dict()"
-    return "and only tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of them can be saved; convert it or leave it out"
+        return "and safetensors files hold data, not programs: save its state_dict()"
+    return "and safetensors files hold tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of them; convert it, or save to another name"
 
 
 def refuse_pickle_module(module: object) -> None:

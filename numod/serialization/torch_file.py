@@ -19,6 +19,7 @@ from .placement import Placement, flat_tensor
 from .refusal import refuse, shorten
 from .source import Front, Source
 from .torch_objects import TENSOR_FUNCTIONS, Stored, StorageType, build, find_global, is_index
+from .trusted import TrustedReader
 
 ZIP_START = b"PK\x03\x04"
 LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # in the first bytes: the end of the pickled magic number of the legacy format
@@ -78,8 +79,8 @@ class Archive:
         return data
 
 
-def read_archive(source: Source, place: Placement) -> Any:
-    """The object in a zip checkpoint."""
+def read_archive(source: Source, place: Placement, trusted: bool = False) -> Any:
+    """The object in a zip checkpoint. The pickle of a `trusted` one may name any code."""
     archive = Archive(source)
     byte_order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"
     if byte_order not in ("little", "big"):
@@ -91,7 +92,7 @@ def read_archive(source: Source, place: Placement) -> Any:
             raise ValueError(f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced")
         return place(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
 
-    value = _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source)[0]
+    value = _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source, reader=TrustedReader if trusted else PickleReader)[0]
     source.leave_at(archive.end)
     return value
 
@@ -143,9 +144,11 @@ def _find_all_but_tensors(module: str, name: str) -> object:
     return Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None) if is_tensor else found
 
 
-def _read_pickle(data: bytes | bytearray, position: int, storages: _Storages, source: Source, find: Callable = find_global) -> tuple[Any, int]:
+def _read_pickle(
+    data: bytes | bytearray, position: int, storages: _Storages, source: Source, find: Callable = find_global, reader: type = PickleReader
+) -> tuple[Any, int]:
     """(object, end) of the pickle at `position`. All errors become CheckpointErrors with the file's name."""
-    machine = PickleReader(data, find, storages.find, build, position)
+    machine = reader(data, find, storages.find, build, position)
     try:
         value = machine.read()
     except ValueError as error:

@@ -29,7 +29,7 @@ from .safe_globals import allowed
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
-_RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
+RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
 
 
 class StorageType:
@@ -58,7 +58,7 @@ class Stored:
 
 def find_global(module: str, name: str) -> object:
     """The equivalent of a global. Raises ValueError for names that are not in the table: nothing is imported."""
-    module = _RENAMED.get(module, module)
+    module = RENAMED.get(module, module)
     found = GLOBALS.get(f"{module}.{name}")
     if found is not None:
         return found
@@ -73,7 +73,8 @@ def _refuse_global(module: str, name: str) -> NoReturn:
     raise ValueError(
         f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
         "In the program that wrote it, save plain data, such as model.state_dict(); or allow "
-        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals"
+        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals; or, if you trust whoever wrote the file with all that you "
+        "may do, load it with weights_only=False"
     )
 
 
@@ -170,7 +171,8 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
     """A tensor with attributes that user code had set on it."""
-    own = kind.function if isinstance(kind, Allowed) and isinstance(kind.function, type) and issubclass(kind.function, Tensor) else None
+    named = kind.function if isinstance(kind, Allowed) else kind
+    own = named if isinstance(named, type) and issubclass(named, Tensor) else None
     if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or not (own or kind in (_TENSOR, _PARAMETER)):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)

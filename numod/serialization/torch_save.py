@@ -1,5 +1,5 @@
-"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. They contain only data, so `torch.load(weights_only=True)` accepts them,
-except frozensets and NumPy scalars, which PyTorch users have to allow explicitly.
+"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. `torch.load(weights_only=True)` accepts those of data, except frozensets and NumPy
+scalars, which PyTorch users have to allow explicitly. Other objects are pickled by the names of their classes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from ..core.overrides import overrides
 from ..core.tensor import Tensor, own_attributes
 from ..device import Size, Storage
 from ..device.device import Device
-from ..nn.parameter import Parameter
-from .safe_globals import get_safe_globals
-from .saveable import tensors_of
+from ..nn.parameter import Parameter, UninitializedTensorMixin
+from .saveable import is_number_array
 
 _ALIGNMENT = 64  # of each storage in the file, for memory mapping
 _LOCAL_HEADER_BYTES = 30
@@ -83,6 +82,8 @@ class _Pickler(pickle._Pickler):
         """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain containers."""
         family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if issubclass(type(obj), kind)), type(obj))
         reduce = _REDUCED.get(family)
+        if isinstance(obj, UninitializedTensorMixin) or (isinstance(obj, (np.generic, np.dtype, np.ndarray)) and not is_number_array(obj)):
+            return NotImplemented
         return NotImplemented if reduce is None else reduce(obj)
 
     def _save_name(self, obj: _Name) -> None:
@@ -159,11 +160,13 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
 
 
 def write_archive(obj: object, file: BinaryIO) -> None:
-    """Write `obj` as `torch.save` does. Tensors that share a storage still do; whole storages are written. Raises TypeError for anything that is not data."""
-    tensors_of(obj, tuple(each for each in get_safe_globals() if isinstance(each, type)))
+    """Write `obj` as `torch.save` does. Tensors that share a storage still do; whole storages are written."""
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
-    pickler.dump(obj)
+    try:
+        pickler.dump(obj)
+    except RecursionError:
+        raise ValueError("save: the object is nested too deeply") from None
     with zipfile.ZipFile(_Forward(file) if isinstance(file, gzip.GzipFile) else file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "data.pkl", pickled.getbuffer())
         _add(archive, "byteorder", sys.byteorder.encode())

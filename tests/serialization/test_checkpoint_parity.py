@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import pickle
 import zipfile
@@ -54,6 +55,46 @@ def test_several_objects_saved_into_one_file_load_one_after_another(modern):
         torch.save(torch.full((2,), number), file, _use_new_zipfile_serialization=modern)
     file.seek(0)
     assert [numod.load(file).tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
+
+
+WHOLE = {
+    "linear": (lambda of: of.Sequential(of.Linear(4, 3), of.ReLU(), of.LayerNorm(3)), (2, 4)),
+    "convolution": (lambda of: of.Sequential(of.Conv2d(1, 3, 3), of.BatchNorm2d(3), of.GELU(), of.MaxPool2d(2), of.Flatten()).eval(), (2, 1, 8, 8)),
+    "recurrent": (lambda of: of.GRU(4, 3, num_layers=2, bidirectional=True), (5, 2, 4)),
+    "transformer": (lambda of: of.TransformerEncoder(of.TransformerEncoderLayer(4, 2, 8), 2, enable_nested_tensor=False).eval(), (5, 2, 4)),
+    "lazy": (lambda of: of.Sequential(of.Linear(4, 3), of.LazyLinear(2))[:1], (2, 4)),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_whole_models_of_pytorch_become_models_of_numod(case):
+    make, shape = WHOLE[case]
+    model, x = make(torch.nn), np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    with pytest.raises(CheckpointError, match="weights_only=False"):
+        from_torch(model)
+    found = from_torch(model, weights_only=False)
+    expected, result = model(torch.tensor(x)), found(numod.tensor(x))
+    for theirs, ours in zip(*(each if isinstance(each, tuple) else (each,) for each in (expected, result))):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert isinstance(found, nn.Module) and repr(found) == repr(model) and plain(found) == plain(model)
+
+
+def test_optimizers_and_functions_of_pytorch_and_what_numod_has_not():
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.AdamW([weight], lr=0.25)
+    weight.sum().backward()
+    optimizer.step()
+    found, function = from_torch([optimizer, torch.nn.functional.relu], weights_only=False)
+    assert found.param_groups[0]["lr"] == 0.25 and type(found) is optim.AdamW and function is nn.functional.relu
+    assert found.param_groups[0]["params"][0].tolist() == weight.tolist()
+    with pytest.raises(AttributeError, match=r"torch\.fx.*which numod has not"):
+        from_torch(torch.fx.symbolic_trace(torch.nn.Linear(2, 1)).graph, weights_only=False)
+
+
+def test_plain_objects_of_numods_checkpoints_in_pytorch(tmp_path):
+    numod.save({"arguments": argparse.Namespace(rate=0.1, weight=numod.ones(2))}, tmp_path / "run.pt")
+    found = torch.load(tmp_path / "run.pt", weights_only=False)["arguments"]
+    assert found.rate == 0.1 and found.weight.tolist() == [1, 1]
 
 
 @formats
