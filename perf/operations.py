@@ -51,18 +51,17 @@ def pointwise() -> list[Row]:
 
 
 def reductions() -> list[Row]:
-    """Over rows, over columns, over all of a million floats."""
+    """Over rows, over columns, over all of a million floats. `max` is of values alone, as in NumPy; with places it is beside PyTorch, which has that too."""
     kinds = {"of rows, 1000×1000": ("1", "1"), "of columns, 1000×1000": ("0", "0"), "1000×1000": ("", "None")}
-    return [
-        Row(
-            f"{name} {where}",
-            expression(
-                f"x.{name}({mine})" + ("[0]" if name == "max" and mine else ""), {"x": partial(draw, 1000, 1000)}, f"x.{name}({axis})", f"x.{name}({axis})"
-            ),
-            Bar(1.0),
-        )
+    array = {"x": partial(draw, 1000, 1000)}
+    rows = [
+        Row(f"{name} {where}", expression(f"x.{'amax' if name == 'max' else name}({mine})", array, f"x.{name}({axis})", f"x.{name}({axis})"), Bar(1.0))
         for name in ("sum", "max", "argmax", "mean") for where, (mine, axis) in kinds.items()
     ]  # fmt: skip
+    for where, (mine, _) in list(kinds.items())[:2]:
+        both = expression(f"x.max({mine})[0]", array)
+        rows.append(Row(f"max with places {where}", {name: both[name] for name in ("numod", "PyTorch")}))
+    return rows
 
 
 def products() -> list[Row]:
