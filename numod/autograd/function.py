@@ -65,7 +65,7 @@ class FunctionNode(Node):
 
     def keep(self, results: tuple) -> None:
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
-        ids = {id(each): k for k, each in enumerate(results)}
+        ids = {id(each): k for k, each in enumerate(results) if each is not None}
         self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
         self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
         self.versions = tuple(None if each is None else (each._own or each._storage).version for each in self.kept)

@@ -319,8 +319,8 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
     elif result._layout.dtype.differentiable:
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
-        if node.recipe.keep_out:
-            node.out = ((result.detach(), (result._own or result._storage).version),)
+        if node.recipe.keep_out:  # without its node; what stands for examples keeps the history of their numbers, for an outer tape
+            node.out = ((result._alias(Tensor), (result._own or result._storage).version),)
         if packing is not None:
             packing(node)
 
@@ -331,7 +331,7 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         if each._layout.dtype.differentiable:
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
-        node.out = tuple([(results[k].detach(), (results[k]._own or results[k]._storage).version) for k in node.recipe.keep_out])
+        node.out = tuple([(results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version) for k in node.recipe.keep_out])
     if packing is not None:
         packing(node)
 
