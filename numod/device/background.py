@@ -1,8 +1,8 @@
 """LLVM's part of a compilation, in threads of its own: it takes as long as Numba's, in Python, which meanwhile goes on with the next function. Not what is
 compiled, which is `compiler`'s.
 
-A thread has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two calls that take long need no lock of
-llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`).
+A task has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two calls that take long need no lock of
+llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`). Others still take it: their modules share one context.
 """
 
 from __future__ import annotations
@@ -12,16 +12,38 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
 
+class _Here(threading.local):
+    working = False  # whether this thread does a task
+
+
+_here = _Here()
+
+
+class _LockOfOthers:
+    """llvmlite's lock, which a thread does not take while it does a task."""
+
+    def __init__(self, usual: object) -> None:
+        self.usual = usual
+
+    def __enter__(self) -> None:
+        if not _here.working:
+            self.usual.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if not _here.working:
+            self.usual.__exit__(*error)
+
+
 def lockless() -> tuple[tuple[object, str, object], ...]:
-    """What has llvmlite take no lock for the calls that take long: (owner, name, replacement). Only while all of them are made here."""
+    """What has tasks take no lock of llvmlite's for the calls that take long: (owner, name, replacement)."""
     from llvmlite.binding import ffi
 
-    return tuple((getattr(ffi.lib, name), "_lock", nullcontext()) for name in UNLOCKED)
+    return tuple((getattr(ffi.lib, name), "_lock", _LockOfOthers(ffi.lib._lock)) for name in UNLOCKED)
 
 
 class Queue:
@@ -66,9 +88,12 @@ class Queue:
                 return
             try:
                 generator = generator or _code_generator()
+                _here.working = True
                 self.done.append(task(generator))
             except Exception as error:
                 self.errors.append(error)
+            finally:
+                _here.working = False
 
 
 def _code_generator() -> object:

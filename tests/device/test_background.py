@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -77,16 +80,66 @@ def test_kernels_are_the_same_where_no_thread_can_be_started(monkeypatch: pytest
     assert set(asked) <= {"numod compiler"}  # none on a single processor
 
 
-def test_locks_of_llvmlite_are_taken_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_tasks_take_no_lock_of_llvmlite_and_only_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     from llvmlite.binding import ffi
 
+    class Counted:
+        entered = 0
+
+        def __enter__(self) -> None:
+            self.entered += 1
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
-    seen = []
-    emit = compiler.emit
-    monkeypatch.setattr(compiler, "emit", lambda library: (seen.append(getattr(ffi.lib, background.UNLOCKED[0])._lock), emit(library))[1])
+    emit, counts = compiler.emit, []
+
+    def watched(library: object) -> bytes:
+        lock = getattr(ffi.lib, background.UNLOCKED[1])._lock
+        assert lock is not ffi.lib._lock and lock.usual is ffi.lib._lock
+        counted = background._LockOfOthers(Counted())
+
+        def use() -> None:
+            with counted:
+                counts.append(counted.usual.entered)
+
+        use()  # here, in a task
+        other = threading.Thread(target=use)
+        other.start()
+        other.join()
+        return emit(library)
+
+    monkeypatch.setattr(compiler, "emit", watched)
     built(3)
-    assert seen and all(each is not ffi.lib._lock for each in seen)
+    assert counts and counts == [0, 1] * (len(counts) // 2)
     assert all(getattr(ffi.lib, name)._lock is ffi.lib._lock for name in background.UNLOCKED)
+
+
+STRANGER = """
+import threading
+import llvmlite.binding as llvm
+import numod
+llvm.initialize_native_target()
+llvm.initialize_native_asmprinter()
+done = threading.Event()
+def use():
+    while not done.is_set():
+        module = llvm.parse_assembly("define i32 @f(i32 %x) {" + chr(10) + "%y = add i32 %x, 1" + chr(10) + "ret i32 %y" + chr(10) + "}")
+        llvm.Target.from_default_triple().create_target_machine(opt=3).emit_object(module)
+other = threading.Thread(target=use)
+other.start()
+try:
+    numod.nn.functional.conv2d(numod.ones(1, 3, 8, 8), numod.ones(4, 3, 3, 3))
+finally:
+    done.set()
+    other.join()
+"""
+
+
+def test_other_threads_use_llvm_meanwhile() -> None:
+    finished = subprocess.run([sys.executable, "-c", STRANGER], env={**os.environ, "NUMOD_CACHE_DIR": ""}, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
 
 
 def test_an_error_of_llvm_leaves_the_compiler_usable(monkeypatch: pytest.MonkeyPatch) -> None:
