@@ -87,7 +87,7 @@ class Queue:
             except IndexError:
                 return
             try:
-                generator = generator or _code_generator()
+                generator = generator or code_generator()
                 _here.working = True
                 self.done.append(task(generator))
             except Exception as error:
@@ -96,7 +96,7 @@ class Queue:
                 _here.working = False
 
 
-def _code_generator() -> object:
+def code_generator() -> object:
     """A copy of Numba's code generator for this processor with a target machine of its own."""
     import llvmlite.binding as llvm
     from numba import config

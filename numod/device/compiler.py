@@ -333,7 +333,6 @@ def codegen() -> object:
 @functools.cache
 def library_class() -> type:
     """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself: kernels, and functions that they share.
-    `made` is their machine code, and the names of the functions in it.
 
     Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it again as part of the kernel: half of
     the compile time. And it would do so for every kernel that calls it. They are optimised in the background.
@@ -370,6 +369,12 @@ def library_class() -> type:
 
         def _get_module_for_linking(self) -> object:
             return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
+
+        def object_file(self) -> tuple[bytes, tuple[str, ...]]:
+            """The machine code, and the functions in it; made now, where an error ended the compilation that was to make it."""
+            if self.made is None:
+                self._complete(background.copied(self._final_module), background.code_generator())()
+            return self.made
 
     return Library
 
@@ -412,7 +417,7 @@ def shared_instructions(name: str, write: Callable[[object], None] | str) -> obj
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
     """Of a function that Numba translated: object files, each with the functions in it; which function Python calls; and the variable for its environment."""
-    objects = tuple(part.made for part in parts(result.library))
+    objects = tuple(part.object_file() for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
 
 

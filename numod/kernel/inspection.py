@@ -96,7 +96,7 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
     with build.unforked:
         library = kernel.translate(lines).library
         parts = compiler.parts(library)
-        files = [ObjectFileRef.from_data(part.made[0]) for part in parts]
+        files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
         text, llvm = _own_functions(library.get_asm_str(), kernel.name), "\n".join(part.get_llvm_str() for part in parts[::-1])
     size = sum(each.size() for file in files for each in file.sections() if each.is_text())
     return MachineCode("\n".join(line for line, _ in text), size, llvm, tuple(number for _, number in text) if lines else (), kernel.source)
