@@ -18,7 +18,7 @@ from .engine import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
 from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
-from .tape import Handle, hooks_of
+from .tape import Handle, expose, hooks_of
 from .variable import Variable
 
 __all__ = [
@@ -40,6 +40,7 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
     if self._layout.batch is not None:
         engine.require_own((self,))  # gradients of its numbers would pass the hook by
     if self.grad_fn is not None:
+        expose(self)
         return Handle.add(hooks_of(self._node).tensor.setdefault(self._output, {}), hook)
     if self._pictured:
         changes.note()
@@ -67,6 +68,7 @@ def _retain_grad(self: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self.grad_fn is not None and not self._retains_grad:
         self._retains_grad = True
+        expose(self)
         hooks_of(self._node).retain[self._output] = weakref.ref(self)
 
 

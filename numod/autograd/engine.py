@@ -13,7 +13,7 @@ from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
 from ..ops.view import View
-from .tape import AccumulateGrad, Node, edge_to
+from .tape import AccumulateGrad, Node, edge_to, expose
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
 require_own: Callable = None  # (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
@@ -161,6 +161,8 @@ class _Walk:
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
         for k, each in enumerate(wanted):
+            if isinstance(each, Tensor):
+                expose(each)
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
 
@@ -26,6 +26,7 @@ class Node:
     """
 
     hooks: SimpleNamespace | None = None
+    hidden: Container[int] = ()  # results that other results were computed of, which `edges` do not show
     refill: Callable[[], None] | None = None  # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
     packed: object = None  # what saved-tensor hooks returned
@@ -247,6 +248,12 @@ class Handle:
 
     def __exit__(self, *exception: object) -> None:
         self.remove()
+
+
+def expose(tensor: Tensor) -> None:
+    """Make the tape show how other results of its node were computed of the tensor, before that is given hooks or its own gradient is asked for."""
+    if tensor._node is not None and tensor._output in tensor._node.hidden:
+        tensor._node.show(tensor)
 
 
 def hooks_of(node: Node) -> SimpleNamespace:

@@ -133,9 +133,10 @@ class Writer:
         self.large = [each for each in self.results if each.nbytes > LARGEST]
         pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
         self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
-        watched = [each for each in self.tested if each.word] if len(self.steady) == len(lowered.sources) else []  # else numbers would be drawn before
+        watched = [each for each in self.tested if each.words] if len(self.steady) == len(lowered.sources) else []  # else numbers would be drawn before
         self.tested = [each for each in self.tested if each not in watched]
-        self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, [each.word for each in watched])
+        words = [word for each in watched for word in each.words]
+        self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, words)
         self.space["memory"] = self.memory
         self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
 
@@ -182,7 +183,8 @@ class Writer:
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or at least of the same types."""
         guard = self.steady[k]
-        return f"((unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)}))"
+        same = f"(unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)})"
+        return f"({guard.parameters.expression(self.space)} and ({same}))"
 
     def _numbers(self, k: int, source: Any) -> list[str]:
         """Lines that compute a source's numbers. Those derived from an optimizer's settings are cached until a setting changes."""

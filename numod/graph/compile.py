@@ -419,7 +419,8 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         "forward": compiled, "compiled": compiled, "_uncompiled": staticmethod(plain),
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
-        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (_compiled_module, (plain(), settings)),
+        "__copy__": lambda self: again(copy.copy(module)), "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)),
+        "__reduce_ex__": lambda self, protocol: (_compiled_module, (plain(), settings)),
         "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
     }
     result = object.__new__(type(base.__name__, (base,), members))

@@ -32,13 +32,14 @@ class Guard:
         return self.text.format(*names)
 
     @property
-    def word(self) -> tuple[int, int] | None:
-        """The address of a word of memory and what it holds as long as the condition does, where the condition is on a field of an object.
+    def words(self) -> list[tuple[int, int]]:
+        """The addresses of words of memory and what they hold as long as the condition does, where the condition is on fields of an object; else none.
 
-        Native code compares a word in a twentieth of the time that the expression takes. The addresses are those of the guard's objects, which it keeps.
+        Native code compares them in turn, up to the first that differs, each in a twentieth of the time that an expression takes. The addresses are those of
+        the guard's objects, which it keeps.
         """
         place = _FIELDS.get(self.text)
-        return None if place is None else (id(self.objects[0]) + place, id(self.objects[1]))
+        return [] if place is None else [(id(self.objects[0]) + place, id(self.objects[1]))]
 
 
 def _place_of(content: Any, holder: Any) -> int | None:
@@ -50,8 +51,39 @@ def _place_of(content: Any, holder: Any) -> int | None:
 
 _FIELDS = {
     "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
-    "type({0}) is {1}": _place_of(types.FunctionType, _place_of),
+    "type({0}) is {1}": _place_of(types.FunctionType, _place_of), "{0}.__mro__ is {1}": _place_of(Any.__mro__, Any),
 }  # fmt: skip
+
+
+@dataclass(eq=False)
+class Listed(Guard):
+    """The condition that a list has the same things, in the same order."""
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """How many there are, where they lie, which holds for what was read there, and which they are."""
+        things, *members = self.objects
+        if _LIST_ITEMS is None:
+            return []
+        count, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
+        at = c_ssize_t.from_address(items).value
+        return [(count, len(members)), (items, at), *((at + sizeof(c_ssize_t) * k, id(each)) for k, each in enumerate(members))]
+
+
+def listed(name: str, things: list) -> Guard:
+    """The guard of a list, by the identity of what is in it."""
+    return Listed(name, " and ".join([f"len({{0}}) == {len(things)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(things)))]), (things, *things))
+
+
+def _list_items() -> int | None:
+    """Where in the memory of a list the address of its items lies, in bytes: after the header of all objects with a length; None if it does not."""
+    probe, size = [object(), object()], sizeof(c_ssize_t)
+    if list.__basicsize__ < (place := tuple.__basicsize__) + size or c_ssize_t.from_address(id(probe) + place - size).value != 2:
+        return None
+    return place
+
+
+_LIST_ITEMS = _list_items()
 
 
 @dataclass(eq=False)
@@ -59,9 +91,9 @@ class Unwritten(Guard):
     """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
 
     @property
-    def word(self) -> tuple[int, int]:
+    def words(self) -> list[tuple[int, int]]:
         """The address of the version number, and the number."""
-        return addressof(self.objects[0]), self.objects[2]
+        return [(addressof(self.objects[0]), self.objects[2])]
 
 
 def unwritten(name: str, thing: type | dict) -> Guard:
@@ -116,6 +148,9 @@ class Settings(Guard):
     """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
 
     group: dict
+
+    def __post_init__(self) -> None:
+        self.parameters = Guard(self.name, "{0}['params'] is {1}", (self.group, self.group["params"]))  # others would be compared as tensors are
 
     @property
     def plain(self) -> bool:

@@ -6,10 +6,11 @@ Local memory is needed until backward, so each call has its own arena, which its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..autograd import enable_grad
 from ..autograd.engine import grad
 from ..autograd.tape import Node, edge_to, stale
 from ..core.apply import state
@@ -24,17 +25,28 @@ from .section import Form, Section
 from .structure import Given, replace
 
 
+class Tape(NamedTuple):
+    """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results that have one, and what their
+    gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for each of these the numbers of the results that were computed of it.
+    `hidden`: the numbers of the results that others were computed of."""
+
+    boundary: int
+    differentiated: list[Value]
+    wanted: list[Tensor | int]
+    uses: list[set[int]]
+    hidden: set[int]
+
+
 class Differentiable(Executable):
     """A program whose steps from `boundary` on are the backward pass of the ones before; its outputs are (results, gradients).
 
-    Its inputs are those of the forward pass and then a gradient for each of the results `differentiated`. The gradients are for `wanted`:
-    tensors that existed, or numbers of inputs.
+    Its inputs are those of the forward pass and then a gradient for each of the results that have one.
     """
 
-    def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, form: Form) -> None:
-        self.boundary, self.wanted = boundary, wanted
-        self.inputs_known = len(program.inputs) - len(differentiated)
-        program.outputs = (*program.outputs, tuple(differentiated))  # passes may rename them
+    def __init__(self, program: Program, tape: Tape, name: str, form: Form) -> None:
+        self.boundary, self.tape = tape.boundary, tape
+        self.inputs_known = len(program.inputs) - len(tape.differentiated)
+        program.outputs = (*program.outputs, tuple(tape.differentiated))  # passes may rename them
         super().__init__(program, name, form)
 
     def _prepare(self, name: str, form: Form) -> None:
@@ -76,11 +88,12 @@ class CompiledNode(Node):
     """The tape's node of a compiled forward pass. It keeps the arena until backward has run."""
 
     def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
-        owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
+        owners = [inputs[each] if isinstance(each, int) else each for each in executable.tape.wanted]
         layouts = executable.lowered.layouts
         results = tuple(layouts[each] for each in executable.differentiated)
         super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], results)
         self.executable, self.again, self.kept, self.versions = executable, again, (inputs, arena, memory_of, values), None
+        self.hidden, self.anew = executable.tape.hidden, None
         self.storages = [self._storage(each) for each in executable.kept]
         self.versions = [each.version for each in self.storages]
 
@@ -90,12 +103,9 @@ class CompiledNode(Node):
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
         """Run the backward section."""
-        if self.kept is None:
-            self.unpack()  # raises
-        inputs, arena, memory_of, values = self.kept
-        for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
-            if storage.version != version:
-                raise stale(buffer.tensor if buffer.kind == "held" else inputs[buffer.number] if buffer.kind == "input" else grads[0], version, self)
+        if self.anew is not None:
+            return [(number, gradient) for number, gradient in enumerate(grads) if gradient is not None]
+        inputs, arena, memory_of, values = self._unchanged()
         if state.grad_enabled:
             return self._backward_eagerly(inputs, grads)
         program = self.executable.program
@@ -104,24 +114,48 @@ class CompiledNode(Node):
         memory_of = dict(memory_of)
         self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
         found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
-        return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
+        used = {number for number, gradient in enumerate(grads) if gradient is not None}
+        uses = self.executable.tape.uses
+        return [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(uses[position])]
 
-    def _backward_eagerly(self, inputs: tuple, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
-        """Differentiable gradients (double backward): from calling the function again eagerly, if it has no side effects."""
+    def _unchanged(self) -> tuple:
+        """What was kept for the backward pass. Raises RuntimeError if it was freed or has been modified."""
+        if self.kept is None:
+            self.unpack()  # raises
+        for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
+            if storage.version != version:
+                value = next(each for each, span in self.executable.lowered.places.items() if span.buffer is buffer)
+                raise stale(self.executable._tensor(value, self.kept[0], self.kept[2]), version, self)
+        return self.kept
+
+    def _results_anew(self, why: str) -> list[Tensor]:
+        """The results that have gradients, from calling the function again eagerly, if it has no side effects: these have their own histories."""
         executable = self.executable
         pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
         outputs = self.again() if pure else None
         if outputs is None:
-            raise RuntimeError(
-                "a compiled function's gradient cannot itself be differentiated where the function draws, writes or has changed since; "
-                "call it uncompiled for create_graph=True"
-            )
+            raise RuntimeError(f"{why}, which needs the function to be called again, but that draws, writes or has changed since; call it uncompiled")
         made: dict[Value, Tensor] = {}
         _pair(executable.program.outputs[0], outputs, made)
-        owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
-        pairs = [(made[value], g) for value, g in zip(executable.differentiated, grads) if g is not None]
+        return [made[value] for value in executable.differentiated]
+
+    def _backward_eagerly(self, inputs: tuple, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
+        """Differentiable gradients (double backward)."""
+        results = self._results_anew("create_graph=True differentiates a compiled function's gradient")
+        owners = [inputs[each] if isinstance(each, int) else each for each in self.executable.tape.wanted]
+        pairs = [(each, gradient) for each, gradient in zip(results, grads) if gradient is not None]
         found = grad([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=True, allow_unused=True)
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
+
+    def show(self, tensor: Tensor) -> None:
+        """Give one of the results the history it has eagerly, of which others' histories are parts. This node from now on leads to these."""
+        if self.anew is None:
+            self._unchanged()
+            with enable_grad():
+                results = self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for")
+            _number_before(self, results)
+            self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, results, None
+        tensor._node, tensor._output = self.edges[tensor._output]
 
     def release(self) -> None:
         """Free the memory."""
@@ -142,6 +176,18 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
     elif isinstance(structure, dict):
         for key, each in structure.items():
             _pair(each, outputs[key], made)
+
+
+def _number_before(node: Node, results: list[Tensor]) -> None:
+    """Number the nodes of these results' histories, which are newer than `node`, as if they had been made just before it: it leads to them."""
+    found, waiting = set(), [edge_to(each)[0] for each in results]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Node) and each.sequence > node.sequence and each not in found:
+            found.add(each)
+            waiting += [edge[0] for edge in each.edges if edge is not None]
+    for k, each in enumerate(sorted(found, key=lambda each: each.sequence), 1):
+        each.sequence = node.sequence - 1 + k / (len(found) + 1)
 
 
 def _zeros(layout: Any) -> Tensor:

@@ -36,6 +36,9 @@ class Gradients:
     def settle(self, recorder: Recorder, function: Callable) -> None:
         """Compare with the state after the call: fill `guards` and `inputs_without`, and make the program drop the gradients that the function dropped."""
         leaves = {**recorder.found, **self.before}
+        for leaf, gradient in [*leaves.values(), *((each, former) for _, each, former in self.inputs)]:
+            if leaf._grad is not None and leaf._grad is not gradient:
+                recorder.set_gradient(leaf)
         touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]
         concerned = self.concerned or any(touched)
         for leaf, gradient in leaves.values() if concerned else ():

@@ -22,7 +22,7 @@ from ..kernel import tensor_cores
 from ..ops import indexing
 from .condition import Guard, Setting
 from .instance import is_instance, is_tuple
-from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
+from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, size, step_hooks, worded
 from .later import Later
 from .names import names_of
 
@@ -204,9 +204,8 @@ class Look:
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
             self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
-            if not isinstance(value, (list, tuple, deque)):  # arguments may be looked for among tensors that are keys
-                for each in value:
-                    yield from self._look(f"a key of {name}", each, depth) if isinstance(each, Tensor) else ()
+            for each in value if not isinstance(value, (list, tuple, deque)) else ():  # arguments may be looked for among tensors that are keys
+                yield from self._look(f"a key of {name}", each, depth) if not isinstance(each, SIMPLE) else ()
             fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 inside = f"{name}[{worded(key)}]"
@@ -258,6 +257,10 @@ class Look:
         for number, hook in step_hooks(optimizer).items():
             yield f"{name}'s hooks[{number}]", "is", hook
             yield from self._look(f"{name}'s hooks[{number}]", hook, _DEPTH)
+        for key, each in methods_put_into(optimizer).items():
+            yield f"{name}.{key}", "is", each
+            yield from self._look(f"{name}.{key}", each, _DEPTH)
+        yield from ((f"{name}.{key}", "is", getattr(optimizer, key)) for key in ("param_groups", "state"))
         for k, group in enumerate(optimizer.param_groups):
             for key, each in group.items():
                 if key == "params":

@@ -51,6 +51,11 @@ def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
     return {(when, number): hook for when in ("pre", "post") for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()}
 
 
+def methods_put_into(optimizer: Any) -> dict[str, Any]:
+    """What an optimizer has been given in the stead of its class's methods."""
+    return {key: each for key, each in vars(optimizer).items() if hasattr(type(optimizer), key)}
+
+
 def is_schedule(value: Any) -> bool:
     """Whether it is a schedule of an optimizer's rates."""
     return _has(value, "_last_lr") and _has(value, "optimizer")

@@ -49,6 +49,16 @@ class Reading(NamedTuple):
     operands: tuple
 
 
+class Itself:
+    """Gives a thing that is the same at every run, whose parts nobody looks into."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __call__(self) -> Any:
+        return self.thing
+
+
 def view_of(x: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
     """The view of a tensor that existed before a run, with what the tape knows of views."""
     return as_strided(x, shape, strides, x._offset + offset)
@@ -276,9 +286,11 @@ def _condition(operation: str, self: Later, other: Any) -> bool | None:
 
 
 def _looking(name: str) -> Callable:
-    def method(self: Later, *arguments: Any) -> Any:
+    def method(self: Later, *arguments: Any, **named: Any) -> Any:
         value = look(self)
-        return getattr(value, *arguments) if name == "__getattr__" else np.array(value, *arguments) if name == "__array__" else _called(value, name, arguments)
+        if name == "__array__":
+            return np.array(value, *arguments, **{key: each for key, each in named.items() if each is not None})  # NumPy also names what it leaves open
+        return getattr(value, *arguments) if name == "__getattr__" else _called(value, name, arguments)
 
     return method
 

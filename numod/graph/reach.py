@@ -20,7 +20,7 @@ import random
 import sys
 import types
 import weakref
-from collections import ChainMap, UserDict, UserList, deque
+from collections import ChainMap, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -29,16 +29,20 @@ import numpy as np
 
 from ..core import changes
 from ..core.tensor import Tensor
-from .condition import Guard, Setting, Settings, unwritten
+from .condition import Guard, Setting, Settings, listed, unwritten
 from .kinds import (
-    LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size,
-    step_hooks, worded,
+    LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, of_library, package_of,
+    parameters_of, size, step_hooks, worded,
 )
 from .later import STAND_INS
 from .lines import CannotRepeat
 from .names import ASK, asked_for, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
 
-_UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
+_UNTRACKED = ("random", "time", "datetime", "secrets", "uuid", "glob")
+_OF_FILES = {
+    "read_text", "read_bytes", "iterdir", "is_file", "is_dir", "isfile", "isdir", "getsize", "getmtime", "listdir", "scandir", "getcwd",
+    "loadtxt", "genfromtxt", "fromfile", "memmap", "check_output",
+}  # fmt: skip
 _OF_SYSTEM = {"urandom", "getrandom"}  # of os
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
@@ -159,9 +163,9 @@ class Walk:
         if computes_text(code):
             raise CannotRepeat(f"compile: {code.co_name} computes names of globals (eval, exec, globals), which a compiled function cannot follow")
         for each in names:
-            if each in _OF_ONE_CALL or (each in _ASK_OUTSIDE and each in global_uses(code)):
+            if each in _OF_ONE_CALL | _OF_FILES or (each in _ASK_OUTSIDE and each in global_uses(code)):
                 raise CannotRepeat(
-                    f"compile: {code.co_name} asks for {each}, which may be another for the tensors of the next call; ask outside the compiled function"
+                    f"compile: {code.co_name} asks for {each}, which may be another at the next call; ask outside the compiled function"
                 )
         self.mentioned.update(names, asked or ())
         self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
@@ -228,9 +232,13 @@ class Walk:
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
         elif isinstance(value, (set, frozenset)):
-            self.guards.append(Guard(name, "{0} == {1}", (value, frozenset(value))))
+            self.members(name, value)
         elif isinstance(value, (np.ndarray, array.array)):
             self.guards.append(Guard(name, "{0}.tobytes() == {1}", (value, value.tobytes())))
+            if isinstance(value, np.ndarray):
+                self.guards.append(Guard(name, "({0}.shape, {0}.dtype) == {1}", (value, (value.shape, value.dtype))))
+                for k, each in enumerate(value.flat if value.dtype.hasobject else ()):
+                    self.visit(f"{name}[{k}]", each)
         elif isinstance(value, bytearray):
             self.guards.append(Guard(name, "{0} == {1}", (value, bytes(value))))
         elif value is os.environ:
@@ -241,7 +249,7 @@ class Walk:
             self.optimizers.append((name, value))
             for each in parameters_of(value):
                 self.visit(f"{name}'s parameter", each)
-            for hook in step_hooks(value).values():
+            for hook in [*step_hooks(value).values(), *methods_put_into(value).values()]:
                 self.visit(f"{name}'s hooks", hook)
             self.thing(name, value)
         elif hasattr(type(value), "__next__"):
@@ -273,6 +281,8 @@ class Walk:
             raise _another(module.__name__)
         if module is os and self.mentioned & {"environ", "getenv"}:
             self.visit("os.environ", os.environ)
+        if module is sys and "argv" in self.mentioned:
+            self.value("sys.argv", "{0}.argv", (sys,), sys.argv)
         if root not in LIBRARIES:
             self.attributes(name, module, module)
         elif root == PACKAGE:
@@ -294,15 +304,26 @@ class Walk:
         if not fixed:
             given = tuple(key for holder, key in self.without if holder == id(value))
             count = "len({0}) - sum(key in {0} for key in {2})" if given and isinstance(value, dict) else "len({0})"
-            if isinstance(value, dict) and not given and all(isinstance(key, SIMPLE) for key in value):
-                self.guards.append(Guard(f"len({name})", "tuple({0}) == {1}", (value, tuple(value))))  # and the order
+            if isinstance(value, Mapping) and not given:
+                self.members(f"len({name})", value)
             else:
                 self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
+        if isinstance(value, defaultdict):
+            self.value(f"what {name} makes", "{0}.default_factory", (value,), value.default_factory)
         for key, each in list(value.items() if isinstance(value, Mapping) else enumerate(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
             elif (id(value), key) not in self.without:
                 self.value(f"{name}[{worded(key)}]", "{0}[{1}]", (value, key), each)
+
+    def members(self, name: str, value: set | frozenset | Mapping) -> None:
+        """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by identity."""
+        if all(map(_is_plain, value)):
+            self.guards.append(Guard(name, "tuple({0}) == {1}", (value, tuple(value))))
+            return
+        self.guards.append(Guard(name, "len({0}) == len({1}) and all(map({2}, {0}, {1}))", (value, tuple(value), operator.is_)))
+        for each in value:
+            self.visit(f"a member of {name}", each)
 
     def thing(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
@@ -354,11 +375,12 @@ class Walk:
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
         if isinstance(kind, type):
-            self.inherited(kind, known)
+            self.inherited(kind, {*known, "__call__"})
+            self.guards.append(Guard(f"the bases of {kind.__name__}", "{0}.__mro__ is {1}", (kind, kind.__mro__)))
 
     def inherited(self, kind: type, names: set[str]) -> None:
         """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later class gives."""
-        methods = {key for key in names if isinstance(inspect.getattr_static(kind, key, None), _METHODS)}
+        methods = {key for key in names if isinstance(inspect.getattr_static(kind, key, None), (*_METHODS, property, functools.cached_property))}
         for holder in _holders(kind):
             methods -= vars(holder).keys()
             if methods and (id(holder), *sorted(methods)) not in self.seen:
@@ -391,18 +413,20 @@ class Walk:
             self.guards.append(unwritten(F["__name__"], F))
 
     def own(self, name: str, value: Any) -> None:
-        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more
-        which code would take."""
+        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names, and plain values, which its
+        methods use; and that it has nothing more which code would take."""
         inside = getattr(value, "__dict__", None)
         for key in sorted(each for each in self.optional if isinstance(_found(type(value), each), types.MemberDescriptorType) and not hasattr(value, each)):
             self.guards.append(Guard(f"{name}.{key}", f"not hasattr({{0}}, {key!r})", (value,)))
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
-        for key in sorted(inside if self.any_name else inside.keys() & self.mentioned if of_library(type(value)) else ()):
+        used = {key for key, each in inside.items() if key in self.mentioned or isinstance(each, SIMPLE)} if of_library(type(value)) else ()
+        for key in sorted(inside if self.any_name else used):
             if not key.startswith("__") and (id(value), key) not in self.without and not _fixed(key, inside[key]):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
                     self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), inside[key])
-        missing = frozenset(each for each in self.optional if each not in inside and _found(type(value), each) is None)
+        optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional  # which gives what is not there
+        missing = frozenset(each for each in optional if each not in inside and _found(type(value), each) is None)
         if missing:
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (value, missing)))
 
@@ -464,7 +488,7 @@ class Walk:
                 if isinstance(each, Tensor):
                     self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
             self._numbers(f"{name}.state", "state", optimizer, state)
-        self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
+        self.guards += [unwritten(f"{name}'s state", optimizer.state), listed(f"{name}'s param_groups", optimizer.param_groups)]
         counts: dict[Any, list[dict]] = {}
         for state in optimizer.state.values():
             if isinstance(state, dict) and isinstance(state.get("step"), (int, float)):
@@ -475,7 +499,8 @@ class Walk:
         for group in optimizer.param_groups:
             keys = [key for key, each in group.items() if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None)))]
             texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
-            self.guards.append(Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group))
+            settings = Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group)
+            self.guards += [settings.parameters, listed(f"{name}'s parameters", group["params"]), settings]
             self._numbers(f"{name}.param_groups", "param_groups", optimizer, group)
 
     def schedule(self, name: str, schedule: Any) -> None:
@@ -518,6 +543,11 @@ def _found(kind: type | types.ModuleType, key: str) -> Any:
 def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
     """Where its attributes may stand: the module, or the class and those of its bases that are the user's."""
     return [kind] if isinstance(kind, types.ModuleType) else [each for each in kind.__mro__ if not of_library(each)]
+
+
+def _is_plain(key: Any) -> bool:
+    """Whether it is a value that is compared as such, or a tuple of these."""
+    return isinstance(key, SIMPLE) or (type(key) is tuple and all(map(_is_plain, key)))
 
 
 def _fixed(name: str, value: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +22,9 @@ from . import guards, key, later, lines, reach, structure
 from . import state as kept
 from .caller import caller
 from .condition import Guard
-from .differentiable import Differentiable
+from .differentiable import Differentiable, Tape
 from .gradients import Gradients
 from .kinds import attributes_of, counts_of, hooks_on, is_optimizer, is_plain
-from .program import Value
 from .run import Executable
 from .section import Form
 from .structure import replace
@@ -128,8 +129,8 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
     else:
-        boundary, differentiated, wanted, gradients = witness.joint
-        executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
+        gradients, tape = witness.joint
+        executable = Differentiable(recorder.finish((outputs, gradients)), tape, name, form)
     flags = (Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
     picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
@@ -151,10 +152,11 @@ class _Witness:
         self.recorder.postponing = not walk.asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
-        self.recorder.watch, self.recorder.itself = self._watch, self._itself
+        self.recorder.watch, self.recorder.itself, self.recorder.remains = self._watch, self._itself, self._remains
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
+        self.returned: set[int] = set()  # ids of containers among the results
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
     def run(self) -> Any:
@@ -162,7 +164,7 @@ class _Witness:
         whatever uses it."""
         try:
             with self._recording(), self._reaching():
-                outputs = replace(self.function(*self.arguments, **self.named), self._returned, whole=self._itself)
+                outputs = replace(self.function(*self.arguments, **self.named), self._returned, whole=self._whole)
         except BaseException:
             self._settle_numbers(frozenset())  # as the function has left them
             raise
@@ -207,16 +209,32 @@ class _Witness:
                 f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function"
             )
 
+    def _whole(self, container: Any) -> later.Reading | structure.Given | None:
+        """What stands for a container that is returned."""
+        found = self._itself(container)
+        if found is None and id(container) in self.returned:
+            self.recorder.give_up(f"compile: the function returns a {type(container).__name__} twice, which a compiled function makes two of; return a copy")
+        self.returned.add(id(container))
+        return found
+
     def _itself(self, container: Any) -> later.Reading | structure.Given | None:
         """What stands for a container that the function was given, or reaches by itself, where a guard tells that it is the same at every run."""
         given = [number for number, each in enumerate(structure.containers(self.arguments, self.named)) if each is container]
         if len(given) > 1:
-            raise lines.CannotRepeat(f"compile: the function returns a {type(container).__name__} that it was given twice; return a copy of it")
+            self.recorder.give_up(f"compile: the function returns a {type(container).__name__} that it was given twice; return a copy of it")
         if given:
             return structure.Given(given[0])
-        if any(each.objects[-1] is container and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards):
-            return later.Reading("call", (lambda: container,))
-        return None
+        return later.Reading("call", (later.Itself(container),)) if self._is_guarded(container) else None
+
+    def _is_guarded(self, thing: Any) -> bool:
+        return any(each.objects[-1] is thing and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards)
+
+    def _remains(self, thing: Any) -> bool:
+        """Whether a thing is an argument, or the same at every run by a guard or a note; or a method of such a thing."""
+        if isinstance(thing, types.MethodType):
+            return self._remains(thing.__self__)
+        noted = (each for _, kind, each in self.before.entries if kind == "is")
+        return any(each is thing for each in itertools.chain(self.roots, noted)) or self._is_guarded(thing)
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
@@ -337,8 +355,8 @@ def _settings(entries: list[guards.Entry]) -> list[dict]:
     return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
 
 
-def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
-    """Record the gradients of results that need them: (where backward begins, those results, what the gradients are for, the gradients)."""
+def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[tuple, Tape] | None:
+    """Record the gradients of results that need them: (the gradients, what they are of and for)."""
     results: list[Tensor] = []
 
     def note(each: Any) -> None:
@@ -359,7 +377,28 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
             gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
     except RuntimeError as error:  # of what backward needs and the function has overwritten: it may never be called
         raise lines.CannotRepeat(f"compile: the gradients of the results cannot be computed: {error}") from error
-    return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
+    wanted = [numbers.get(id(each), each) for each in leaves]
+    return gradients, Tape(boundary, [recorder.numbers[id(each)] for each in results], wanted, *_dependence(results, leaves))
+
+
+def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], set[int]]:
+    """(for each leaf the numbers of the results that were computed of it, the numbers of the results that others were computed of)."""
+    places, ends = [{(id(edge[0]), edge[1]): number for number, edge in enumerate(map(edge_to, each))} for each in (results, leaves)]
+    uses: list[set[int]] = [set() for _ in leaves]
+    hidden = set()
+    for number, each in enumerate(results):
+        seen, waiting = set(), [edge_to(each)]
+        while waiting:
+            target, output = waiting.pop()
+            place = id(target), output
+            if place in ends:
+                uses[ends[place]].add(number)
+            elif place not in seen:
+                seen.add(place)
+                hidden.add(places.get(place, number))
+                waiting += [edge for edge in target.edges if edge is not None]
+        hidden.discard(number)
+    return uses, hidden
 
 
 @contextmanager

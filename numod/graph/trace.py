@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakSet
 
@@ -26,8 +27,8 @@ from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from ..ops.reduction import Reduction
 from ..ops.update import Update
-from .kinds import SIMPLE, attributes_of
-from .later import METHODS, Later, Reading
+from .kinds import SIMPLE, attributes_of, of_library
+from .later import METHODS, Itself, Later, Reading
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
 from .structure import Given, replace
@@ -80,6 +81,7 @@ class Recorder:
         self.actors: list[object] = []  # schedules that were stepped
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
         self.itself: Callable[[Any], Any] = lambda container: None  # what stands for a container that existed before
+        self.remains: Callable[[Any], bool] = lambda thing: False  # whether a thing existed before and is the same at every run
         self.expose: Callable[[bool], None] | None = None  # puts numbers where something stands for them, while an update asks for them, and back
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
@@ -308,8 +310,20 @@ class Recorder:
 
     def drop_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to None."""
+        self.program.gradients[self._owner(leaf)] = None
+
+    def set_gradient(self, leaf: Tensor) -> None:
+        """Have the program set a leaf's gradient to what it is now."""
+        if leaf._grad.requires_grad:
+            raise CannotRepeat("trace: the function leaves a gradient with a history in .grad, which a recorded program would leave without; return it")
+        self.program.gradients[self._owner(leaf)] = self._known(leaf._grad)
+
+    def _owner(self, leaf: Tensor) -> Value:
         given = next((each for each in self.program.inputs if self.alive[each.number] is leaf), None)
-        self.program.gradients[self._known(leaf) if given is None else given] = None
+        owner = self._known(leaf) if given is None else given
+        if self.program.held.get(owner, leaf) is not leaf:
+            raise CannotRepeat("trace: the gradient of a tensor is set that shares all its memory with another one, which a recorded program takes it for")
+        return owner
 
     def _new(self, tensor: Tensor) -> Value:
         value = self.numbers[id(tensor)] = Value(len(self.alive))
@@ -379,7 +393,7 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not isinstance(each, (Tensor, Given, *SIMPLE)) and not callable(each):
+        if not isinstance(each, (Tensor, Given, Itself, *SIMPLE)) and not _is_fixed(each) and not self.remains(each):
             kind = type(each).__name__
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
@@ -401,6 +415,12 @@ class Recorder:
         alias = self._new(each)
         self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line()))
         return alias
+
+
+def _is_fixed(thing: Any) -> bool:
+    """Whether it is a function or class that is written in a library, and so can hold no values of a run."""
+    made = getattr(thing, "__closure__", None) or not isinstance(getattr(thing, "__self__", None), (ModuleType, type(None)))
+    return isinstance(thing, (type, FunctionType, BuiltinFunctionType)) and of_library(thing) and not made
 
 
 def _become(tensor: Tensor, view: Callable[[], Tensor], source: Tensor) -> None:

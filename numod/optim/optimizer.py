@@ -43,7 +43,7 @@ class Optimizer(Hooked):
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod." + type(params).__name__)
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = State(dict)
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         super().__init__()
         _check_options(defaults)
@@ -54,6 +54,15 @@ class Optimizer(Hooked):
             raise ValueError("optimizer got an empty parameter list")
         for group in params if isinstance(params[0], dict) else [{"params": params}]:
             self.add_param_group(dict(group))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("param_groups", "state") or hasattr(type(self), name):  # recorded programs know what was there, or the class's methods
+            changes.note(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        changes.note(name)
+        super().__delattr__(name)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with hyper-parameters of their own."""
@@ -162,7 +171,7 @@ class Optimizer(Hooked):
                     f"group {k} has {len(theirs['params'])} parameters there and {len(mine['params'])} here"
                 )
         by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
-        self.state = State(dict)
+        self.state = defaultdict(dict)
         for number, values in state_dict["state"].items():
             each = by_number.get(number)
             self.state[number if each is None else each] = values if each is None else {name: _placed(name, value, each) for name, value in values.items()}
@@ -179,7 +188,7 @@ class Optimizer(Hooked):
     def __setstate__(self, state: dict[str, Any]) -> None:
         Hooked.__init__(self)
         self.__dict__.update(state)
-        self.state = State(dict, state["state"])
+        self.state = defaultdict(dict, state["state"])
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -187,14 +196,6 @@ class Optimizer(Hooked):
             lines += ["", f"Parameter Group {k}"] if k else [f"Parameter Group {k}"]
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
-
-
-class State(defaultdict):
-    """The state per parameter; replacing an entry notifies recorded programs."""
-
-    def __setitem__(self, parameter: Tensor, values: dict[str, Any]) -> None:
-        changes.note()
-        super().__setitem__(parameter, values)
 
 
 def _check_options(defaults: dict[str, Any]) -> None:

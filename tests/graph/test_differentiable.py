@@ -143,3 +143,75 @@ def test_results_whose_gradients_cannot_be_computed_are_given_eagerly() -> None:
     compiled = numod.compile(lambda x: norm.eval()(x) + norm.train()(x))
     with pytest.warns(UserWarning, match="gradients of the results cannot be computed"):
         assert compiled(x).shape == (4, 3)
+
+
+def _hidden(wrap: Callable) -> tuple[numod.Tensor, Callable]:
+    weight = numod.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    def function(x: numod.Tensor) -> tuple[numod.Tensor, numod.Tensor]:
+        hidden = weight * x
+        return hidden, (hidden * hidden).sum()
+
+    function = wrap(function)
+    for _ in range(2):
+        function(X)
+    return weight, function
+
+
+X = numod.tensor([2.0, -1.0, 0.5])
+
+
+def test_hooks_on_a_result_that_another_one_was_computed_of() -> None:
+    def run(wrap: Callable) -> list:
+        weight, function = _hidden(wrap)
+        seen = []
+        for k in range(3):
+            hidden, loss = function(X * (k + 1))
+            before = hidden * 3
+            hidden.register_hook(lambda gradient, seen=seen: seen.append(gradient.clone()) or gradient * 2)
+            hidden.retain_grad()
+            (loss + before.sum() + (hidden * 5).sum()).backward(retain_graph=True)
+            loss.backward()
+            seen += [hidden.grad.clone(), weight.grad.clone()]
+        return seen
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_the_gradient_of_a_result_that_another_one_was_computed_of() -> None:
+    def run(wrap: Callable) -> list:
+        weight, function = _hidden(wrap)
+        hidden, loss = function(X)
+        found = [*numod.autograd.grad(loss * 2, [hidden, weight])]
+        hidden, loss = function(X)
+        loss.backward(inputs=[hidden])
+        found += [hidden.grad, weight.grad is None]
+        hidden, loss = function(X)
+        (slope,) = numod.autograd.grad(loss, hidden, create_graph=True)
+        return [*found, *numod.autograd.grad(slope.sum(), weight)]
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_a_hook_on_such_a_result_of_a_function_that_draws_is_refused() -> None:
+    weight = numod.ones(3, requires_grad=True)
+    compiled = compile(lambda x: (hidden := F.dropout(weight * x), hidden.sum()))
+    for _ in range(2):
+        hidden, total = compiled(X)
+    with pytest.raises(RuntimeError, match=r"given a hook.*draws, writes or has changed.*uncompiled"):
+        hidden.register_hook(lambda gradient: gradient)
+    total.backward()
+    assert equal(weight.grad, hidden.detach())
+
+
+def test_parameters_that_the_used_result_was_not_computed_of_get_no_gradient() -> None:
+    def run(wrap: Callable) -> list:
+        first, second = (numod.ones(3, requires_grad=True) for _ in range(2))
+        function, found = wrap(lambda x: (first * x, second * x, (first * second).sum())), []
+        for k in range(6):
+            first.grad = second.grad = None
+            function(X)[k % 3].sum().backward()
+            found += [first.grad, second.grad]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))

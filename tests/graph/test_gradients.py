@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 from pairs import Pair, batch, compile, equal, forward_pair, gradients_of, net, step_of
@@ -216,3 +217,60 @@ def test_backward_inside_is_refused_where_it_calls_hooks_of_an_argument_or_goes_
             compiled(argument())
     weight.grad = None
     assert equal(compile(gradient)(numod.ones(3, requires_grad=True) * 2), numod.full((3,), 4.0))
+
+
+def test_gradients_that_the_function_assigns() -> None:
+    def assign(weight: numod.Tensor, x: numod.Tensor) -> numod.Tensor:
+        weight.grad = x * 2
+        return x + 1
+
+    def add(weight: numod.Tensor, x: numod.Tensor) -> numod.Tensor:
+        weight.grad = x if weight.grad is None else weight.grad + x
+        return x * 2
+
+    def clip(weight: numod.Tensor, x: numod.Tensor) -> numod.Tensor:
+        weight.grad = numod.autograd.grad((weight * x).sum(), weight)[0].clamp(-1, 1)
+        return x
+
+    def run(function: Callable, resets: tuple[int, ...], wrap: Callable) -> list:
+        weight, found = numod.ones(3, requires_grad=True), []
+        step = wrap(lambda x: function(weight, x))
+        for k in range(6):
+            weight.grad = None if k in resets else weight.grad
+            step(numod.ones(3) * k)
+            found.append(weight.grad.clone())
+        return found
+
+    for function in (assign, add, clip):
+        for resets in ((), (1, 4), range(6)):
+            assert equal(run(function, resets, lambda step: step), run(function, resets, compile))
+
+
+def test_gradients_that_the_function_takes_from_other_leaves() -> None:
+    def run(wrap: Callable) -> list:
+        mine, theirs, found = *([numod.ones(3, requires_grad=True) for _ in range(2)] for _ in range(2)), []
+
+        @wrap
+        def send(x: numod.Tensor) -> None:
+            for a, b in zip(mine, theirs):
+                b.grad = a.grad * x
+            theirs[0].grad = mine[0].grad
+
+        for k in range(5):
+            for a, b in zip(mine, theirs):
+                a.grad, b.grad = numod.ones(3) * k, None
+            send(numod.ones(3) * 2)
+            found += [each.grad.clone() for each in theirs]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_a_gradient_with_a_history_is_refused() -> None:
+    weight = numod.ones(3, requires_grad=True)
+
+    def step() -> None:
+        weight.grad = weight * 2
+
+    with pytest.raises(RuntimeError, match=r"a gradient with a history in \.grad"):
+        compile(step)()

@@ -6,16 +6,19 @@ import argparse
 import contextvars
 import enum
 import functools
+import glob
 import operator
 import os
+import pathlib
 import random
 import sys
+import threading
 import time
 import types
 import uuid
 import warnings
 import weakref
-from collections import ChainMap, UserDict
+from collections import ChainMap, UserDict, defaultdict
 from collections.abc import Callable
 
 import numpy as np
@@ -429,7 +432,7 @@ def test_attributes_of_tensors() -> None:
 
 @pytest.mark.parametrize("function", [lambda x: x * x.is_leaf, lambda x: x * (x.grad_fn is None), lambda x: x * x.storage_offset(), lambda x: x * x._version])
 def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) -> None:
-    with pytest.raises(RuntimeError, match="which may be another for the tensors of the next call"):
+    with pytest.raises(RuntimeError, match="which may be another at the next call"):
         compile(function)(X)
 
 
@@ -758,3 +761,140 @@ def test_defaults_of_names_that_are_replaced_as_a_whole() -> None:
     for factor in (2.0, 3.0):
         scale.__kwdefaults__ = {"by": factor}
         assert equal(compiled(X), X * factor)
+
+
+class _Plain:
+    """An object whose class gives what it lacks."""
+
+    def __getattr__(self, name: str) -> float:
+        if name == "factor":
+            return 2.0
+        raise AttributeError(name)
+
+
+class _Half:
+    factor = 0.5
+
+
+class _Sub(_Plain):
+    pass
+
+
+def test_attributes_that_come_to_hide_what_a_class_gives() -> None:
+    class Base:
+        @property
+        def factor(self) -> float:
+            return 2.0
+
+    class Derived(Base):
+        pass
+
+    thing, derived = _Plain(), Derived()
+    for each, hide in ((thing, lambda: setattr(thing, "factor", 7.0)), (derived, lambda: setattr(Derived, "factor", property(lambda self: 7.0)))):
+        compiled = compile(lambda x, each=each: x * each.factor)
+        for factor in (2.0, 2.0, 7.0):
+            if factor != 2.0:
+                hide()
+            assert equal(compiled(X), X * factor)
+
+
+def test_bases_that_are_replaced() -> None:
+    class Derived(_Half):
+        pass
+
+    thing = Derived()
+    compiled = compile(lambda x: x * thing.factor)
+    assert equal([compiled(X), compiled(X)], [X * 0.5, X * 0.5])
+    Derived.__bases__ = (type("Other", (_Half,), {"factor": 5.0}),)
+    assert equal(compiled(X), X * 5.0)
+
+
+def test_calls_that_a_class_of_modules_comes_to_take() -> None:
+    class Doubling(nn.Module):
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+    compiled = compile(nn.Sequential(Doubling()))
+    assert equal([compiled(X), compiled(X)], [X * 2, X * 2])
+    Doubling.__call__ = lambda self, x: x * 11
+    assert equal(compiled(X), X * 11)
+
+
+def test_members_of_sets_and_keys_of_dictionaries() -> None:
+    held, layer = {"factor": 1.0}, nn.Dropout(0.0)
+    layer.own = 1.0
+    functions, weights = {lambda x: x * held["factor"]}, {layer: 2.0}
+
+    @compile
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        for function in functions:
+            x = function(x)
+        for module, weight in weights.items():
+            x = module(x) * module.own * weight
+        return x
+
+    for held["factor"] in (1.0, 1.0, 2.0):
+        assert equal(scaled(X), X * held["factor"] * 2)
+    layer.own = 3.0
+    assert equal(scaled(X), X * 12)
+    layer.eval()
+    layer.p = 1.0
+    assert equal(scaled(X), X * 12)
+    layer.train()
+    assert equal(scaled(X), X * 0)
+
+
+def test_the_order_of_sets_and_of_dictionaries_with_tuples_for_keys() -> None:
+    powers, members = {(1, 2): 2.0, (2, 1): 3.0}, {8, 16}
+
+    @compile
+    def mixed(x: numod.Tensor) -> numod.Tensor:
+        for each in powers.values():
+            x = x * each + 1
+        for each in members:
+            x = x / 2 + each
+        return x
+
+    for _ in range(2):
+        assert equal(mixed(X), mixed.function(X))
+    powers[1, 2] = powers.pop((1, 2))
+    assert equal(mixed(X), mixed.function(X))
+    members.clear()
+    members.update((16, 8))
+    assert equal(mixed(X), mixed.function(X))
+
+
+def test_shapes_and_objects_of_arrays() -> None:
+    sizes, parts = np.ones((2, 3)), np.array([[2.0], None], dtype=object)
+    compiled = compile(lambda x: x * sizes.shape[0] * parts[0][0])
+    assert equal([compiled(X), compiled(X)], [X * 4, X * 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        sizes.shape = (3, 2)
+    assert equal(compiled(X), X * 6)
+    parts[0][0] = 5.0
+    assert equal(compiled(X), X * 15)
+
+
+def test_what_a_dictionary_makes_of_missing_keys() -> None:
+    made = defaultdict(lambda: 2.0)
+    compiled = compile(lambda x: x * made["factor"])
+    numod.compile(lambda x: x)(X)
+    assert equal([compiled(X), compiled(X)], [X * 2, X * 2])
+    made.clear()
+    made.default_factory = lambda: 5.0
+    assert equal(compiled(X), X * 5)
+
+
+def test_flags_of_objects_of_pythons_library() -> None:
+    event = threading.Event()
+    compiled = compile(lambda x: x * 2 if event.is_set() else x)
+    assert equal([compiled(X), compiled(X)], [X, X])
+    event.set()
+    assert equal(compiled(X), X * 2)
+
+
+@pytest.mark.parametrize("ask", [lambda x: x * float(pathlib.Path("factor").read_text()), lambda x: x * len(glob.glob("*")), lambda x: x * len(os.getcwd())])
+def test_what_is_read_of_the_disk_is_refused(ask: Callable) -> None:
+    with pytest.raises(RuntimeError, match="may be another at the next call|another value at every use"):
+        compile(ask)(X)

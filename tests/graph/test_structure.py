@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -103,3 +104,37 @@ def test_slices_are_arguments() -> None:
     for part in (slice(0, 2), slice(1, None), slice(0, 2), slice(None, None, 2)):
         assert numod.equal(compiled(X, part), X[:, part])
     assert compiled.recorded == 3
+
+
+def test_functions_modules_and_classes_that_a_run_makes_are_refused() -> None:
+    def module(x: numod.Tensor) -> numod.nn.Module:
+        made = numod.nn.Module()
+        made.weight = x * 2
+        return made
+
+    makes = [lambda x: lambda: x + 1, module, lambda x: type("Made", (), {"x": x * 2}), lambda x: partial(numod.add, x), lambda x: (x * 2).add]
+    for function in makes:
+        with pytest.raises(RuntimeError, match="may hold values of this run"):
+            compile(function, fullgraph=True)(X)
+        with pytest.warns(UserWarning, match="runs eagerly"):
+            compile(function)(X)
+
+
+def test_functions_modules_and_classes_that_existed_before_are_returned() -> None:
+    layer, scale = numod.nn.Linear(3, 3), lambda x: x * 2
+    layer.act = scale
+    compiled = compile(lambda x, given: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, given), fullgraph=True)
+    for given in (scale, scale, numod.nn.ReLU()):
+        for _ in range(2):
+            doubled, *found = compiled(X, given)
+            assert numod.equal(doubled, X * 2)
+            assert found == [layer, scale, layer.forward, scale, numod.relu, len, Output, given]
+
+
+def test_a_list_that_is_returned_twice_is_refused() -> None:
+    def twice(x: numod.Tensor) -> tuple[list, list]:
+        made = [x * 2]
+        return made, made
+
+    with pytest.raises(RuntimeError, match="returns a list twice"):
+        compile(twice, fullgraph=True)(X)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from pairs import batch, compile, equal, net
@@ -303,3 +305,68 @@ def test_what_a_function_reads_of_a_schedule_is_refused_not_kept() -> None:
     with pytest.raises(RuntimeError, match=r"schedule.* changes in step, test_training.py:\d+, whenever it runs"):
         for k in range(4):
             assert compiled(numod.ones(2)) == 0.5 ** (k + 2)
+
+
+def _edit_parameters(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.param_groups[0]["params"].pop()
+
+
+def _edit_group(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.param_groups[0] = {**optimizer.param_groups[0], "lr": 0.3}
+
+
+def _new_list(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.param_groups[0]["params"] = optimizer.param_groups[0]["params"][1:]
+
+
+def _other_group(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.param_groups = [{**optimizer.param_groups[0], "params": optimizer.param_groups[0]["params"][:1]}]
+
+
+def _no_state(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.state = defaultdict(dict)
+
+
+def _less_state(optimizer: numod.optim.Optimizer) -> None:
+    del optimizer.state[optimizer.param_groups[0]["params"][0]]
+
+
+def _cleared(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.state.clear()
+
+
+def _still(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.step = lambda closure=None: None
+
+
+def _keeping(optimizer: numod.optim.Optimizer) -> None:
+    optimizer.zero_grad = lambda set_to_none=True: None
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize(
+    "edit", [_edit_parameters, _edit_group, _new_list, _other_group, _no_state, _less_state, _cleared, _still, _keeping], ids=lambda edit: edit.__name__[1:]
+)
+@pytest.mark.parametrize("kind", ["Adam", "SGD"])
+def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: bool) -> None:
+    def run(wrap: Callable) -> list:
+        weights = [numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)]
+        optimizer = getattr(numod.optim, kind)(weights, lr=0.1, **({"momentum": 0.9} if kind == "SGD" else {}))
+
+        def step(x: numod.Tensor) -> None:
+            optimizer.zero_grad()
+            (weights[0] * x + (weights[1] * x).square()).sum().backward()
+            optimizer.step()
+
+        step, found = wrap(step), []
+        for k in range(8):
+            if k == 4:
+                edit(optimizer)
+            step(numod.ones(3) * (k + 1))
+            found += [each.detach().clone() for each in weights]
+        if "step" in vars(optimizer):
+            del optimizer.step
+            step(numod.ones(3))
+        return [*found, *weights]
+
+    assert equal(run(lambda step: step), run(partial(numod.compile, fullgraph=True, options={"linked": linked})))
