@@ -29,6 +29,7 @@ from types import FunctionType as _FunctionType
 from .formats import ABSENT as _layouts, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
+bernoulli, multinomial = (_methods.checked(_each.__name__, _each) for _each in (bernoulli, multinomial))
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None

@@ -89,7 +89,6 @@ from .nn.functional import alpha_dropout as alpha_dropout
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .core.values import as_tensor as as_tensor
 from .core.memory import asarray as asarray
-from .core.random import bernoulli as bernoulli
 from .nn.functional import bilinear as bilinear
 from .dtypes import can_cast as can_cast
 from .nn.functional import channel_shuffle as channel_shuffle
@@ -127,7 +126,6 @@ from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
 from .core.random import manual_seed as manual_seed
 from .nn.functional import margin_ranking_loss as margin_ranking_loss
-from .core.random import multinomial as multinomial
 from .core.random import normal as normal
 from .nn.functional import pairwise_distance as pairwise_distance
 from .nn.functional import pixel_shuffle as pixel_shuffle
@@ -356,6 +354,8 @@ def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtyp
     """The triangle: 1 - |2 x - 1|."""
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool = True) -> Tensor:
     """`nn.functional.batch_norm`."""
+def bernoulli(input: Tensor, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 0) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
@@ -664,7 +664,7 @@ def heaviside(input: Tensor, values: Tensor | _float, *, out: Tensor | None = No
     """heaviside(x, values), element by element, with broadcasting and type promotion."""
 def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-def histogram(input: Tensor, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.histogram:
+def histogram(input: Tensor, bins: _int | Tensor = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.histogram:
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
 def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
     """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
@@ -871,6 +871,8 @@ def msort(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> T
     """Sorted along the first dimension."""
 def mul(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """mul(x, y), element by element, with broadcasting and type promotion."""
+def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
 def multiply(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """mul(x, y), element by element, with broadcasting and type promotion."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -889,7 +891,7 @@ def nanquantile(input: Tensor, q: _float | Tensor, dim: _int | None = None, keep
     """`quantile` of the elements that are not NaN."""
 def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sum over dimensions (all by default) of the elements that are not NaN."""
-def narrow(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor:
+def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
     """`length` elements of a dimension from `start` on."""
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""

@@ -154,6 +154,9 @@ def promote_types(first: dtype, second: dtype) -> dtype:
     """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
     if first is second:
         return first
+    for each in (first, second):
+        if not isinstance(each, dtype):
+            raise TypeError(f"promote_types() takes two dtypes, not {type(each).__name__}")
     low, high = sorted((first, second), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         return promote_types(high, low.to_complex()) if low.is_floating_point else high  # a complex number's parts are as precise as the other
@@ -191,6 +194,7 @@ class _Info:
     """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
 
     def __init__(self, kind: dtype | None = None) -> None:
+        kind = given(kind)
         kind = kind.real if kind else _default
         if ("f" if kind.is_floating_point else kind.name[0]) not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")

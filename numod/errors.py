@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cache
 
-import numpy as np
 
-WHOLE = (int, np.integer)  # types of what is one number where several may stand
+class _Single(type):
+    """Of what has no dimensions and can be an index: NumPy's integers, and tensors and arrays of one."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
+
+
+WHOLE = (int, _Single("Single", (), {}))  # types of what is one number where several may stand
 
 
 def plain(value: object) -> object:
-    """`value`, as an int where it is one of NumPy's integers."""
-    return int(value) if isinstance(value, np.integer) else value
+    """`value`, as an int where it is another kind of integer. Raises TypeError for tensors and arrays of other numbers."""
+    return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
 def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:

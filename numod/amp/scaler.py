@@ -50,7 +50,7 @@ class GradScaler:
             return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, Mapping):
             return type(outputs)((key, self.scale(value)) for key, value in outputs.items())
-        if isinstance(outputs, Iterable):
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
             scaled = [self.scale(each) for each in outputs]
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
         raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")

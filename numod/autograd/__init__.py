@@ -17,14 +17,14 @@ from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_en
 from .engine import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
-from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, set_multithreading_enabled
 from .tape import Handle, expose, hooks_of
 from .variable import Variable
 
 __all__ = [
     "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
     "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled",
-    "set_detect_anomaly", "set_grad_enabled", "tape",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "tape",
 ]
 
 

@@ -30,6 +30,8 @@ class GradientEdge(NamedTuple):
 def _target(each: Tensor | GradientEdge) -> tuple:
     if isinstance(each, GradientEdge):
         return (each.node.variable, 0) if isinstance(each.node, AccumulateGrad) else tuple(each)
+    if not isinstance(each, Tensor):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(each).__name__}")
     return edge_to(each)
 
 
@@ -72,6 +74,7 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     for each in inputs:
+        _target(each)  # raises
         if not isinstance(each, GradientEdge) and not each.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
@@ -124,6 +127,8 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
     if isinstance(tensor, GradientEdge):
         target, number = _target(tensor)
         layout = target._layout if isinstance(target, Tensor) else target.outputs[number]
+    elif not isinstance(tensor, Tensor):
+        raise RuntimeError(f"expected the outputs to be Tensors or GradientEdges, but got {type(tensor).__name__}")
     elif tensor.requires_grad:
         layout = tensor._layout
     else:

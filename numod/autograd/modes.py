@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -106,6 +107,19 @@ class set_grad_enabled(_Mode):
     def __call__(self, function: Callable) -> Callable:
         state.grad_enabled = self._before[0]  # as a decorator it acts during calls, not at the definition
         return super().__call__(function)
+
+
+class set_multithreading_enabled(contextlib.ContextDecorator):
+    """For PyTorch's sake, and without effect: backward passes run on the thread that asks for them."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing changes."""
 
 
 class inference_mode(_Mode):

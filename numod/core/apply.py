@@ -89,7 +89,10 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
             plan = op.plan(key[1:], parameters)
             plan.run = viewer(plan) if op.is_view else _runner(plan)
         op.remember(key, plan)
-    result = plan.run(inputs)
+    try:
+        result = plan.run(inputs)
+    except OverflowError:
+        return apply(op, _fitting(inputs), parameters)
     if wanted and op.differentiable and state.grad_enabled:
         record(op, inputs, key[1:], parameters, result)
     if _State.special and state.inference:
@@ -98,6 +101,16 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if listeners:
         _tell(op, inputs, parameters, result if op.outputs else (result,), False)
     return result
+
+
+def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
+    """Inputs with integers that have 64 bits without a sign, as PyTorch takes them: as floats beside those, and else modulo 2**64. Called in the handler of the
+    OverflowError that others are."""
+    floats = any(isinstance(each, Tensor) and each.dtype.differentiable for each in (*inputs, *targets))
+    large = [type(each) is int and 1 << 63 <= each < 1 << 64 for each in inputs]
+    if not any(large):
+        raise  # noqa: PLE0704
+    return tuple([(float(each) if floats else each - (1 << 64)) if is_large else each for each, is_large in zip(inputs, large)])
 
 
 def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
@@ -158,7 +171,10 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     node = None
     if wanted and op.differentiable and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs, targets):
         node = make_node(op, inputs, layouts, parameters, target)  # before the write, while the inputs still have their old history
-    plan.run(inputs, targets)
+    try:
+        plan.run(inputs, targets)
+    except OverflowError:
+        return apply_into(op, _fitting(inputs, targets), targets, parameters)
     for each in targets:
         (each._own or each._storage).version += 1
     if node is not None:

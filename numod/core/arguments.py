@@ -31,7 +31,8 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict)
         if several and len(given) == 1 and isinstance(given[0], (list, tuple)):
             (given,) = given  # they may come as one sequence
         for each in given if several else (given,):
-            if not any(isinstance(each, _KINDS[part]) or (part in ("int", "float") and hasattr(each, "__index__")) for part in parts):
+            vector = isinstance(each, Tensor) and "Tensor" not in parts and "Sequence[int]" not in parts and each.numel() != 1  # which are no number
+            if vector or not any(isinstance(each, _KINDS[part]) or (part in ("int", "float") and hasattr(each, "__index__")) for part in parts):
                 place = "" if key in named else f" (position {position + 1})"
                 return TypeError(f"{name}(): argument '{key}'{place} must be {_described(parts)}, not {type(each).__name__}")
         if "Sequence[Tensor]" in parts and not isinstance(given, Tensor):

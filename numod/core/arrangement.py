@@ -58,7 +58,9 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
     dim = normalize_dim(dim, input.ndim)
     input = input if input.ndim else ravel(input)
     n = input.shape[dim]
-    if isinstance(repeats, WHOLE) or repeats.numel() == 1 and n != 1:
+    if not isinstance(repeats, (Tensor, *WHOLE)):
+        raise TypeError(f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}")
+    if not isinstance(repeats, Tensor) or repeats.numel() == 1 and n != 1:
         times = int(repeats) if isinstance(repeats, Tensor) else plain(repeats)
         if times < 0:
             raise RuntimeError(f"Repeats must be non-negative, got {times}")

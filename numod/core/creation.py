@@ -47,6 +47,8 @@ def factory(function: Callable) -> Callable:
         if out is not None:
             from .elementwise import write_result
 
+            if not isinstance(out, Tensor):
+                raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
             result = function(*arguments, **{"dtype": out.dtype, "device": out.device, **named})
             ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes  # it keeps the shape of `out`
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)

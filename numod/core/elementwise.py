@@ -252,12 +252,17 @@ def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | t
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}")
+        for each, into in zip(result, out):
+            if isinstance(into, Tensor) and into.dtype is not each.dtype:
+                raise RuntimeError(f"{name}(): Expected out tensor to have dtype {each.dtype.short}, but got {into.dtype.short} instead")
         filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
         return type(result)(filled)
     _expect_tensor(name, out)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     expect_cast(result.dtype, out.dtype)
+    if out.is_meta and not result.is_meta:
+        raise RuntimeError(f"{name}(): out is on the meta device, which keeps no values; expected {result.device}")
     _fit(out, result.shape)
     return copy_(out, result)
 

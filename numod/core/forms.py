@@ -148,8 +148,10 @@ def functional(name: str) -> Callable:
     """The out-of-place form of an in-place function: applied to a copy."""
 
     def function(input: Tensor, *arguments: object, **named: object) -> Tensor:
-        if not isinstance(input, Tensor) and overrides.appears((input,)):
-            return overrides.again(function, (input, *arguments), named)
+        if not isinstance(input, Tensor):
+            if overrides.appears((input,)):
+                return overrides.again(function, (input, *arguments), named)
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
         return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *named.values())), f"{name}_")(*arguments, **named)
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."

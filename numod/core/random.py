@@ -53,13 +53,17 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """Seed and offset, as an int64 tensor on the CPU."""
-        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64, device="cpu")
+        """Seed and offset, as the bytes of two int64: a uint8 tensor on the CPU, as PyTorch's states are."""
+        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64, device="cpu").view(dtypes.uint8)
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of `get_state`."""
-        if not isinstance(state, Tensor) or state.shape != (2,):
-            raise TypeError("set_state expects what get_state gave: an int64 tensor of 2 elements")
+        if not isinstance(state, Tensor):
+            raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
+        if state.dtype is dtypes.uint8 and state.shape == (16,):
+            state = state.cpu().clone().view(dtypes.int64)
+        if state.dtype is not dtypes.int64 or state.shape != (2,):  # which older versions gave
+            raise TypeError(f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape {tuple(state.shape)}")
         return self._restart(*map(int, raw(state.cpu())))
 
     def draw(self, count: int) -> tuple[int, Draw]:
@@ -221,6 +225,8 @@ def randint(
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
     given = {"low": 0, **dict(zip(names, bounds)), **named}
+    if given.keys() != {"low", "high", "size"} or len(bounds) > len(names):
+        raise TypeError(f"randint() takes ([low,] high, size), got {len(bounds)} of them in order, and by name {sorted(named)}")
     dtype = dtype or dtypes.int64
     return _drawn(t.randint, _range(given["low"], given["high"], dtype), _shape((given["size"],), "randint"), generator, dtype, device, requires_grad)
 
@@ -228,6 +234,7 @@ def randint(
 def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it. Raises RuntimeError where it is empty or the dtype does
     not hold it."""
+    low, high = plain(low), plain(high)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     least, most = dtypes.RANGES[dtype]

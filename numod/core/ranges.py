@@ -60,8 +60,8 @@ def _bounds(bounds: tuple, named: dict) -> tuple:
     if len(bounds) == 1 and "end" not in named:
         bounds = (0, *bounds)
     given = {**dict(zip(("start", "end", "step"), bounds)), **named}
-    if "end" not in given or len(bounds) > 3:
-        raise TypeError("arange() takes (end), (start, end) or (start, end, step)")
+    if "end" not in given or len(bounds) > 3 or len(given) > 3 or not {"start", "end", "step"} >= given.keys():
+        raise TypeError(f"arange() takes (end), (start, end) or (start, end, step), got {len(bounds)} of them in order, and by name {sorted(named)}")
     return given.get("start", 0), given["end"], given.get("step", 1)
 
 

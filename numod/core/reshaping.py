@@ -129,6 +129,8 @@ def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, si
     source = getattr(source, "elements", source)  # of a storage
     if source is None:
         source = tensor([], dtype=self.dtype, device=self.device)
+    if not isinstance(source, Tensor):
+        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type(source).__name__}")
     if source.dtype is not self.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     if size is not None:

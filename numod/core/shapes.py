@@ -219,7 +219,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(input if input._layout.dense else apply(t.row_major, (input,)), -1)
 
 
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     """`length` elements of a dimension from `start` on."""
     return apply(v.slice_, (input,), _span(input._layout, dim, start, length))
 
@@ -267,7 +267,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
-    if not all(hasattr(each, "__index__") for each in (*size, *stride, offset)):
+    if not all(isinstance(each, int) or (hasattr(each, "__index__") and not isinstance(each, Tensor)) for each in (*size, *stride, offset)):
         raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")

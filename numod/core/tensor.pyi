@@ -479,7 +479,7 @@ class Tensor:
         """In-place heaviside."""
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-    def histogram(self, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
+    def histogram(self, bins: _int | Tensor = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
         """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
     def hsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
         """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
@@ -789,7 +789,7 @@ class Tensor:
         """`quantile` of the elements that are not NaN."""
     def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default) of the elements that are not NaN."""
-    def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
+    def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
         """`length` elements of a dimension from `start` on."""
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
         """A copy of `length` elements of a dimension from `start` on."""

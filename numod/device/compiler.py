@@ -11,10 +11,13 @@ import copy
 import dis
 import functools
 import gc
+import importlib
 import operator
+import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from . import background, wrapper
 
@@ -29,6 +32,42 @@ _usual: list[tuple[object, str, object]] = []  # what `quickly` replaced
 _queue = background.Queue()  # LLVM's part of the compilation that is under way
 _loaded: set[str] = set()  # functions of machine code
 _waiting = False  # whether garbage collection is suspended
+
+
+def numba() -> types.ModuleType:
+    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end half-way, and never be made up for."""
+    if "numba" not in sys.modules:
+        _apart(lambda: importlib.import_module("numba"))
+    return importlib.import_module("numba")
+
+
+@functools.cache
+def prepare() -> None:
+    """Have Numba import what it compiles with, in a thread of its own for the same reason."""
+
+    def refresh() -> None:
+        from numba.core.registry import cpu_target
+
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
+
+    _apart(refresh)
+
+
+def _apart(function: Callable[[], object]) -> None:
+    """Run a function in a thread of its own, or here if the system has none left. What it raises is left to the caller's next step."""
+
+    def quietly() -> None:
+        with suppress(Exception):
+            function()
+
+    try:
+        thread = threading.Thread(target=quietly)
+        thread.start()
+    except RuntimeError:
+        function()
+    else:
+        thread.join()
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:

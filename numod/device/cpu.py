@@ -207,6 +207,7 @@ def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastma
 
 def translate(function: Callable, signature: str, fastmath: frozenset[str], alone: bool = False, lines: bool = False) -> object:
     """Numba's result for a function: optimised LLVM code in a library that is not loaded. With `lines` it has line numbers of the source."""
+    compiler.prepare()
     parts = division.prepare(function.__globals__)
     from numba import config, njit
 

@@ -30,10 +30,9 @@ class Registers:
 
 def features() -> str:
     """LLVM's names of what kernels may use, with commas between: this processor's features, or those in NUMBA_CPU_FEATURES (also where it is empty)."""
+    given = compiler.numba().config.CPU_FEATURES
     import llvmlite.binding as llvm
-    import numba
 
-    given = numba.config.CPU_FEATURES
     return given if given is not None else llvm.get_host_cpu_features().flatten()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from .batching import vmap
 from .forward import jacfwd, jvp, linearize
 from .gradients import grad, grad_and_value, hessian, jacrev, value_and_grad, vjp
-from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from .modules import functional_call, functionalize, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "replace_all_batch_norm_modules_",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "replace_all_batch_norm_modules_",
     "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

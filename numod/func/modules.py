@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core import Tensor, stack
@@ -11,7 +11,14 @@ from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import call_with
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "functionalize", "stack_module_state"]
+
+
+def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
+    """`func` itself: writes in place, which PyTorch removes for its compilers, are understood by numod's. Raises RuntimeError for another `remove`."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are 'mutations_and_views'.")
+    return func
 
 
 def functional_call(

@@ -265,7 +265,7 @@ class ParameterList(Module):
         return value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({index}): {_describe(value)}" for index, value in enumerate(self))
+        return "\n".join(f"  ({index}): {_describe(value, str(getattr(value, 'dtype', '')))}" for index, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -376,7 +376,7 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_describe(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_describe(value, value.type() if isinstance(value, Tensor) else '')}" for key, value in self.items())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
@@ -430,9 +430,10 @@ def _string(key: Any) -> str:
     return key
 
 
-def _describe(value: Any) -> str:
+def _describe(value: Any, dtype: str) -> str:
+    """An entry's line; PyTorch names tensors' dtypes in lists, and their types in dictionaries."""
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     device = f" ({value.device})" if value.device.type == "cuda" else ""
-    return f"{kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}{device}]"
+    return f"{kind} containing: [{dtype} of size {'x'.join(map(str, value.shape))}{device}]"

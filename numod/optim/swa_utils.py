@@ -135,12 +135,12 @@ class SWALR(LRScheduler):
             raise ValueError(f"anneal_strategy must by one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        self._strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
+        self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
         super().__init__(optimizer, last_epoch)
 
     def _share(self, epoch: int) -> float:
         done = max(0.0, min(1.0, epoch / max(1, self.anneal_epochs)))
-        return (1 - math.cos(math.pi * done)) / 2 if self._strategy == "cos" else done
+        return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
 
     def get_lr(self) -> list[float]:
         step = self._step_count - 1

@@ -8,10 +8,11 @@ works: gradients of parameters, double backward, hooks, `retain_graph`, nested c
 from __future__ import annotations
 
 import contextlib
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ..autograd import enable_grad, engine, is_grad_enabled
+from ..autograd import enable_grad, engine, is_grad_enabled, no_grad
 from ..autograd.tape import Node
 from ..core import apply as waist, overrides
 from ..core.apply import state
@@ -47,14 +48,18 @@ def checkpoint(
 
     `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same random numbers.
     Backward raises CheckpointError if the runs differ in their ops or (unless `determinism_check="none"`) in shapes and dtypes.
-    `use_reentrant=True` gives the same gradients, but, as in PyTorch, only by a backward() that goes to all leaves: others raise RuntimeError.
+    `use_reentrant=True` gives the same gradients, but, as in PyTorch, only by a backward() that goes to all leaves (others raise RuntimeError), and only where
+    one of `args` requires gradients, else none, with a warning.
     `debug` and `early_stop` are accepted without effect: errors name the op in any case, and the recomputation always runs to the end.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}")
     first, second = context_fn()
-    if not is_grad_enabled():
-        with first:
+    cut = use_reentrant and is_grad_enabled() and not any(isinstance(each, Tensor) and each.requires_grad for each in args)
+    if cut:
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    if cut or not is_grad_enabled():
+        with first, no_grad():
             return function(*args, **kwargs)
     segment = _Segment(lambda: function(*args, **kwargs), second, preserve_rng_state, determinism_check == "default", bool(use_reentrant))
     with first:

@@ -47,7 +47,7 @@ def test_known_answer_of_uniform_numbers():
 @pytest.mark.parametrize("offset", [0, 5, 2**32 - 1, 2**40])
 def test_uniform_numbers_are_philox_of_seed_and_counter(seed, offset):
     generator = numod.Generator().manual_seed(seed)
-    generator.set_state(numod.tensor([generator.get_state().tolist()[0], offset]))
+    generator.set_state(numod.tensor([generator.get_state().view(numod.int64).tolist()[0], offset]))
     expected = [(word >> 8) / 2**24 for block in range(2) for word in words(seed, offset + block)]
     assert numod.rand(8, generator=generator).tolist() == expected
 
@@ -399,3 +399,15 @@ def test_random_numbers_inside_a_fork_do_not_count() -> None:
     with numod.random.fork_rng():
         numod.rand(5)
     assert numod.equal(numod.rand(2), expected)
+
+
+def test_states_are_bytes(seeded):
+    state = numod.get_rng_state()
+    assert state.dtype is numod.uint8 and state.shape == (16,)
+    first = draw()
+    for each in (state.byte(), state.clone(), state.view(numod.int64)):
+        numod.set_rng_state(each)
+        assert draw() == first
+    for wrong in (state[:8], state.float(), state.view(numod.int64)[:1]):
+        with pytest.raises(TypeError, match="RNG state must be a ByteTensor of 16 elements"):
+            numod.set_rng_state(wrong)

@@ -31,6 +31,31 @@ CASES = [
     (TypeError, "cannot be interpreted as an integer", lambda: X.topk(1.5)),
     (RuntimeError, "rounding_mode to be one of", lambda: X.div_(2, rounding_mode="up")),
     (IndexError, "Dimension out of range", lambda: torch.tensordot(X, X, [3, 3])),
+    (TypeError, r"arange\(\) takes .* by name \['foo'\]", lambda: torch.arange(3, foo=1)),
+    (TypeError, r"randint\(\) takes .* by name \['foo'\]", lambda: torch.randint(3, (2,), foo=1)),
+    (TypeError, r"argument 'out' must be Tensor, not int", lambda: torch.arange(3, out=-1)),
+    (RuntimeError, "out is on the meta device", lambda: torch.sort(X[0, 0], out=(torch.empty(5, device="meta"), torch.empty(5, dtype=torch.int64)))),
+    (RuntimeError, "Expected out tensor to have dtype Long, but got Float", lambda: torch.max(X, 0, out=(torch.empty(10, 5), torch.empty(10, 5)))),
+    (RuntimeError, "Expected out tensor to have dtype Float, but got Double", lambda: torch.aminmax(X, out=(torch.ones((), dtype=torch.float64), torch.ones(())))),
+    (TypeError, "promote_types", lambda: torch.promote_types(torch.float32, 1)),
+    (TypeError, "must be a numod.dtype", lambda: torch.iinfo(3)),
+    (TypeError, "must be a numod.dtype", lambda: torch.finfo("a")),
+    (TypeError, r"bernoulli\(\): argument 'input' \(position 1\) must be Tensor, not NoneType", lambda: torch.bernoulli(None)),
+    (TypeError, r"multinomial\(\): argument 'input' \(position 1\) must be Tensor, not float", lambda: torch.multinomial(1.5, 2)),
+    (TypeError, "must be Tensor or Storage, not int", lambda: torch.zeros(2).set_(1)),
+    (TypeError, r"scatter_add\(\): argument 'input' \(position 1\) must be Tensor, not int", lambda: torch.scatter_add(-5, 0, torch.tensor([0]), X)),
+    (RuntimeError, "weight", lambda: F.conv2d(torch.ones(1, 1, 4, 4), torch.tensor(1.0))),
+    (TypeError, "expected Tensor as element 1", lambda: torch.nn.utils.rnn.pad_sequence([X, object()])),
+    (TypeError, "argument 'input'", lambda: torch.nn.utils.rnn.pack_padded_sequence(True, [1])),
+    (TypeError, "argument 'repeats' .* must be Tensor or int", lambda: torch.repeat_interleave(X, "2")),
+    (RuntimeError, "expected the outputs to be Tensors", lambda: torch.autograd.backward([None])),
+    (RuntimeError, "all inputs have to be Tensors or GradientEdges, but got int", lambda: torch.autograd.grad(X.clone().requires_grad_().sum(), [1])),
+    (TypeError, r"add\(\): argument 'alpha' must be Number, not Tensor", lambda: torch.add(X, X, alpha=X)),
+    (TypeError, "must be ints", lambda: X.as_strided((2,), (1,), torch.tensor(1.5))),
+    (RuntimeError, "all elements of target should be between 0 and 1", lambda: F.binary_cross_entropy(torch.ones(1), torch.tensor([2.0]))),
+    (ValueError, "an iterable of Tensors, got str", lambda: torch.amp.GradScaler("cpu").scale("text")),
+    (RuntimeError, "invalid argument for remove", lambda: torch.func.functionalize(torch.sin, remove="all")),
+    (OverflowError, "int too big", lambda: X + (1 << 64)),
     # what there is no room for is refused at once
     (MemoryError, "allocate", lambda: torch.vander(torch.ones(2), HUGE)),
     (MemoryError, "allocate", lambda: torch.mvlgamma(torch.ones(2), HUGE)),
@@ -179,3 +204,29 @@ def test_strides_beyond_the_input() -> None:
         near, far = (run(x, 2, stride=stride) for stride in (6, 2**62))
         assert near.tolist() == far.tolist() and far.shape == (1, 1, 1)
         assert torch.autograd.grad(near.sum(), x)[0].tolist() == torch.autograd.grad(far.sum(), x)[0].tolist()
+
+
+def test_tensors_without_dimensions_are_sizes() -> None:
+    two, x = torch.tensor(2), torch.arange(6.0)
+    assert torch.randperm(two).shape == (2,) and torch.randint(torch.tensor(0), two, (two,)).shape == (2,)
+    assert torch.equal(torch.fft.fft(x, n=two), torch.fft.fft(x, n=2)) and torch.equal(x.roll(two), x.roll(2))
+    assert [each.shape for each in (*x.chunk(two), *x.split(two))] == [(3,), (3,), (2,), (2,), (2,)]
+    assert torch.equal(F.max_pool1d(x[None], two), F.max_pool1d(x[None], 2))
+    with pytest.raises(TypeError, match="integer"):
+        x.split(torch.tensor(1.5))
+
+
+def test_integers_of_64_bits_without_a_sign() -> None:
+    x, n, whole = torch.ones(2), torch.tensor([1]), 1 << 63
+    assert (x + whole).tolist() == [2.0**63] * 2 and (x * (2 * whole - 1)).tolist() == [2.0**64] * 2 and (x < whole).all()
+    assert torch.where(x > 0, x, whole).tolist() == [1.0, 1.0] and x.clamp(max=whole).tolist() == [1.0, 1.0] and x.clone().fill_(whole).tolist() == [2.0**63] * 2
+    assert (n + whole).tolist() == [1 - whole] and not (n < whole).any() and n.clone().add_(2 * whole - 1).tolist() == [0]
+    y = x.requires_grad_() * whole
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [2.0**63] * 2
+
+
+def test_names_that_mean_little_here() -> None:
+    with torch.autograd.set_multithreading_enabled(False):
+        assert torch.func.functionalize(lambda x: x.clone().add_(1), remove="mutations_and_views")(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert "(a): Parameter containing: [numod.FloatTensor of size 2x3]" in repr(torch.nn.ParameterDict({"a": torch.nn.Parameter(torch.ones(2, 3))}))
+    assert torch.histogram(torch.ones(3))[0].shape == (100,)

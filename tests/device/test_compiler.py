@@ -156,3 +156,22 @@ def test_functions_that_numba_learns_of_meanwhile_are_found() -> None:
         registry.functions += more
         refresh(context)
     assert met == [0, None, 1, None]
+
+
+DEEP = """
+import numod
+def deep(levels):
+    return deep(levels - 1) if levels else (numod.ones(3) + 1).sum().item()
+for levels in (990, 960, 930, 900, 870, 840):
+    try:
+        deep(levels)
+        break
+    except RecursionError:
+        pass
+print((numod.ones(3) + 1).sum().item())
+"""
+
+
+def test_a_first_call_deep_in_a_recursion_does_not_spoil_numba(tmp_path) -> None:
+    finished = subprocess.run([sys.executable, "-c", DEEP], env={**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
+    assert finished.stdout.strip() == "6.0", finished.stderr

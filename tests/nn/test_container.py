@@ -265,5 +265,5 @@ def test_parameter_dict_errors():
 
 def test_parameter_dict_repr():
     assert repr(nn.ParameterDict({"a": numod.ones(2), "b": 1})) == (
-        f"ParameterDict(\n    (a): Parameter containing: [{numod.float32} of size 2]\n    (b): Object of type: int\n)"
+        "ParameterDict(\n    (a): Parameter containing: [numod.FloatTensor of size 2]\n    (b): Object of type: int\n)"
     )

@@ -202,3 +202,10 @@ def test_a_reentrant_checkpoint_takes_part_in_whole_backward_passes_only(run):
     with pytest.raises(RuntimeError, match="use_reentrant=True, numod.utils.checkpoint is incompatible with .grad"):
         run(checkpoint(numod.sin, x, use_reentrant=True).sum(), x)
     run(checkpoint(numod.sin, x, use_reentrant=False).sum(), x)
+
+
+def test_a_reentrant_checkpoint_of_inputs_without_gradients_has_none():
+    weight, x = numod.ones(3, requires_grad=True), numod.ones(3)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        assert not checkpoint(lambda x: weight * x, x, use_reentrant=True).requires_grad
+    assert checkpoint(lambda x: weight * x, x, use_reentrant=False).requires_grad

@@ -119,7 +119,7 @@ def _convolution(ndim: int) -> Callable:
     ) -> Tensor:
         stride, dilation = spread("stride", stride, ndim), spread("dilation", dilation, ndim)
         check_steps(stride, dilation, padding if isinstance(padding, str) else spread("padding", padding, ndim))
-        _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0], groups, ndim)
+        _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0] if weight.ndim else 0, groups, ndim)
         kernel = tuple(weight.shape[2:])
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
         if isinstance(padding, str):
@@ -156,7 +156,7 @@ def _transposed(ndim: int) -> Callable:
         output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1,
     ) -> Tensor:
         features = weight.shape[1] * groups if weight.ndim > 1 else 0
-        _checked(name, input, weight, bias, weight.shape[0], features, groups, ndim)
+        _checked(name, input, weight, bias, weight.shape[0] if weight.ndim else 0, features, groups, ndim)
         stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
         extra = spread("output_padding", output_padding, ndim)
         check_steps(stride, dilation, padding)

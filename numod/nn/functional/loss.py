@@ -92,8 +92,8 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @with_legacy
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0,
-    1]."""
+    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x or a target
+    outside [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size."
@@ -101,6 +101,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     f.require_all((input >= 0) & (input <= 1), RuntimeError, "all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
+    f.require_all((target >= 0) & (target <= 1), RuntimeError, "all elements of target should be between 0 and 1")
     if weight is None:
         return _elementwise(t.binary_cross_entropy, input, target, reduction)
     expect_expandable(weight, input)

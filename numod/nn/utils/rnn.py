@@ -123,6 +123,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding. Raises RuntimeError for lengths that rise, unless not `enforce_sorted`."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     x = input.transpose(0, 1) if batch_first else input
     if len(sizes) != x.shape[1]:
@@ -184,6 +186,9 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
+    for k, each in enumerate(sequences):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"pad_sequence(): expected Tensor as element {k} in argument 0, but got {type(each).__name__}")
     longest = max(each.shape[0] for each in sequences)
     padded = []
     for each in sequences:
