@@ -57,13 +57,13 @@ _FIELDS = {
 
 @dataclass(eq=False)
 class Listed(Guard):
-    """The condition that a list has the same things, in the same order."""
+    """The condition that a list, or another sequence, has the same things, in the same order."""
 
     @property
     def words(self) -> list[tuple[int, int]]:
         """How many there are, where they lie, which holds for what was read there, and which they are."""
         things, *members = self.objects
-        if _LIST_ITEMS is None:
+        if _LIST_ITEMS is None or not isinstance(things, list):
             return []
         count, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
         at = c_ssize_t.from_address(items).value
@@ -76,11 +76,10 @@ def listed(name: str, things: list) -> Guard:
 
 
 def _list_items() -> int | None:
-    """Where in the memory of a list the address of its items lies, in bytes: after the header of all objects with a length; None if it does not."""
-    probe, size = [object(), object()], sizeof(c_ssize_t)
-    if list.__basicsize__ < (place := tuple.__basicsize__) + size or c_ssize_t.from_address(id(probe) + place - size).value != 2:
-        return None
-    return place
+    """Where in the memory of a list the address of its items lies, in bytes: behind its length, before how many there is room for; None if not there."""
+    size = sizeof(c_ssize_t)
+    probe, place = [object(), object()], list.__basicsize__ - 2 * size
+    return place if c_ssize_t.from_address(id(probe) + place - size).value == 2 else None
 
 
 _LIST_ITEMS = _list_items()
@@ -98,7 +97,7 @@ class Unwritten(Guard):
 
 def unwritten(name: str, thing: type | dict) -> Guard:
     """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no more for one that was changed so often."""
-    place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION
+    place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
     getattr(thing, "__module__", None)  # a class has a number once something was looked up
     number = c_int64(0) if place is None else c_int64.from_address(id(thing) + place)
     if number.value == 0:

@@ -53,7 +53,7 @@ def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
 
 def methods_put_into(optimizer: Any) -> dict[str, Any]:
     """What an optimizer has been given in the stead of its class's methods."""
-    return {key: each for key, each in vars(optimizer).items() if hasattr(type(optimizer), key)}
+    return {key: each for key, each in getattr(optimizer, "__dict__", {}).items() if hasattr(type(optimizer), key)}
 
 
 def is_schedule(value: Any) -> bool:
