@@ -86,6 +86,11 @@ def grad(
     return tuple(_zeros(each, create_graph) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
 
 
+def grad_up_to(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool = False) -> Sequence[Tensor | None]:
+    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there. None for those not used. The graph stays."""
+    return _walk(tuple(outputs), grad_outputs, True, create_graph, tuple(inputs), False, ends=True)
+
+
 def _zeros(each: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
     target, number = _target(each)
     layout = each._layout if isinstance(each, Tensor) else target._layout if isinstance(target, Tensor) else target.outputs[number]
@@ -157,7 +162,8 @@ def _known_to(layout: Layout, gradient: Tensor) -> Tensor:
 class _Walk:
     """One backward pass: pending gradients by node, processed in descending order of the nodes' numbers, and the gradients captured for `inputs`."""
 
-    def __init__(self, wanted: tuple[Tensor, ...]) -> None:
+    def __init__(self, wanted: tuple[Tensor, ...], ends: bool = False) -> None:
+        self.ends = ends  # whether gradients that are wanted go no further
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
         self.leaves: dict[Tensor, Tensor] = {}
@@ -234,7 +240,9 @@ class _Walk:
             if path is not None:
                 for number, gradient in enumerate(grads):
                     self.note(node, number, gradient)
-                if node not in path:
+                if self.ends:
+                    grads = [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)]
+                if node not in path or not any(each is not None for each in grads):
                     continue
             if node.hooks is not None:
                 grads = _before(node, grads)
@@ -296,9 +304,12 @@ class _Walk:
                 hook((), (gradient,))
 
 
-def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
-    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`."""
-    walk = _Walk(wanted or ())
+def _walk(
+    tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool, ends: bool = False
+) -> list[Tensor | None]:
+    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`. They go on from there unless
+    these are the `ends`."""
+    walk = _Walk(wanted or (), ends)
     before = state.grad_enabled
     try:
         state.grad_enabled = create_graph

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd import enable_grad
-from ..autograd.engine import grad
+from ..autograd.engine import grad_up_to
 from ..autograd.tape import Node, edge_to, stale
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -144,7 +144,7 @@ class CompiledNode(Node):
         results = self._results_anew("create_graph=True differentiates a compiled function's gradient")
         owners = [inputs[each] if isinstance(each, int) else each for each in self.executable.tape.wanted]
         pairs = [(each, gradient) for each, gradient in zip(results, grads) if gradient is not None]
-        found = grad([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=True, allow_unused=True)
+        found = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=True)
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
     def show(self, tensor: Tensor) -> None:

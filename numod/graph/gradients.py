@@ -25,8 +25,10 @@ class Gradients:
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
         self.concerned = mentions(function, "grad") or any(each[1] == "is" and is_optimizer(each[2]) for each in entries)
-        leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and (thing._requires_grad or thing._grad is not None)]
+        tensors = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+        leaves = [each for each in tensors if each._requires_grad or each._grad is not None]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
+        self.others = [(each, None) for each in tensors if id(each) not in self.before]  # which need none, but may be given one
         self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]
         self.given = {key for key in self.before if (key, "grad") in without}
         self.inputs = [(number, each, each._grad) for number, each in enumerate(inputs) if (id(each), "data") not in without]
@@ -36,7 +38,7 @@ class Gradients:
     def settle(self, recorder: Recorder, function: Callable) -> None:
         """Compare with the state after the call: fill `guards` and `inputs_without`, and make the program drop the gradients that the function dropped."""
         leaves = {**recorder.found, **self.before}
-        for leaf, gradient in [*leaves.values(), *((each, former) for _, each, former in self.inputs)]:
+        for leaf, gradient in [*leaves.values(), *self.others, *((each, former) for _, each, former in self.inputs)]:
             if leaf._grad is not None and leaf._grad is not gradient:
                 recorder.set_gradient(leaf)
         touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..autograd.engine import grad
+from ..autograd.engine import grad_up_to
 from ..autograd.tape import edge_to
 from ..core import apply as waist
 from ..core import changes
@@ -374,7 +374,7 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     numbers = {id(each): k for k, each in enumerate(tensors)}
     try:
         with _without_hooks(leaves):
-            gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
+            gradients = tuple(grad_up_to(results, leaves, seeds)) if leaves else ()
     except RuntimeError as error:  # of what backward needs and the function has overwritten: it may never be called
         raise lines.CannotRepeat(f"compile: the gradients of the results cannot be computed: {error}") from error
     wanted = [numbers.get(id(each), each) for each in leaves]

@@ -215,3 +215,19 @@ def test_parameters_that_the_used_result_was_not_computed_of_get_no_gradient() -
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_arguments_that_were_computed_of_others() -> None:
+    def run(wrap: Callable) -> list:
+        weight, mixed, found = numod.tensor([1.0, 2.0, 3.0], requires_grad=True), wrap(lambda a, b, c: ((a * b * c).sum(), a.sin() * b)), []
+        for k in range(6):
+            weight.grad = None
+            first = weight * X * (k + 1)
+            parts = numod.stack([first.exp(), first * 2]).unbind()
+            total, product = mixed(first, parts[0], parts[1] if k % 2 else weight)
+            (total + product.sum() * parts[0].sum()).backward()
+            found += [weight.grad.clone()]
+        (slope,) = numod.autograd.grad(mixed(first := weight * 2, first * first, weight)[0], weight, create_graph=True)
+        return [*found, slope.detach(), *numod.autograd.grad(slope.sum(), weight)]
+
+    assert equal(run(lambda function: function), run(compile))

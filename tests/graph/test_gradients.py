@@ -274,3 +274,11 @@ def test_a_gradient_with_a_history_is_refused() -> None:
 
     with pytest.raises(RuntimeError, match=r"a gradient with a history in \.grad"):
         compile(step)()
+
+
+def test_gradients_assigned_to_tensors_that_need_none() -> None:
+    frozen = numod.ones(3)
+    compiled = compile(lambda x: setattr(frozen, "grad", x * 3))
+    for k in range(4):
+        compiled(numod.ones(3) * k)
+        assert equal(frozen.grad, numod.ones(3) * 3 * k)
