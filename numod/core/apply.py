@@ -32,6 +32,7 @@ class _State(threading.local):
     special = False  # whether any thread ever entered inference mode or autocast: reading thread-local state would take a twentieth of an op's time
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
     examples = 0  # how many calls of `func.vmap` are running, which may walk one graph several times
+    checkpointing = False  # whether what runs will be run again in backward, node by node
     acting = False  # whether a schedule's step is run for a recorder, which is not to hear of those in it
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..autograd import tape
 from ..core import overrides
+from ..core.apply import state
 from ..core.tensor import Tensor
 from . import config, guards
 from . import state as kept
@@ -148,8 +149,8 @@ class Compiled:
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
-        if recording() or tape.packing is not None:
-            return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks
+        if recording() or tape.packing is not None or state.checkpointing:
+            return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks or is dropped
         if overrides.has_torch_function((*arguments, *named.values())):
             return self._run_overridden(arguments, named)
         if (given := self._freed(arguments, named)) is not None:

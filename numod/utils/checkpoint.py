@@ -149,7 +149,11 @@ class _Segment:
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
     """(the call's result, its nodes with saved tensors, oldest first). Older nodes, such as casts from autocast's cache, are left out."""
     start = Node(None, (), (), ()).sequence
-    result = call()
+    before, state.checkpointing = state.checkpointing, True
+    try:
+        result = call()
+    finally:
+        state.checkpointing = before
     found: set[Node] = set()
     waiting = [each.grad_fn for each in _tensors(result)]
     while waiting:

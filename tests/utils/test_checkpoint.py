@@ -209,3 +209,19 @@ def test_a_reentrant_checkpoint_of_inputs_without_gradients_has_none():
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
         assert not checkpoint(lambda x: weight * x, x, use_reentrant=True).requires_grad
     assert checkpoint(lambda x: weight * x, x, use_reentrant=False).requires_grad
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_compiled_parts_of_what_is_checkpointed(reentrant):
+    layers = [nn.Linear(3, 4), nn.Linear(4, 3)]
+    compiled = numod.compile(layers[0], options={"linked": False})
+    found = []
+    for first in (layers[0], compiled, compiled, compiled):
+        x = numod.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
+        checkpoint(lambda x, first=first: layers[1](first(x).tanh()).sin(), x, use_reentrant=reentrant).sum().backward()
+        found.append([x.grad, *[each.grad for layer in layers for each in layer.parameters()]])
+        for layer in layers:
+            layer.zero_grad()
+        compiled(x)
+    for gradients in found[1:]:
+        assert all(map(numod.allclose, gradients, found[0]))
