@@ -18,7 +18,7 @@ from .engine import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
 from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, set_multithreading_enabled
-from .tape import Handle, expose, hooks_of
+from .tape import Handle, expose, hook_on, hooks_of
 from .variable import Variable
 
 __all__ = [
@@ -41,7 +41,7 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
         engine.require_own((self,))  # gradients of its numbers would pass the hook by
     if self.grad_fn is not None:
         expose(self)
-        return Handle.add(hooks_of(self._node).tensor.setdefault(self._output, {}), hook)
+        return hook_on(self, hook)
     if self._pictured:
         changes.note()
     if self._hooks is None:

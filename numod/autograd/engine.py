@@ -172,7 +172,7 @@ class _Walk:
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
         for k, each in enumerate(wanted):
-            if isinstance(each, Tensor):
+            if isinstance(each, Tensor) and not ends:
                 expose(each)
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)

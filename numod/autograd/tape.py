@@ -256,6 +256,11 @@ def expose(tensor: Tensor) -> None:
         tensor._node.show(tensor)
 
 
+def hook_on(tensor: Tensor, hook: Callable) -> Handle:
+    """Have `hook(grad)` called with the gradient that comes to a computed tensor."""
+    return Handle.add(hooks_of(tensor._node).tensor.setdefault(tensor._output, {}), hook)
+
+
 def hooks_of(node: Node) -> SimpleNamespace:
     """The node's hooks: `tensor` (per output number), `retain` (output number to tensor), `before` and `after`."""
     if node.hooks is None:

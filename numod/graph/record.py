@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..autograd.engine import grad_up_to
-from ..autograd.tape import edge_to
+from ..autograd.tape import edge_to, hook_on
 from ..core import apply as waist
 from ..core import changes
 from ..core.creation import ones
@@ -195,8 +195,9 @@ class _Witness:
         for number, each in own:
             if not is_plain(each, False):
                 hooked.add(number)
-            handles.append(each.register_hook(lambda _, number=number, leaf=each.grad_fn is None: self.reached.update({number: leaf})))
-            if each.grad_fn is not None:
+            leaf = each.grad_fn is None
+            handles.append((Tensor.register_hook if leaf else hook_on)(each, lambda _, number=number, leaf=leaf: self.reached.update({number: leaf})))
+            if not leaf:
                 handles.append(each.grad_fn.register_hook(lambda *_, number=number: beyond.add(number)))
         try:
             yield

@@ -231,3 +231,19 @@ def test_arguments_that_were_computed_of_others() -> None:
         return [*found, slope.detach(), *numod.autograd.grad(slope.sum(), weight)]
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_such_results_of_functions_that_draw_are_arguments_of_others() -> None:
+    def run(wrap: Callable) -> list:
+        numod.manual_seed(3)
+        weight, norm, found = numod.ones(4, 3, requires_grad=True), nn.BatchNorm1d(3), []
+        first = wrap(lambda x: (hidden := F.dropout(weight * x), norm(hidden).exp()))
+        second = wrap(lambda hidden, scaled: ((hidden * scaled).sum(), hidden.sin()))
+        for k in range(6):
+            weight.grad = None
+            total, product = second(*first(X * (k + 1)))
+            (total + product.sum()).backward()
+            found += [weight.grad.clone(), norm.running_mean.clone()]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
