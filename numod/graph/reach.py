@@ -420,7 +420,8 @@ class Walk:
             self.guards.append(Guard(f"{name}.{key}", f"not hasattr({{0}}, {key!r})", (value,)))
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
-        used = {key for key, each in inside.items() if key in self.mentioned or isinstance(each, SIMPLE)} if of_library(type(value)) else ()
+        asked = any(key[0] != "_" and isinstance(each, types.FunctionType) for base in type(value).__mro__ for key, each in vars(base).items())
+        used = {key for key, each in inside.items() if key in self.mentioned or (asked and isinstance(each, SIMPLE))} if of_library(type(value)) else ()
         for key in sorted(inside if self.any_name else used):
             if not key.startswith("__") and (id(value), key) not in self.without and not _fixed(key, inside[key]):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
