@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from math import log1p, pi
 
+import numpy as np
+
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
@@ -54,17 +56,15 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Seed and offset, as the bytes of two int64: a uint8 tensor on the CPU, as PyTorch's states are."""
-        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64, device="cpu").view(dtypes.uint8)
+        return tensor(np.array([_signed(self._seed), self._offset]).view(np.uint8).tolist(), dtype=dtypes.uint8, device="cpu")
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
-        if state.dtype is dtypes.uint8 and state.shape == (16,):
-            state = state.cpu().clone().view(dtypes.int64)
-        if state.dtype is not dtypes.int64 or state.shape != (2,):  # which older versions gave
+        if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):  # older versions gave numbers
             raise TypeError(f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape {tuple(state.shape)}")
-        return self._restart(*map(int, raw(state.cpu())))
+        return self._restart(*map(int, np.ascontiguousarray(raw(state.cpu())).view(np.int64)))
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""

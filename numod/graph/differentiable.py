@@ -28,13 +28,13 @@ from .structure import Given, replace
 class Tape(NamedTuple):
     """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results that have one, and what their
     gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for each of these the numbers of the results that were computed of it.
-    `hidden`: the numbers of the results that others were computed of."""
+    `behind`: for each result those of the results that it was computed of."""
 
     boundary: int
     differentiated: list[Value]
     wanted: list[Tensor | int]
     uses: list[set[int]]
-    hidden: set[int]
+    behind: list[set[int]]
 
 
 class Differentiable(Executable):
@@ -93,7 +93,7 @@ class CompiledNode(Node):
         results = tuple(layouts[each] for each in executable.differentiated)
         super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], results)
         self.executable, self.again, self.kept, self.versions = executable, again, (inputs, arena, memory_of, values), None
-        self.hidden, self.anew = executable.tape.hidden, None
+        self.hidden, self.anew = set().union(*executable.tape.behind), None
         self.storages = [self._storage(each) for each in executable.kept]
         self.versions = [each.version for each in self.storages]
 
@@ -107,7 +107,7 @@ class CompiledNode(Node):
             return [(number, gradient) for number, gradient in enumerate(grads) if gradient is not None]
         inputs, arena, memory_of, values = self._unchanged()
         if state.grad_enabled:
-            return self._backward_eagerly(inputs, grads)
+            return self._of_results(self._results_anew("create_graph=True differentiates a compiled function's gradient"), grads)
         program = self.executable.program
         seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
         seeds = [each if each._layout.dense else each.contiguous() for each in seeds]
@@ -115,8 +115,13 @@ class CompiledNode(Node):
         self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
         found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
         used = {number for number, gradient in enumerate(grads) if gradient is not None}
-        uses = self.executable.tape.uses
-        return [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(uses[position])]
+        tape = self.executable.tape
+        reached = [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(tape.uses[position])]
+        beside = set(range(len(grads))).difference(used, *(tape.behind[number] for number in used))
+        if all(beside.isdisjoint(tape.uses[position]) or _is_finite(each) for position, each in reached):
+            return reached
+        results = self._again()  # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it
+        return reached if results is None else self._of_results(results, grads)
 
     def _unchanged(self) -> tuple:
         """What was kept for the backward pass. Raises RuntimeError if it was freed or has been modified."""
@@ -128,31 +133,38 @@ class CompiledNode(Node):
                 raise stale(self.executable._tensor(value, self.kept[0], self.kept[2]), version, self)
         return self.kept
 
-    def _results_anew(self, why: str) -> list[Tensor]:
-        """The results that have gradients, from calling the function again eagerly, if it has no side effects: these have their own histories."""
+    def _again(self) -> list[Tensor] | None:
+        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects."""
         executable = self.executable
         pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
-        outputs = self.again() if pure else None
+        with enable_grad():
+            outputs = self.again() if pure else None
         if outputs is None:
-            raise RuntimeError(f"{why}, which needs the function to be called again, but that draws, writes or has changed since; call it uncompiled")
+            return None
         made: dict[Value, Tensor] = {}
         _pair(executable.program.outputs[0], outputs, made)
         return [made[value] for value in executable.differentiated]
 
-    def _backward_eagerly(self, inputs: tuple, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
-        """Differentiable gradients (double backward)."""
-        results = self._results_anew("create_graph=True differentiates a compiled function's gradient")
+    def _results_anew(self, why: str) -> list[Tensor]:
+        """The same, where there must be some."""
+        results = self._again()
+        if results is None:
+            raise RuntimeError(f"{why}, which needs the function to be called again, but that draws, writes or has changed since; call it uncompiled")
+        return results
+
+    def _of_results(self, results: list[Tensor], grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
+        """The gradients by the results' own histories, which can be differentiated where the tape records."""
+        inputs = self.kept[0]
         owners = [inputs[each] if isinstance(each, int) else each for each in self.executable.tape.wanted]
         pairs = [(each, gradient) for each, gradient in zip(results, grads) if gradient is not None]
-        found = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=True)
+        found = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=state.grad_enabled)
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
     def show(self, tensor: Tensor) -> None:
         """Give one of the results the history it has eagerly, of which others' histories are parts. This node from now on leads to these."""
         if self.anew is None:
             self._unchanged()
-            with enable_grad():
-                results = self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for")
+            results = self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for")
             _number_before(self, results)
             self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, results, None
         tensor._node, tensor._output = self.edges[tensor._output]
@@ -188,6 +200,11 @@ def _number_before(node: Node, results: list[Tensor]) -> None:
             waiting += [edge[0] for edge in each.edges if edge is not None]
     for k, each in enumerate(sorted(found, key=lambda each: each.sequence), 1):
         each.sequence = node.sequence - 1 + k / (len(found) + 1)
+
+
+def _is_finite(gradient: Tensor) -> bool:
+    """Whether there is neither NaN nor an infinity in it, and no sum that overflows."""
+    return bool((gradient.detach().sum().abs() < float("inf"))._observe())
 
 
 def _zeros(layout: Any) -> Tensor:

@@ -382,11 +382,11 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     return gradients, Tape(boundary, [recorder.numbers[id(each)] for each in results], wanted, *_dependence(results, leaves))
 
 
-def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], set[int]]:
-    """(for each leaf the numbers of the results that were computed of it, the numbers of the results that others were computed of)."""
+def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], list[set[int]]]:
+    """(for each leaf the numbers of the results that were computed of it, for each result those of the results that it was computed of)."""
     places, ends = [{(id(edge[0]), edge[1]): number for number, edge in enumerate(map(edge_to, each))} for each in (results, leaves)]
     uses: list[set[int]] = [set() for _ in leaves]
-    hidden = set()
+    behind: list[set[int]] = [set() for _ in results]
     for number, each in enumerate(results):
         seen, waiting = set(), [edge_to(each)]
         while waiting:
@@ -396,10 +396,10 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
                 uses[ends[place]].add(number)
             elif place not in seen:
                 seen.add(place)
-                hidden.add(places.get(place, number))
+                behind[number].add(places.get(place, number))
                 waiting += [edge for edge in target.edges if edge is not None]
-        hidden.discard(number)
-    return uses, hidden
+        behind[number].discard(number)
+    return uses, behind
 
 
 @contextmanager

@@ -247,3 +247,16 @@ def test_such_results_of_functions_that_draw_are_arguments_of_others() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_results_beside_the_used_one_whose_derivative_is_infinite() -> None:
+    def run(wrap: Callable) -> list:
+        weight, found = numod.tensor([0.0, 1.0, 4.0], requires_grad=True), []
+        function = wrap(lambda x: ((weight * x).sum(), weight.sqrt(), weight * 2, weight.norm() * 0))
+        for k in range(5):
+            weight.grad = None
+            function(X)[0 if k != 2 else 2].sum().backward()
+            found.append(weight.grad.clone())
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
