@@ -386,6 +386,8 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
         raise TypeError(f"expected a hook to return None or a Tensor, got {type(result).__name__}")
     if result.shape != gradient.shape:
         raise RuntimeError(f"hook has changed the size of value: {tuple(gradient.shape)} to {tuple(result.shape)}")
+    if result.dtype is not gradient.dtype:
+        raise RuntimeError(f"hook has changed the type of value (was {gradient.dtype.short} got {result.dtype.short})")
     return _known_to(gradient._layout, result)
 
 

@@ -33,7 +33,10 @@ class Context:
         self._forward = tensors
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Save tensors for backward. In-place writes to them in between are detected."""
+        """Save tensors for backward. In-place writes to them in between are detected. Raises TypeError for what is neither a tensor nor None."""
+        for k, each in enumerate(tensors):
+            if each is not None and not isinstance(each, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(each).__name__}; set it as an attribute of ctx")
         self._saved = tensors
 
     @property

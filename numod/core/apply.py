@@ -96,7 +96,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         return apply(op, _fitting(inputs), parameters)
     if wanted and op.differentiable and state.grad_enabled:
         record(op, inputs, key[1:], parameters, result)
-    if _State.special and state.inference:
+    if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):  # views are what their bases are, everywhere
         for each in result if op.outputs else (result,):
             each._inference = not op.is_view or inputs[0]._inference
     if listeners:

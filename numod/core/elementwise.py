@@ -61,7 +61,7 @@ def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) ->
 def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
-        for number, row in _POWERS if input.dtype.differentiable else _POWERS[:1]:
+        for number, row in _POWERS if input.dtype.differentiable else _POWERS[: isinstance(exponent, int)]:
             if exponent == number and input.dtype is not dtypes.bool_:
                 return write_out(row, (input,), out)
         if isinstance(exponent, int) and exponent < 0 and not input.dtype.differentiable:

@@ -42,7 +42,7 @@ class Hooked:
             cls.step = _around_step(cls.step)
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
+        """Call `hook(optimizer, args, kwargs)` before each step, `args` beginning with the optimizer; it may return new (args, kwargs)."""
         return Handle.add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
@@ -99,12 +99,13 @@ def _around_step(step: Callable) -> Callable:
     def hooked(self: Hooked, *args: Any, **named: Any) -> Any:
         if "_optimizer_step_pre_hooks" not in vars(self):  # an optimizer around another one, which never called Optimizer.__init__
             return step(self, *args, **named)
+        args = (self, *args)  # PyTorch's hooks get the optimizer among the arguments, too
         for hook in chain(_before_any_step.values(), self._optimizer_step_pre_hooks.values()):
             found = hook(self, args, named)
             if found is not None and not (isinstance(found, tuple) and len(found) == 2):
                 raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {found}.")
             args, named = (args, named) if found is None else found
-        result = step(self, *args, **named)
+        result = step(*args, **named)
         for hook in chain(self._optimizer_step_post_hooks.values(), _after_any_step.values()):
             hook(self, args, named)
         return result

@@ -54,6 +54,8 @@ def checkpoint(
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}")
+    if use_reentrant and kwargs:
+        raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
     first, second = context_fn()
     cut = use_reentrant and is_grad_enabled() and not any(isinstance(each, Tensor) and each.requires_grad for each in args)
     if cut:

@@ -230,3 +230,33 @@ def test_names_that_mean_little_here() -> None:
         assert torch.func.functionalize(lambda x: x.clone().add_(1), remove="mutations_and_views")(torch.ones(2)).tolist() == [2.0, 2.0]
     assert "(a): Parameter containing: [numod.FloatTensor of size 2x3]" in repr(torch.nn.ParameterDict({"a": torch.nn.Parameter(torch.ones(2, 3))}))
     assert torch.histogram(torch.ones(3))[0].shape == (100,)
+
+
+def test_integers_to_the_power_of_a_float_are_floats() -> None:
+    n = torch.tensor([1 << 40])
+    assert (n**2.0).dtype is torch.float32 and (n**2.0).item() == 2.0**80 and n.pow(2.0).dtype is torch.pow(n, 2.0).dtype is torch.float32
+    assert (torch.tensor([3]) ** 2).tolist() == [9] and (torch.tensor([3], dtype=torch.uint8) ** 2).dtype is torch.uint8
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        n.pow_(2.0)
+
+
+def test_views_of_inference_tensors_are_such_everywhere() -> None:
+    with torch.inference_mode():
+        y = torch.ones(2, 2)
+    for view in (y[0], y.view(4), y.t(), y.unbind(0)[0], y.detach()):
+        assert view.is_inference()
+        with pytest.raises(RuntimeError, match="nference"):
+            view.add_(1)
+    assert not (y + 1).is_inference() and not y.clone().is_inference()
+
+
+def test_gradients_that_hooks_and_users_may_not_set() -> None:
+    leaf = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="can't assign Variable as its own grad"):
+        leaf.grad = leaf
+    made = leaf * 1
+    made.register_hook(lambda gradient: gradient.double())
+    with pytest.raises(RuntimeError, match=r"hook has changed the type of value \(was Float got Double\)"):
+        made.sum().backward()
+    with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"):
+        type("Saving", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: ctx.save_for_backward(3))}).apply(leaf)

@@ -15,7 +15,7 @@ SEEDS = range(40)
 
 def plain(text):
     """Text without the libraries' names; of a function its name."""
-    return text.__name__ if inspect.isfunction(text) else str(text).replace("torch.FloatTensor", "torch.float32").replace("torch.", "").replace("numod.", "")
+    return text.__name__ if inspect.isfunction(text) else str(text).replace("torch.", "").replace("numod.", "")
 
 
 def build(library, seed):

@@ -389,3 +389,12 @@ def test_an_optimizer_around_another_one_needs_no_init():
     p.grad = torch.ones(2)
     Around(optim.SGD([p], 0.5)).step()
     assert p.tolist() == [0.5, 0.5]
+
+
+def test_step_hooks_get_the_optimizer_among_the_arguments():
+    optimizer, calls = numod.optim.SGD([numod.ones(1, requires_grad=True)], lr=0.1), []
+    optimizer.register_step_pre_hook(lambda *given: calls.append(given))
+    optimizer.register_step_post_hook(lambda *given: calls.append(given))
+    optimizer.step()
+    optimizer.step(None)
+    assert calls == [(optimizer, (optimizer,), {})] * 2 + [(optimizer, (optimizer, None), {})] * 2

@@ -225,3 +225,8 @@ def test_compiled_parts_of_what_is_checkpointed(reentrant):
         compiled(x)
     for gradients in found[1:]:
         assert all(map(numod.allclose, gradients, found[0]))
+
+
+def test_a_reentrant_checkpoint_takes_no_names():
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: k"):
+        checkpoint(lambda x, k: x * k, numod.ones(3, requires_grad=True), use_reentrant=True, k=2)
