@@ -254,6 +254,7 @@ class Look:
     def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:
         """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and tensors of its state."""
         yield name, "is", optimizer
+        yield f"the class of {name}", "is", type(optimizer)
         for number, hook in step_hooks(optimizer).items():
             yield f"{name}'s hooks[{number}]", "is", hook
             yield from self._look(f"{name}'s hooks[{number}]", hook, _DEPTH)

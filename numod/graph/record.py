@@ -125,6 +125,8 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     if witness.change is not None:
         change = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(witness.before, witness.after))
+    former = {id(gradient) for _, gradient in owned.before.values()}
+    replace(outputs, lambda each: recorder._known(each) if isinstance(each, Tensor) and id(each) in former else None)  # a use, which needs a guard
     owned.settle(recorder, function)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)

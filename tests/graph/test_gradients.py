@@ -282,3 +282,15 @@ def test_gradients_assigned_to_tensors_that_need_none() -> None:
     for k in range(4):
         compiled(numod.ones(3) * k)
         assert equal(frozen.grad, numod.ones(3) * 3 * k)
+
+
+def test_gradients_that_are_only_returned() -> None:
+    def run(wrap: Callable) -> list:
+        leaf, found = numod.ones(3, requires_grad=True), []
+        function = wrap(lambda x: (x * 2, leaf.grad))
+        for k in range(6):
+            leaf.grad = None if k == 3 else numod.full((3,), float(k))
+            found.append(function(numod.ones(3))[1])
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
