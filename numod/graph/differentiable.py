@@ -76,7 +76,7 @@ class Differentiable(Executable):
                 return given[each.number] if type(each) is Given else each
             if each not in tensors:
                 tensors[each] = self._tensor(each, inputs, memory_of)
-                if each in self.differentiated:
+                if each in self.differentiated and each not in self.program.inputs:  # which keep the history they have
                     made = tensors[each]
                     made._node, made._output, made._requires_grad = node, self.differentiated.index(each), True
             return tensors[each]

@@ -260,3 +260,20 @@ def test_results_beside_the_used_one_whose_derivative_is_infinite() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_an_argument_that_is_returned_keeps_its_history() -> None:
+    def run(wrap: Callable) -> list:
+        leaf, found = numod.ones(3, requires_grad=True), []
+        function = wrap(lambda x: (x, (x * X).sum()))
+        for k in range(4):
+            leaf.grad, given = None, leaf * 2
+            history = given.grad_fn
+            first, total = function(given)
+            found.append(first is given and given.grad_fn is history)
+            first.register_hook(lambda gradient: gradient * 5)
+            (total if k % 2 else total + first.sum()).backward()
+            found.append(leaf.grad.clone())
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
