@@ -776,10 +776,6 @@ class _Half:
     factor = 0.5
 
 
-class _Sub(_Plain):
-    pass
-
-
 def test_attributes_that_come_to_hide_what_a_class_gives() -> None:
     class Base:
         @property
@@ -879,7 +875,6 @@ def test_shapes_and_objects_of_arrays() -> None:
 def test_what_a_dictionary_makes_of_missing_keys() -> None:
     made = defaultdict(lambda: 2.0)
     compiled = compile(lambda x: x * made["factor"])
-    numod.compile(lambda x: x)(X)
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2])
     made.clear()
     made.default_factory = lambda: 5.0
