@@ -87,7 +87,8 @@ def grad(
 
 
 def grad_up_to(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool = False) -> Sequence[Tensor | None]:
-    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there. None for those not used. The graph stays."""
+    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there, not even to its hooks, which are for what comes
+    from all of the graph. None for those not used. The graph stays."""
     return _walk(tuple(outputs), grad_outputs, True, create_graph, tuple(inputs), False, ends=True)
 
 
@@ -171,9 +172,10 @@ class _Walk:
         self.given: set[int] = set()  # storages with other owners, which no leaf may adopt as its gradient
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
-        for k, each in enumerate(wanted):
+        for each in wanted:  # first all: that of one may change the edges of others
             if isinstance(each, Tensor) and not ends:
                 expose(each)
+        for k, each in enumerate(wanted):
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
@@ -198,7 +200,7 @@ class _Walk:
     def send(self, edge: tuple, gradient: Tensor) -> None:
         """Pass a gradient along an edge, to a node or leaf."""
         target, number = edge
-        if self.path is not None and target not in self.path and (id(target), number) not in self.catch:
+        if self.path is not None and not self.leads_on(target, number) and (id(target), number) not in self.catch:
             return
         if isinstance(target, Tensor):
             self.leaves[target] = self.leaves[target] + gradient if target in self.leaves else gradient
@@ -209,6 +211,11 @@ class _Walk:
         else:
             waiting = self.pending[target]
             waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
+
+    def leads_on(self, target: Node | Tensor, number: int) -> bool:
+        """Whether a result of a node is on a path to a wanted tensor."""
+        ways = self.path.get(target)
+        return ways is not None and (target.uses is None or any(number in target.uses[way] for way in ways))
 
     def waiting(self, edge: tuple) -> Tensor | None:
         """The gradient that waits at the end of an edge."""
@@ -229,19 +236,25 @@ class _Walk:
         for k in self.catch.get((id(target), number), ()):
             self.caught[k] = gradient
 
+    def noted(self, node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+        """Keep those of the gradients that the caller asked for. Those that go on from there."""
+        for number, gradient in enumerate(grads):
+            self.note(node, number, gradient)
+        return [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)] if self.ends else grads
+
     def run(self, retain: bool) -> None:
         """Process the nodes, the latest first."""
         heap, pending, path = self.heap, self.pending, self.path
         while heap:
             node = heappop(heap)[1]
             grads = pending.pop(node)
+            if self.ends:
+                grads = self.noted(node, grads)
             if node.hooks is not None:
                 _hooked(node, grads, self)
             if path is not None:
-                for number, gradient in enumerate(grads):
-                    self.note(node, number, gradient)
-                if self.ends:
-                    grads = [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)]
+                if not self.ends:
+                    self.noted(node, grads)
                 if node not in path or not any(each is not None for each in grads):
                     continue
             if node.hooks is not None:
@@ -249,6 +262,7 @@ class _Walk:
             part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
             if part and self.add_part(node, grads[0]):
                 continue
+            edges, layouts = node.edges, node.layouts  # which a compiled function's node may change
             if watch is not None:
                 found = watch(node, grads)
             else:
@@ -256,7 +270,6 @@ class _Walk:
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
-            edges, layouts = node.edges, node.layouts
             if node.hooks is not None and node.hooks.after:
                 found = _after(node, grads, [(position, _fitted(gradient, layouts[position])) for position, gradient in found])
             for position, gradient in found:
@@ -273,7 +286,7 @@ class _Walk:
         if state.examples:
             require_own(self.leaves if only is None else [_target(each)[0] for each in only])
         for leaf, gradient in self.leaves.items():
-            if leaf._hooks is not None:
+            if leaf._hooks is not None and not self.ends:
                 for hook in list(leaf._hooks.values()):
                     self.given.add(id(gradient._storage))
                     gradient = _replaced(hook(gradient), gradient)

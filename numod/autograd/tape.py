@@ -27,6 +27,7 @@ class Node:
 
     hooks: SimpleNamespace | None = None
     hidden: Container[int] = ()  # results that other results were computed of, which `edges` do not show
+    uses: Sequence[Container[int]] | None = None  # for each input the results that were computed of it; None: all
     refill: Callable[[], None] | None = None  # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
     packed: object = None  # what saved-tensor hooks returned
@@ -78,11 +79,7 @@ class Node:
         while self.kept is None and self.refill is not None:
             self.refill()
         if self.kept is None:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
-                "need to backward through the graph a second time or if you need to access saved tensors after calling backward."
-            )
+            raise used_up()
         return self.kept
 
     def _results(self) -> list:
@@ -346,6 +343,15 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         node.out = tuple([(results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version) for k in node.recipe.keep_out])
     if packing is not None:
         packing(node)
+
+
+def used_up() -> RuntimeError:
+    """The error for saved tensors that were freed."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
+        "need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+    )
 
 
 def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:

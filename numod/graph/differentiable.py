@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
 from ..autograd import enable_grad
 from ..autograd.engine import grad_up_to
-from ..autograd.tape import Node, edge_to, stale
+from ..autograd.tape import Node, edge_to, hooks_of, stale, used_up
 from ..core.apply import state
-from ..core.tensor import Tensor
+from ..core.tensor import OwnCount, Tensor
 from . import memory
 from .later import Reading, compute
 from .lines import CannotRepeat
@@ -28,13 +29,14 @@ from .structure import Given, replace
 class Tape(NamedTuple):
     """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results that have one, and what their
     gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for each of these the numbers of the results that were computed of it.
-    `behind`: for each result those of the results that it was computed of."""
+    `behind`: for each result those of the results that it was computed of. `shares`: those in whose histories, too, are nodes of its own that saved tensors."""
 
     boundary: int
     differentiated: list[Value]
     wanted: list[Tensor | int]
     uses: list[set[int]]
     behind: list[set[int]]
+    shares: list[set[int]]
 
 
 class Differentiable(Executable):
@@ -62,6 +64,7 @@ class Differentiable(Executable):
             where = self.backward.tests[0].where
             raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
+        self.given = [each for each in self.section.buffers if each.kind in ("held", "input") and each not in self.kept]  # what else it is computed of
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
         """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
@@ -76,9 +79,8 @@ class Differentiable(Executable):
                 return given[each.number] if type(each) is Given else each
             if each not in tensors:
                 tensors[each] = self._tensor(each, inputs, memory_of)
-                if each in self.differentiated and each not in self.program.inputs:  # which keep the history they have
-                    made = tensors[each]
-                    made._node, made._output, made._requires_grad = node, self.differentiated.index(each), True
+                if each in self.differentiated:
+                    node.own(tensors[each], self.differentiated.index(each))
             return tensors[each]
 
         return replace(self.program.outputs[0], build, compute)
@@ -92,10 +94,18 @@ class CompiledNode(Node):
         layouts = executable.lowered.layouts
         results = tuple(layouts[each] for each in executable.differentiated)
         super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], results)
-        self.executable, self.again, self.kept, self.versions = executable, again, (inputs, arena, memory_of, values), None
-        self.hidden, self.anew = set().union(*executable.tape.behind), None
-        self.storages = [self._storage(each) for each in executable.kept]
-        self.versions = [each.version for each in self.storages]
+        self.executable, self.again, self.kept = executable, again, (inputs, arena, memory_of, values)
+        self.hidden, self.uses, self.anew = set().union(*executable.tape.behind), executable.tape.uses, False
+        self.made: list[tuple[int, ref]] = []  # the tensors that have it as their history
+        self.used: set[int] = set()  # results whose gradients the last backward pass had
+        self.freed: set[int] = set()  # those whose histories, by themselves, would have been freed
+        self.storages = [self._storage(each) for each in (*executable.kept, *executable.given)]
+        self.versions, self.own_writes = [each.version for each in self.storages], OwnCount.total
+
+    def own(self, tensor: Tensor, output: int) -> None:
+        """Make it the history of a result."""
+        tensor._node, tensor._output, tensor._requires_grad = self, output, True
+        self.made.append((output, ref(tensor)))
 
     def _storage(self, buffer: Buffer) -> Any:
         inputs, _, memory_of, _ = self.kept
@@ -103,30 +113,32 @@ class CompiledNode(Node):
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
         """Run the backward section."""
-        if self.anew is not None:
-            return [(number, gradient) for number, gradient in enumerate(grads) if gradient is not None]
+        used = self.used = {number for number, gradient in enumerate(grads) if gradient is not None}
+        if self.anew:
+            return [(number, grads[number]) for number in used]
+        if not used.isdisjoint(self.freed):
+            raise used_up()
         inputs, arena, memory_of, values = self._unchanged()
         if state.grad_enabled:
-            return self._of_results(self._results_anew("create_graph=True differentiates a compiled function's gradient"), grads)
+            results = self._results_anew("create_graph=True differentiates a compiled function's gradient")
+            found = self._of_results(results, grads)
+            self._lead_to(results)  # on which the gradients' history depends, where an op saves its result
+            return found
         program = self.executable.program
         seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
         seeds = [each if each._layout.dense else each.contiguous() for each in seeds]
         memory_of = dict(memory_of)
         self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
         found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
-        used = {number for number, gradient in enumerate(grads) if gradient is not None}
-        tape = self.executable.tape
-        reached = [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(tape.uses[position])]
-        beside = set(range(len(grads))).difference(used, *(tape.behind[number] for number in used))
-        if all(beside.isdisjoint(tape.uses[position]) or _is_finite(each) for position, each in reached):
+        reached = [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(self.uses[position])]
+        beside = set(range(len(grads))).difference(used, *(self.executable.tape.behind[number] for number in used))
+        if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
             return reached
         results = self._again()  # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it
         return reached if results is None else self._of_results(results, grads)
 
     def _unchanged(self) -> tuple:
-        """What was kept for the backward pass. Raises RuntimeError if it was freed or has been modified."""
-        if self.kept is None:
-            self.unpack()  # raises
+        """What was kept for the backward pass. Raises RuntimeError if it has been modified."""
         for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
             if storage.version != version:
                 value = next(each for each, span in self.executable.lowered.places.items() if span.buffer is buffer)
@@ -134,11 +146,13 @@ class CompiledNode(Node):
         return self.kept
 
     def _again(self) -> list[Tensor] | None:
-        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects."""
+        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects, or what it is
+        computed of may have been written to."""
         executable = self.executable
         pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
+        same = OwnCount.total == self.own_writes and [each.version for each in self.storages] == self.versions
         with enable_grad():
-            outputs = self.again() if pure else None
+            outputs = self.again() if pure and same else None
         if outputs is None:
             return None
         made: dict[Value, Tensor] = {}
@@ -149,7 +163,9 @@ class CompiledNode(Node):
         """The same, where there must be some."""
         results = self._again()
         if results is None:
-            raise RuntimeError(f"{why}, which needs the function to be called again, but that draws, writes or has changed since; call it uncompiled")
+            raise RuntimeError(
+                f"{why}, which needs the function to be called again, but that draws, writes or has changed since, or tensors it uses have; call it uncompiled"
+            )
         return results
 
     def _of_results(self, results: list[Tensor], grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
@@ -162,16 +178,31 @@ class CompiledNode(Node):
 
     def show(self, tensor: Tensor) -> None:
         """Give one of the results the history it has eagerly, of which others' histories are parts. This node from now on leads to these."""
-        if self.anew is None:
-            self._unchanged()
-            results = self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for")
-            _number_before(self, results)
-            self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, results, None
-        tensor._node, tensor._output = self.edges[tensor._output]
+        if tensor._output in self.freed:
+            return  # its gradient will not be computed any more
+        self._unchanged()
+        self._lead_to(self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for"))
+
+    def _lead_to(self, results: list[Tensor]) -> None:
+        """Have results that were made eagerly for those it gave, and their tensors and hooks go over to the histories of these."""
+        _number_before(self, results)
+        self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, True, None
+        self.uses = [{number} for number in range(len(results))]
+        for output, reference in self.made:
+            tensor = reference()
+            if tensor is not None and tensor._node is self:
+                tensor._node, tensor._output = self.edges[output]
+        for name in ("tensor", "retain") if self.hooks is not None else ():
+            for output, hooks in getattr(self.hooks, name).items():
+                node, number = self.edges[output]
+                getattr(hooks_of(node), name)[number] = hooks
+            setattr(self.hooks, name, {})
 
     def release(self) -> None:
-        """Free the memory."""
-        self.kept = None
+        """Free the memory, unless a result is left whose history was no part of those that are used up."""
+        self.freed.update(*(self.executable.tape.shares[number] for number in self.used))
+        if len(self.freed) == len(self.outputs):
+            self.kept = None
 
     def name(self) -> str:
         """The node's name."""
@@ -182,7 +213,10 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
     """Maps the values of a structure to the tensors at the same positions of another."""
     if isinstance(structure, Value):
         made[structure] = outputs
-    elif isinstance(structure, (tuple, list)) and type(structure) is not Reading:
+    elif type(structure) is Reading:
+        if structure.operation == "view_of":
+            _pair(structure.operands[:2], (outputs, outputs._base), made)
+    elif isinstance(structure, (tuple, list)):
         for each, output in zip(structure, outputs):
             _pair(each, output, made)
     elif isinstance(structure, dict):

@@ -35,8 +35,9 @@ class Gradients:
         self.guards: list[Guard] = []
         self.inputs_without: list[int] = []
 
-    def settle(self, recorder: Recorder, function: Callable) -> None:
-        """Compare with the state after the call: fill `guards` and `inputs_without`, and make the program drop the gradients that the function dropped."""
+    def settle(self, recorder: Recorder, function: Callable, asked: bool) -> None:
+        """Compare with the state after the call: fill `guards` and `inputs_without`, and make the program drop the gradients that the function dropped. Where
+        code `asked` for gradients, it may have seen that there was none before it was dropped."""
         leaves = {**recorder.found, **self.before}
         for leaf, gradient in [*leaves.values(), *self.others, *((each, former) for _, each, former in self.inputs)]:
             if leaf._grad is not None and leaf._grad is not gradient:
@@ -48,7 +49,7 @@ class Gradients:
                 if gradient is not None and leaf._grad is None:
                     recorder.drop_gradient(leaf)
             elif gradient is None:
-                if leaf._requires_grad and id(leaf) not in recorder.indifferent:
+                if leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent):
                     self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,)))
             elif recorder.holds(gradient):
                 self.guards.append(_same_gradient(leaf, gradient))

@@ -21,7 +21,6 @@ import numpy as np
 from .. import dtypes
 from ..core import indexing, operators
 from ..core.apply import apply
-from ..core.shapes import as_strided
 from ..core.tensor import Tensor
 from ..ops.pointwise import Pointwise
 
@@ -59,9 +58,12 @@ class Itself:
         return self.thing
 
 
-def view_of(x: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
-    """The view of a tensor that existed before a run, with what the tape knows of views."""
-    return as_strided(x, shape, strides, x._offset + offset)
+def view_of(x: Tensor, source: Tensor, unrecorded: bool) -> Tensor:
+    """`x` with what the tape knows of a view of `source`, or of what that is a view of."""
+    if x._base is None:  # else it was returned twice, or the run is the recorded one
+        x._base, x._seen = source if source._base is None else source._base, x._storage.version
+        x._unrecorded = unrecorded or source._unrecorded
+    return x
 
 
 def function_of(operation: str) -> Callable:

@@ -344,14 +344,7 @@ class Walk:
     def library(self, name: str, value: Any) -> None:
         """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions
         itself."""
-        used, waiting = set(), list(self.mentioned)
-        while waiting:
-            key = waiting.pop()
-            method = inspect.getattr_static(type(value), key, None)
-            method = method.fget if isinstance(method, property) else method
-            if key not in used and isinstance(method, types.FunctionType):
-                waiting += global_names(method.__code__)
-            used.add(key)
+        used = _used(type(value), self.mentioned)
         for key, each in fields(value):
             if (key in used and isinstance(each, (Tensor, *SIMPLE))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
@@ -369,7 +362,7 @@ class Walk:
         for each in _holders(kind):
             self.absent(name, each)
         known: set[str] = set()
-        unnamed = {"forward", *_unnamed(kind, value is kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
+        unnamed = {"forward", *_unnamed(kind, value is kind), *self.overriding(kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
         while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
             known.update(found)
             for key in sorted(found):
@@ -377,6 +370,12 @@ class Walk:
         if isinstance(kind, type):
             self.inherited(kind, {*known, "__call__"})
             self.guards.append(Guard(f"the bases of {kind.__name__}", "{0}.__mro__ is {1}", (kind, kind.__mro__)))
+
+    def overriding(self, kind: type | types.ModuleType) -> set[str]:
+        """The methods and properties in a user's class that methods of this library's call, as theirs."""
+        library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
+        own = {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)} if library else set()
+        return own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
 
     def inherited(self, kind: type, names: set[str]) -> None:
         """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later class gives."""
@@ -404,7 +403,7 @@ class Walk:
         self.guards.append(unwritten(f"the class {own.__name__}", own))
         self.formulas(own)
         for holder in own.__mro__[:-1]:
-            for key in sorted((self.mentioned | {"forward", "__call__"}) & vars(holder).keys()):
+            for key in sorted(_used(own, self.mentioned | {"forward", "__call__"}) & vars(holder).keys()):
                 if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each):
                     self.visit(f"{name}.{key}", each)
         F = vars(sys.modules[f"{PACKAGE}.nn.functional"])
@@ -534,6 +533,20 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
         return []
     own = [key for each in kind.__mro__ if not of_library(each) for key in vars(each) if key.startswith("__") and isinstance(vars(each)[key], _METHODS)]
     return [key for key in own if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)]
+
+
+def _used(kind: type, names: set[str]) -> set[str]:
+    """These names, and those in the code of a class's methods and properties that are called by one of them."""
+    used, waiting = set(), list(names)
+    while waiting:
+        key = waiting.pop()
+        if key not in used:
+            used.add(key)
+            method = inspect.getattr_static(kind, key, None)
+            method = method.fget if isinstance(method, property) else method
+            if isinstance(method, types.FunctionType):
+                waiting += global_names(inspect.unwrap(method).__code__)
+    return used
 
 
 def _found(kind: type | types.ModuleType, key: str) -> Any:

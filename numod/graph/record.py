@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -127,7 +128,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(witness.before, witness.after))
     former = {id(gradient) for _, gradient in owned.before.values()}
     replace(outputs, lambda each: recorder._known(each) if isinstance(each, Tensor) and id(each) in former else None)  # a use, which needs a guard
-    owned.settle(recorder, function)
+    owned.settle(recorder, function, witness.asks_gradients)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
     else:
@@ -147,7 +148,7 @@ class _Witness:
         self.roots = key.objects((arguments, named))
         walk = reach.quick(function, self.roots, without)
         walk.refuse_attributes(tensors)
-        self.guards = walk.guards
+        self.guards, self.asks_gradients = walk.guards, walk.any_name or "grad" in walk.mentioned
         asked = [(k, each, text) for k, each in enumerate(tensors) for text in walk.questions()]
         self.answers = [(k, f"({text}) is {eval(text.replace('{}', 'x'), {'x': each})}") for k, each, text in asked]  # our own text
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
@@ -159,6 +160,7 @@ class _Witness:
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
         self.returned: set[int] = set()  # ids of containers among the results
+        self.shown: Counter[int] = Counter()  # ids of the results' memory; by how many a tensor is shown: as itself, or as what they are views of
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
     def run(self) -> Any:
@@ -166,7 +168,9 @@ class _Witness:
         whatever uses it."""
         try:
             with self._recording(), self._reaching():
-                outputs = replace(self.function(*self.arguments, **self.named), self._returned, whole=self._whole)
+                outputs = self.function(*self.arguments, **self.named)
+                self._count_shown(outputs)
+                outputs = replace(outputs, self._returned, whole=self._whole)
         except BaseException:
             self._settle_numbers(frozenset())  # as the function has left them
             raise
@@ -239,19 +243,26 @@ class _Witness:
         noted = (each for _, kind, each in self.before.entries if kind == "is")
         return any(each is thing for each in itertools.chain(self.roots, noted)) or self._is_guarded(thing)
 
+    def _count_shown(self, outputs: Any) -> None:
+        found: dict[int, Any] = {}
+        replace(outputs, lambda each: found.setdefault(id(each), each))
+        tensors = [each for each in found.values() if type(each) is not later.Later and isinstance(each, Tensor)]
+        self.shown.update(id(shown) for each in tensors for shown in (each, each._base, each._storage))
+
     def _returned(self, each: Any) -> Any:
-        """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
+        """What stands for a result. That one is a view matters to who has, or can come to, more of what it is a view of."""
         if type(each) is later.Later:
             return later.reading_of(each)
-        if isinstance(each, Tensor):
-            self.recorder.refuse_shown(each)
-        if self.recorder.refused or not isinstance(each, Tensor) or each._base is None or each._unrecorded or not waist.state.grad_enabled:
+        if not isinstance(each, Tensor):
             return each
-        before = [*self.tensors, *([each._base] if id(each._base) in self.recorder.outside else [])]
-        source = next((other for other in before if other._storage is each._storage and (each._base is other or each._base is other._base)), None)
-        if source is None or source.dtype is not each.dtype or id(each) in self.recorder.outside or any(each is other for other in self.tensors):
+        self.recorder.refuse_shown(each, self.shown.keys())
+        base, outside = each._base, self.recorder.outside
+        if self.recorder.refused or base is None or id(each) in outside or any(each is other for other in self.tensors):
             return each
-        return later.Reading("view_of", (source, tuple(each.shape), each.stride(), each._offset - source._offset))
+        given = next((other for other in self.tensors if base is other or base is other._base), None)
+        if given is None and id(base) not in outside and self.shown[id(base)] < 2:
+            return each
+        return later.Reading("view_of", (each, base if given is None else given, each._unrecorded))
 
     @contextmanager
     def _recording(self) -> Iterator[None]:
@@ -363,7 +374,9 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     results: list[Tensor] = []
 
     def note(each: Any) -> None:
-        if isinstance(each, Tensor) and each.grad_fn is not None and not any(each is other for other in results):
+        if not isinstance(each, Tensor) or id(each) in recorder.outside or any(each is other for other in (*results, *tensors)):
+            return  # what existed before has its own history
+        if each.grad_fn is not None:
             results.append(each)
 
     replace(outputs, note)
@@ -376,19 +389,20 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     boundary = len(recorder.program.steps)
     numbers = {id(each): k for k, each in enumerate(tensors)}
     try:
-        with _without_hooks(leaves):
-            gradients = tuple(grad_up_to(results, leaves, seeds)) if leaves else ()
+        gradients = tuple(grad_up_to(results, leaves, seeds)) if leaves else ()
     except RuntimeError as error:  # of what backward needs and the function has overwritten: it may never be called
         raise lines.CannotRepeat(f"compile: the gradients of the results cannot be computed: {error}") from error
     wanted = [numbers.get(id(each), each) for each in leaves]
     return gradients, Tape(boundary, [recorder.numbers[id(each)] for each in results], wanted, *_dependence(results, leaves))
 
 
-def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], list[set[int]]]:
-    """(for each leaf the numbers of the results that were computed of it, for each result those of the results that it was computed of)."""
+def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], list[set[int]], list[set[int]]]:
+    """(for each leaf the numbers of the results that were computed of it, for each result those of the results that it was computed of, and those with which
+    it shares nodes that saved tensors)."""
     places, ends = [{(id(edge[0]), edge[1]): number for number, edge in enumerate(map(edge_to, each))} for each in (results, leaves)]
     uses: list[set[int]] = [set() for _ in leaves]
     behind: list[set[int]] = [set() for _ in results]
+    saving: list[set[int]] = [set() for _ in results]
     for number, each in enumerate(results):
         seen, waiting = set(), [edge_to(each)]
         while waiting:
@@ -398,25 +412,12 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
                 uses[ends[place]].add(number)
             elif place not in seen:
                 seen.add(place)
+                if getattr(target, "kept", True) or target.out or target.packed is not None:
+                    saving[number].add(id(target))
                 behind[number].add(places.get(place, number))
                 waiting += [edge for edge in target.edges if edge is not None]
         behind[number].discard(number)
-    return uses, behind
-
-
-@contextmanager
-def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
-    """Hooks of leaves and of given tensors are no part of the program: the backward pass that gets its gradients calls them."""
-    ends = dict.fromkeys(edge_to(each)[0] for each in leaves)
-    places = [(each, "_hooks" if isinstance(each, Tensor) else "hooks") for each in ends]
-    hooks = [(each, name, getattr(each, name)) for each, name in places]
-    for each, name, _ in hooks:
-        setattr(each, name, None)
-    try:
-        yield
-    finally:
-        for each, name, former in hooks:
-            setattr(each, name, former)
+    return uses, behind, [{number for number, other in enumerate(saving) if not own.isdisjoint(other)} for own in saving]
 
 
 def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] | None:

@@ -124,15 +124,16 @@ class Recorder:
         if get_ident() == self.thread:
             self.copies.append((copy, source, again, back, view))
 
-    def refuse_shown(self, tensor: Tensor) -> None:
-        """Refuse a result that stands for a view of a tensor from outside: what is written to it later would not reach that."""
+    def refuse_shown(self, tensor: Tensor, shown: set[int]) -> None:
+        """Refuse a result that stands for a view of a tensor from outside, or of memory that is `shown` by others: what is written to it later would not reach
+        that."""
         storage = tensor._storage
         for copy, source, *_ in reversed(self.copies):
             storage = source._storage if copy._storage is storage else storage
-        if storage is not tensor._storage and id(storage) not in self.made_here:
+        if storage is not tensor._storage and (id(storage) not in self.made_here or id(storage) in shown):
             self.give_up(
-                "trace: the function returns a view, by a tensor without dimensions, a number that changes or as other numbers, of a tensor from outside, "
-                "which a recorded program has a copy of; return a clone() of it"
+                "trace: the function returns a view, by a tensor without dimensions, a number that changes or as other numbers, of a tensor from outside "
+                "or of another result, which a recorded program has a copy of; return a clone() of it"
             )
 
     def show(self) -> None:

@@ -277,3 +277,139 @@ def test_an_argument_that_is_returned_keeps_its_history() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def _errors(action: Callable) -> object:
+    try:
+        return action()
+    except RuntimeError as error:
+        return type(error)
+
+
+_SHOWN: dict[str, Callable] = {  # two results of (4,) or of a part, of an argument and a weight
+    "a result and a view of it": lambda x, w: (hidden := x * w, hidden[1:]),
+    "two views of what is not returned": lambda x, w: ((hidden := x * w)[:2], hidden[1:]),
+    "parts": lambda x, w: (x * w).view(2, 2).unbind(),
+    "the same elements": lambda x, w: (hidden := x * w, hidden.view_as(hidden)),
+    "a view from before a write": lambda x, w: ((hidden := x * w), hidden[1:], hidden.mul_(2))[:2],
+    "an argument and a view of it": lambda x, w: (x, x[1:]),
+    "a view of an argument and what was computed of it": lambda x, w: (part := x[1:], part * w[1:]),
+    "a view of the weight and what was computed of it": lambda x, w: (part := w[1:], part * x[1:]),
+    "views of a view of an argument": lambda x, w: ((part := x[1:])[1:], part[:2]),
+    "a view without a history": lambda x, w: (x * w, numod.no_grad()(lambda: x[1:])()),
+}
+_DONE: dict[str, Callable] = {
+    "hook": lambda a, b: [None for each in (a, b) if each.requires_grad and each.register_hook(lambda gradient: gradient * 3)],
+    "write to the first": lambda a, b: a.mul_(5) is a,
+    "write to the second": lambda a, b: b.mul_(5) is b,
+    "gradient of the first for the second": lambda a, b: numod.autograd.grad(a.sum(), b, allow_unused=True),
+    "gradient of the second for the first": lambda a, b: numod.autograd.grad(b.sum(), a, allow_unused=True),
+}
+
+
+@pytest.mark.parametrize("done", _DONE)
+@pytest.mark.parametrize("shown", _SHOWN)
+def test_results_that_are_views(shown: str, done: str) -> None:
+    def run(wrap: Callable) -> list:
+        found = []
+        for turned in (False, True):
+            weight = numod.ones(4, requires_grad=True)
+            function = wrap(lambda x, weight=weight, turned=turned: _SHOWN[shown](x, weight)[:: -1 if turned else 1])
+            for k in range(4):
+                leaf, weight.grad = (numod.arange(4.0) + k).requires_grad_(k > 1), None
+                x = leaf * 1 if k % 2 else leaf
+                with numod.set_grad_enabled(k != 3):
+                    a, b = function(x)
+                found += [each._base is base for each in (a, b) for base in (a, b, x, weight)]
+                found += [a.requires_grad, b.requires_grad, _errors(lambda a=a, b=b: _DONE[done](a, b)), a.detach().clone(), b.detach().clone(), x.detach().clone()]
+                found += [_errors((a.square().sum() + b.sum() * 2).backward), weight.grad, leaf.grad]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_a_view_that_is_returned_twice_is_one_tensor() -> None:
+    compiled = compile(lambda x: (part := x[1:], {"again": part}))
+    for _ in range(3):
+        first, again = compiled(numod.ones(3))
+        assert first is again["again"]
+
+
+def test_hooks_and_the_graph_of_second_gradients() -> None:
+    def run(wrap: Callable) -> list:
+        found, calls = [], []
+        weight = numod.linspace(0.2, 1.0, 3).requires_grad_()
+        weight.register_hook(lambda gradient: calls.append(1) or gradient * 2)
+        function = wrap(lambda x: ((hidden := (x * weight).exp()).softmax(0), hidden))
+        for k in range(4):
+            leaf = (numod.arange(3.0) / (k + 1)).requires_grad_()
+            x = leaf * 1
+            x.register_hook(lambda gradient: calls.append(2) or gradient * 3)
+            x.retain_grad()
+            result, hidden = function(x)
+            result.register_hook(lambda gradient: calls.append(3) or gradient * 5)
+            if k % 2:
+                result.retain_grad()
+                hidden.register_hook(lambda gradient: calls.append(4) or gradient * 7)
+            slopes = numod.autograd.grad((result * hidden).sum(), (leaf, weight), create_graph=True)
+            total = sum(each.square().sum() for each in slopes)
+            found += [*slopes, *numod.autograd.grad(total, (leaf, weight, result, hidden), retain_graph=True), x.grad, result.grad if k % 2 else None]
+            total.backward()
+            found += [leaf.grad, weight.grad, list(calls)]
+            weight.grad = None
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_second_gradients_where_what_the_function_uses_was_written_to() -> None:
+    shift = numod.zeros(3, requires_grad=True)
+    compiled = compile(lambda x: (x + shift).exp())
+    for _ in range(3):
+        x = numod.ones(3, requires_grad=True)
+        result = compiled(x)
+        with numod.no_grad():
+            shift.add_(1)
+        assert numod.equal(numod.autograd.grad(result.sum(), x, retain_graph=True)[0], result)  # it saves its result
+    with pytest.raises(RuntimeError, match="tensors it uses have"):
+        numod.autograd.grad(result.sum(), x, create_graph=True)
+
+
+def test_results_whose_histories_are_used_up_one_by_one() -> None:
+    def parts(x: numod.Tensor, first: numod.Tensor, second: numod.Tensor) -> tuple:
+        hidden = (x * first).tanh()
+        return hidden.sin(), hidden.cos(), (x * second).sin(), hidden, x + second
+
+    def run(wrap: Callable) -> list:
+        first, second = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)
+        function, found = wrap(lambda x: parts(x, first, second)), []
+        for order in ((0, 1, 2), (2, 0, 1), (0, 0), (2, 2), (3, 2, 1), (4, 4, 2), (1, 4, 3)):
+            results = function(X)
+            for k in order:
+                found += [_errors(results[k].sum().backward), *(each.grad.clone() for each in (first, second) if each.grad is not None)]
+            found.append(_errors(lambda results=results: results[3].register_hook(lambda gradient: gradient) is None))
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_hooks_of_results_that_are_on_no_path_to_what_is_asked_for() -> None:
+    def run(wrap: Callable) -> list:
+        first, second = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)
+        function, found = wrap(lambda x: ((x * first).sin(), (x * second).cos())), []
+        for _ in range(3):
+            a, b = function(X)
+            a.register_hook(found.append)
+            b.retain_grad()
+            found += [*numod.autograd.grad(a.sum() + b.sum(), second, retain_graph=True), a.grad_fn is None, b.grad]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
+
+
+def test_a_hook_acts_before_the_gradient_of_a_result_is_asked_for() -> None:
+    compiled = compile(lambda x: ((hidden := x * 2).softmax(0), hidden))
+    for _ in range(3):
+        result, hidden = compiled(X.clone().requires_grad_())
+        result.register_hook(lambda gradient: gradient * 2)
+        assert equal(*numod.autograd.grad((result + hidden).sum(), (result, hidden))[:1], numod.full((3,), 2.0))

@@ -294,3 +294,23 @@ def test_gradients_that_are_only_returned() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_gradients_that_are_taken_before_they_are_dropped() -> None:
+    def run(wrap: Callable) -> list:
+        leaf, found = numod.ones(3, requires_grad=True), []
+        optimizer = numod.optim.SGD([leaf], 0.1)
+
+        def step(x: numod.Tensor) -> numod.Tensor | None:
+            former = leaf.grad
+            optimizer.zero_grad()
+            (leaf * leaf * x).sum().backward()
+            optimizer.step()
+            return former
+
+        function = wrap(step)
+        for k in range(5):
+            found += [function(numod.ones(3) * k), leaf.detach().clone()]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))

@@ -893,3 +893,49 @@ def test_flags_of_objects_of_pythons_library() -> None:
 def test_what_is_read_of_the_disk_is_refused(ask: Callable) -> None:
     with pytest.raises(RuntimeError, match="may be another at the next call|another value at every use"):
         compile(ask)(X)
+
+
+def test_methods_in_the_stead_of_those_that_only_the_library_calls() -> None:
+    settings = {"gain": 1.0}
+
+    class Scaled(nn.Conv1d):
+        def _conv_forward(self, *inputs: numod.Tensor) -> numod.Tensor:
+            return super()._conv_forward(*inputs) * settings["gain"]
+
+    class Strict(nn.BatchNorm1d):
+        def _check_input_dim(self, input: numod.Tensor) -> None:
+            if settings["gain"] > 2:
+                raise ValueError("a gain of more than 2")
+
+    class First(numod.optim.Adam):
+        count = 2
+
+        def _updates(self, parameters: list, group: dict) -> list:
+            return super()._updates(parameters[: self.count], group)
+
+    layer, norm = Scaled(3, 3, 1), Strict(3)
+    compiled, checked = compile(lambda x: layer(x)), compile(lambda x: norm(x))
+    x = numod.ones(2, 3, 4)
+    for settings["gain"] in (1.0, 1.0, 2.0):
+        assert equal(compiled(x), layer(x)) and checked(x[..., 0]).shape == (2, 3)
+    settings["gain"] = 3.0
+    with pytest.raises(ValueError, match="a gain"):
+        checked(x[..., 0])
+
+    def run(wrap: Callable) -> list:
+        First.count, weights, found = 2, [numod.ones(3, requires_grad=True) for _ in range(2)], []
+        optimizer = First(weights, 0.1)
+
+        def step(x: numod.Tensor) -> None:
+            optimizer.zero_grad()
+            (weights[0] * weights[1] * x).sum().backward()
+            optimizer.step()
+
+        function = wrap(step)
+        for k in range(5):
+            First.count = 1 if k > 2 else 2
+            function(X)
+            found += [each.detach().clone() for each in weights]
+        return found
+
+    assert equal(run(lambda function: function), run(compile))
