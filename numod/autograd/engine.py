@@ -189,7 +189,7 @@ class _Walk:
             node, ready = stack.pop()
             if ready:
                 own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)  # else it would be computed for nothing
-                ways = [k for k, edge in enumerate(node.edges) if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or edge[0] in self.path)]
+                ways = [k for k, edge in enumerate(node.edges) if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or self.leads_on(*edge))]
                 if own or ways:
                     self.path[node] = tuple(ways)
             elif node not in seen:

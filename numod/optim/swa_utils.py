@@ -40,7 +40,7 @@ def get_swa_multi_avg_fn() -> Callable:
     @no_grad()
     def swa_update(averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
         for mean, value in zip(averaged, current):
-            mean.add_((value - mean) / (num_averaged + 1))
+            mean.copy_(mean + (value - mean) / (num_averaged + 1))  # counts of batches are integers
 
     return swa_update
 
