@@ -91,6 +91,7 @@ from .core.values import as_tensor as as_tensor
 from .core.memory import asarray as asarray
 from .nn.functional import bilinear as bilinear
 from .dtypes import can_cast as can_cast
+from .nn.functional import celu as celu
 from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
@@ -384,8 +385,8 @@ def broadcast_shapes(*shapes: Sequence[_int] | _int) -> tuple[_int, ...]:
     """The shape to which all shapes broadcast."""
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to their common broadcast shape; views."""
-def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
-    """Expanded to `size`."""
+def broadcast_to(input: Tensor, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+    """Expanded to a size."""
 def bucketize(input: Tensor | _float, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
 def cartesian_prod(*tensors: Tensor) -> Tensor:
@@ -398,8 +399,6 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """ceil(x), element by element, with broadcasting and type promotion."""
 def ceil_(input: Tensor) -> Tensor:
     """In-place ceil."""
-def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Any:
-    """celu of every element; alpha=1.0."""
 def celu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place celu."""
 def chain_matmul(*matrices: Tensor) -> Tensor:
@@ -411,7 +410,7 @@ def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | tuple[Ten
 def cholesky_solve(B: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """X with A X = B, for the Cholesky factor of A."""
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
 def clamp(input: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
 def clamp_(self: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
@@ -1129,7 +1128,7 @@ def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar itself."""
+    """A matrix transposed; a vector or scalar as it is; a view."""
 def t_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
     """A copy of what `t` gives as a view."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -1185,7 +1184,7 @@ def trunc_(input: Tensor) -> Tensor:
 def typename(obj: object) -> str:
     """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
-    """The slices along a dimension; views."""
+    """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
 def unbind_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
     """A copy of what `unbind` gives as a view."""
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
@@ -1199,9 +1198,9 @@ def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_coun
 def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """The same as `chunk`."""
-def unsafe_split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
-    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+    """The same parts, as views that can be written to."""
+def unsafe_split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """The same parts, as views that can be written to."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:

@@ -147,6 +147,11 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
                 f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient"
             )
         weight = apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
+    elif weight.dtype.is_complex is not layout.dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
+            f"{weight.dtype} and output[0] has a dtype of {layout.dtype}."
+        )
     elif weight.shape != layout.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
     return _known_to(layout, weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -45,7 +46,10 @@ class Context:
         return self._saved
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Declare inputs that were modified in place; they must be returned."""
+        """Declare inputs that were modified in place; they must be returned. Raises RuntimeError for what is no tensor, `apply` for one not returned."""
+        for each in tensors:
+            if not isinstance(each, Tensor):
+                raise RuntimeError(f"mark_dirty can only accept variables, but got {type(each).__name__}")
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -109,7 +113,12 @@ class FunctionNode(Node):
                         f"{list(self.layouts[position].shape)}"
                     )
                 if not isinstance(gradient, Tensor):
-                    raise TypeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
+                    raise RuntimeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
+                if gradient.is_complex() and not self.layouts[position].dtype.is_complex:
+                    raise RuntimeError(
+                        f"function {self.name()}: expected a gradient of {self.layouts[position].dtype} for input {position}, but got {gradient.dtype}; "
+                        "return its .real"
+                    )
                 yield position, gradient
 
     def _call(self, method: Callable, saved: tuple, arguments: Sequence) -> Any:
@@ -146,6 +155,10 @@ def _fits(gradient: Tensor, layout: Layout) -> bool:
     return gradient.ndim >= layout.ndim and all(m in (1, n) for m, n in zip(padded, gradient.shape))
 
 
+# (Function, arguments): where some stand for examples, what computes by the Function's own `vmap`, and whether no example's gradients are wanted; set by `func`
+batched: Callable = None
+
+
 class Function:
     """Base class of operations with a custom gradient: define static `forward(ctx, ...)` and `backward(ctx, *grads)`, call `apply`.
 
@@ -168,6 +181,12 @@ class Function:
         `backward`."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *arguments: Any) -> Any:
+        """Compute the results of all examples of `func.vmap`: given `info.batch_size`, `info.randomness` and for each argument its dimension for the examples,
+        or None, return (results, their dimensions). Without it, `forward` is batched by its operations."""
+        raise NotImplementedError("You must implement the vmap function for custom autograd.Function to compute all examples of func.vmap by it.")
+
     vjp = backward  # another name for it: a Function defines one of the two
     setup_context = None
     generate_vmap_rule = False
@@ -182,6 +201,9 @@ class Function:
     @classmethod
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
+        forward, alone = state.examples and cls.vmap is not Function.vmap and batched(cls, arguments) or (cls.forward, False)
+        if alone:
+            return forward(*arguments)
         if state.examples and state.grad_enabled:
             engine.require_own(arguments)  # those that it stands for would have no node
         context = Context()
@@ -190,7 +212,7 @@ class Function:
         leaves = [each for each, edge in zip(arguments, edges) if edge is not None and edge[0] is each]
         with no_grad():
             if cls.setup_context is not None:
-                outputs = cls.forward(*arguments)
+                outputs = forward(*arguments)
                 cls.setup_context(context, _with_defaults(cls.forward, arguments), outputs)
             else:
                 outputs = cls.forward(context, *arguments)
@@ -214,6 +236,14 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
     """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
     inputs = {id(each) for each in arguments if isinstance(each, Tensor)}
     dirty = {id(each) for each in context._dirty}
+    if not dirty & inputs <= {id(each) for each in results}:
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of "
+            "the Function."
+        )
+    if not dirty <= inputs:
+        warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been modified need it", stacklevel=4)
+        dirty &= inputs
     fresh = tuple(each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results)
     node = FunctionNode(
         cls, context, edges, tuple(each._layout if isinstance(each, Tensor) else None for each in arguments),

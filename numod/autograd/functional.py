@@ -20,7 +20,7 @@ Tensors = Tensor | tuple[Tensor, ...]
 
 def _tuple(value: object, what: str, name: str) -> tuple[tuple[Tensor, ...], bool]:
     """(a tuple of tensors, whether it was one)."""
-    values = value if isinstance(value, tuple) else tuple(value) if isinstance(value, list) else (value,)
+    values = value if isinstance(value, tuple) else (value,)
     for k, each in enumerate(values):
         if not isinstance(each, Tensor):
             place = f"in the tuple at index {k} " if isinstance(value, tuple) else ""
@@ -108,7 +108,7 @@ def jacobian(
     One backward pass for each element of the outputs, or with `vectorize` for all, which takes more memory; `strategy` has no effect.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise RuntimeError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
     with enable_grad():
         values, several = _prepared(inputs, create_graph, "jacobian")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")

@@ -32,6 +32,8 @@ def gradcheck(
     `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming the input, the index and both values, or returns False
     without `raise_exception`.
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
     if not checked:

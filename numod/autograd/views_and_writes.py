@@ -16,8 +16,16 @@ from . import tape
 from .tape import Node, hooks_of, make_node
 
 
+_SEVERAL = (
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
+    "replace the inplace operation by an out-of-place one, or take the view by an index."
+)
+
+
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
     """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
+    if isinstance(target._unrecorded, str):
+        raise RuntimeError(f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. {_SEVERAL}")
     if target._unrecorded:
         raise RuntimeError(
             "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded, "
@@ -150,9 +158,12 @@ def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
 def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
     if view._unrecorded and view._node is not None and view._base._node is not None:
+        what = f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has been modified inplace"
+        if isinstance(view._unrecorded, str):
+            raise RuntimeError(f"{what}. {_SEVERAL}")
         raise RuntimeError(
-            f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has been modified inplace, which its gradient "
-            "does not account for, since an autograd.Function returned the view or it was made in no_grad mode. Return a clone() there, or write to a clone()."
+            f"{what}, which its gradient does not account for, since an autograd.Function returned the view or it was made in no_grad mode. Return a clone() "
+            "there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version
     if view._base._node is not None and not view._unrecorded:

@@ -345,7 +345,7 @@ def viewer(plan: Plan) -> Callable:
         else:
             result._own, result._seen = own, own.version
         if source._unrecorded or not state.grad_enabled:
-            result._unrecorded = True
+            result._unrecorded = source._unrecorded or True
         return result
 
     return run

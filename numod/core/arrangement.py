@@ -17,12 +17,13 @@ from ..ops.table import row_major
 from .apply import apply
 from .creation import zeros
 from .selection import flip, read
-from .shapes import broadcast_to, cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
+from .shapes import broadcast_to, cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsafe_split, unsqueeze
+from .shapes import unsafe_chunk as unsafe_chunk
 from .tensor import Tensor
 from .values import computed
 
 BOTH = """
-    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy unsafe_chunk unsafe_split=split
+    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy unsafe_chunk unsafe_split
     split_with_sizes unsafe_split_with_sizes=split_with_sizes
 """
 FUNCTIONS = """
@@ -139,7 +140,7 @@ def tensor_split(
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         size, more = divmod(n, cuts)
-        return split(input, [size + (k < more) for k in range(cuts)], dim)
+        return unsafe_split(input, [size + (k < more) for k in range(cuts)], dim)
     bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts)]
     ends = [*bounds[1:], n]
     return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
@@ -186,11 +187,6 @@ def _given(name: str, *values: object) -> object:
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
     return split(input, tuple(split_sizes), dim)
-
-
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The same as `chunk`."""
-    return input.chunk(chunks, dim)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:

@@ -139,6 +139,11 @@ def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor 
         raise TypeError("where() takes a condition alone, or input and other with it, got None for one of them")
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}")
+    if condition.dtype is dtypes.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version. Use a boolean condition instead.",
+            stacklevel=3,
+        )
     return t.where(condition, input, other)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
@@ -11,7 +12,7 @@ from ..device import Layout
 from ..dtypes import dtype as DType
 from ..errors import WHOLE, normalize_dim, normalize_dims, plain
 from ..ops import join, pad as ops_pad, reduction as r, table as t, view as v
-from .apply import apply
+from .apply import apply, state
 from .resolve import flat, resolved, whole
 from .tensor import Tensor
 
@@ -114,10 +115,10 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
 
 
 def t_(input: Tensor) -> Tensor:
-    """A matrix transposed; a vector or scalar itself."""
+    """A matrix transposed; a vector or scalar as it is; a view."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, 1) if input.ndim == 2 else input
+    return transpose(input, 0, -1)
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
@@ -151,7 +152,7 @@ def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Ten
     """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
-    return input if sizes == input.shape else apply(v.expand, (input,), (sizes,))
+    return apply(v.expand, (input,), (sizes,))
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
@@ -159,9 +160,9 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other.shape)
 
 
-def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Expanded to `size`."""
-    return expand(input, tuple(size))
+def broadcast_to(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
+    """Expanded to a size."""
+    return expand(input, *sizes, size=size)
 
 
 def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
@@ -291,8 +292,23 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 def split(
     tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None
 ) -> tuple[Tensor, ...]:
-    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
-    split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)
+
+    Where gradients are recorded they cannot be written to.
+    """
+    return _of_several("Split", unsafe_split(tensor, split_size if split_size_or_sections is None else split_size_or_sections, dim))
+
+
+def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Views that, where gradients are recorded, cannot be written to, as a function made them together: in PyTorch they are results of one node."""
+    if state.grad_enabled:
+        for each in views:
+            each._unrecorded = each._unrecorded or name
+    return views
+
+
+def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The same parts, as views that can be written to."""
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], plain(split_size_or_sections)
     if isinstance(sizes, int):
@@ -312,20 +328,25 @@ def split(
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
+    return _of_several("Split", unsafe_chunk(input, chunks, dim))
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """The same parts, as views that can be written to."""
     chunks = plain(chunks)
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[normalize_dim(dim, input.ndim)]
-    return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
+    return unsafe_split(input, -(-n // chunks) if n else [0] * chunks, dim)
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along a dimension; views."""
+    """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return tuple([apply(v.select, (input,), (dim, k)) for k in range(input.shape[dim])])
+    return _of_several("Unbind", tuple([apply(v.select, (input,), (dim, k)) for k in range(input.shape[dim])]))
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -428,5 +449,15 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
     return in_shape(apply(t.row_major, (spread,)), *[k * n for k, n in zip(repeats, shape)])
 
 
-Tensor.T = property(lambda self: permute(self, *range(self.ndim - 1, -1, -1)), doc="All dimensions in reverse order; a view.")
+def _reversed(self: Tensor) -> Tensor:
+    """All dimensions in reverse order; a view. With a warning where there are not two: use `mT` for a batch of matrices."""
+    if self.ndim not in (0, 2):
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a future release. "
+            "Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", stacklevel=3,
+        )
+    return permute(self, *range(self.ndim - 1, -1, -1))
+
+
+Tensor.T = property(_reversed)
 Tensor.mT = property(lambda self: transpose(self, -2, -1), doc="The last two dimensions swapped; a view.")

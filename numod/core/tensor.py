@@ -82,7 +82,8 @@ class Tensor(TensorBase):
     _retains_grad = False
     _seen = 0  # of a view: the storage's version for which its node was made
     _pictured = False  # whether recorded programs depend on its memory
-    _unrecorded = False  # of a view: it, or the view that it is of, was made under `no_grad`
+    # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or by which function, with others
+    _unrecorded: bool | str = False
     _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
@@ -195,6 +196,8 @@ class Tensor(TensorBase):
     @property
     def _version(self) -> int:
         """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage, or `.data` and its views."""
+        if self._inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version if self._own is None else self._own.writes
 
     def data_ptr(self) -> int:
@@ -210,6 +213,8 @@ class Tensor(TensorBase):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
         if self.grad_fn is not None and not value:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
@@ -225,6 +230,8 @@ class Tensor(TensorBase):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return self."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}")
         self.requires_grad = requires_grad
         return self
 
@@ -314,6 +321,10 @@ class Tensor(TensorBase):
         self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         self._storage.version = max(version, self._storage.version) + 1  # values of it saved for backward are stale
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def _alias(self, cls: type | None = None) -> Tensor:
         """A new tensor over the same memory and version counter, without history."""

@@ -19,7 +19,8 @@ class Tensor:
     @property
     def H(self) -> Tensor: ...
     @property
-    def T(self) -> Tensor: ...
+    def T(self) -> Tensor:
+        """All dimensions in reverse order; a view. With a warning where there are not two: use `mT` for a batch of matrices."""
     def abs(self) -> Tensor:
         """abs of every element."""
     def abs_(self) -> Tensor:
@@ -190,8 +191,8 @@ class Tensor:
         """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
     def bool(self, memory_format: object = ...) -> Tensor:
         """Converted to bool; the tensor itself if it has that dtype."""
-    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
-        """Expanded to `size`."""
+    def broadcast_to(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+        """Expanded to a size."""
     def byte(self, memory_format: object = ...) -> Tensor:
         """Converted to uint8; the tensor itself if it has that dtype."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -215,7 +216,7 @@ class Tensor:
     def cholesky_solve(self, L: Tensor, upper: _bool = False) -> Tensor:
         """X with A X = B, for the Cholesky factor of A."""
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+        """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
     def clamp(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clamp_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
@@ -1083,7 +1084,7 @@ class Tensor:
     def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
         """In-place transpose."""
     def t(self) -> Tensor:
-        """A matrix transposed; a vector or scalar itself."""
+        """A matrix transposed; a vector or scalar as it is; a view."""
     def t_(self) -> Tensor:
         """In-place t."""
     def take(self, index: Tensor) -> Tensor:
@@ -1141,7 +1142,7 @@ class Tensor:
     def type_as(self, other: Tensor) -> Tensor:
         """In the dtype, and on the device, of another tensor."""
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The slices along a dimension; views."""
+        """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
     def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
         """One dimension as several."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
@@ -1153,9 +1154,9 @@ class Tensor:
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
         """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same as `chunk`."""
-    def unsafe_split(self, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
-        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+        """The same parts, as views that can be written to."""
+    def unsafe_split(self, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """The same parts, as views that can be written to."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes along a dimension; views."""
     def unsqueeze(self, dim: _int) -> Tensor:

@@ -188,19 +188,24 @@ def _unpickled(cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, de
 
 
 def deepcopy(self: Tensor, memo: dict) -> Tensor:
-    """A copy of a leaf, with its gradient. A computed tensor gives a detached copy: its history stays with the original.
+    """A copy of a leaf, with its gradient. Raises RuntimeError for a computed tensor, whose history stays with the original.
 
     The whole storage is copied, once: copies of tensors that share memory share theirs.
     """
     if id(self) in memo:
         return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were attempting to deepcopy a "
+            "module, this may be because of a computed tensor that it keeps, such as one of a parametrization by hand; detach() it, or remove it before."
+        )
     from copy import deepcopy as copy_of
 
     memory = self._storage
     if id(memory) not in memo:
         memo[id(memory)] = self.detach().as_strided((memory.data.size,), (1,), 0).clone()
     result = memo[id(memory)].as_strided(self.shape, self.stride(), self.storage_offset())._alias(type(self))
-    result._requires_grad = self._requires_grad and self.is_leaf
+    result._requires_grad = self._requires_grad
     memo[id(self)] = result
     result._grad = copy_of(self._grad, memo)
     fields_of(result).update({name: copy_of(value, memo) for name, value in own_attributes(self).items()})

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..autograd import engine
+from ..autograd import engine, function
 from ..core import Tensor, cat, stack
 from ..core.apply import listeners, state
-from .examples import Batch, Disagreement, Made, active, rewind, undo, watch_writes
+from .examples import Batch, Disagreement, Made, active, numbers_require_grad, rewind, undo, watch_writes
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -257,5 +257,57 @@ def _require_tensors(result: Any, dims: list[int | None]) -> None:
             )
 
 
+class VmapInfo(NamedTuple):
+    """What an autograd Function's own `vmap` is told of the call: the number of examples, and what the examples draw."""
+
+    batch_size: int
+    randomness: str
+
+
+def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
+    """What computes a Function's results by its own `vmap`, and whether gradients are those of all examples alone, so that ops inside are recorded; None where
+    no argument stands for examples."""
+    if function.generate_vmap_rule:
+        raise RuntimeError(f"{function.__name__} has both generate_vmap_rule=True and a vmap staticmethod; remove one of them")
+    layouts = [each._layout for each in arguments if isinstance(each, Tensor) and each._layout.batch is not None]
+    if not layouts:
+        return None
+    batch = max((each.batch for each in layouts), key=lambda batch: batch.depth)
+    own = any(isinstance(each, Tensor) and each.requires_grad and not numbers_require_grad(each) for each in arguments)
+    alone = not own and all(depth <= batch.depth for depth in active.differentiated)
+    if not alone and function.setup_context is None:
+        raise RuntimeError(f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, beside its own vmap")
+
+    def compute(*arguments: Any) -> Any:
+        parts = [batch.numbers(each) for each in arguments]
+        info, dims = VmapInfo(batch.size, active.randomness[batch.depth]), tuple([0 if each else None for _, each in parts])
+        with _outside(batch):
+            outputs, dims = function.vmap(info, dims, *[part for part, _ in parts])
+        places = iter(_matched(dims, outputs, "out_dims"))
+        return map_leaves(lambda each: _standing(each, batch, next(places)), outputs)
+
+    return compute, alone
+
+
+@contextmanager
+def _outside(batch: Batch) -> Iterator[None]:
+    """Inside the block the calls of a batch, and those in it, are not active: it is given the numbers of all examples."""
+    depth, inside = batch.depth, (active.batches, active.randomness)
+    count = len(active.batches) - depth
+    active.batches, active.randomness = active.batches[:depth], active.randomness[:depth]
+    state.examples -= count
+    try:
+        yield
+    finally:
+        state.examples += count
+        active.batches, active.randomness = inside
+
+
+def _standing(each: Any, batch: Batch, dim: int | None) -> Any:
+    """What stands for the examples that a result has along `dim`."""
+    return each if dim is None else batch.wrap(each.movedim(dim, 0)).requires_grad_(each.requires_grad)
+
+
 in_turn = engine.over_rows
+function.batched = _batched
 engine.over_rows = lambda function, columns: vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)

@@ -35,6 +35,7 @@ class _Active(threading.local):
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
+        self.differentiated: list[int] = []  # of each running call of `grad` and its like, how many batches were active
         self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
         self.made: list[Made] = []  # of each call for one example after the other, the memory that it may write to
         self.drawn: list[dict[random.Generator, tuple[int, int]]] = []  # of each, and of all its chunks, where generators were before it drew from them

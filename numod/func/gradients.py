@@ -72,8 +72,12 @@ class _Call:
             self.inputs = map_leaves(_fresh, inputs)
 
     def run(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
-        with enable_grad():
-            self.output = function(*args, **kwargs)
+        active.differentiated.append(len(active.batches))
+        try:
+            with enable_grad():
+                self.output = function(*args, **kwargs)
+        finally:
+            active.differentiated.pop()
         if self.has_aux:
             if not (isinstance(self.output, tuple) and len(self.output) == 2):
                 raise RuntimeError(f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True")

@@ -146,8 +146,8 @@ class CompiledNode(Node):
         return self.kept
 
     def _again(self) -> list[Tensor] | None:
-        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects, or what it is
-        computed of may have been written to."""
+        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects, or what it
+        is computed of may have been written to."""
         executable = self.executable
         pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
         same = OwnCount.total == self.own_writes and [each.version for each in self.storages] == self.versions

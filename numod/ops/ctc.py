@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..device.layout import layout
 from ..kernel import bind
-from .op import Op, Plan
+from .op import Op, Plan, no_derivative
 
 
 def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, batch, classes, longest, blank):
@@ -108,9 +108,15 @@ class Ctc(Op):
 
 
 class CtcGradient(Op):
-    """The gradient of the loss with respect to log_probs."""
+    """The gradient of the loss with respect to log_probs. It is linear in what is given; by log_probs it has no derivative, as in PyTorch."""
 
-    inputs, parameters, differentiable = ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"), ("blank", "forgiving"), False
+    inputs, parameters = ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"), ("blank", "forgiving")
+    gradients = {
+        "given": lambda g, given, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
+            g * ctc_gradient.apply((given.new_ones(given.shape), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving))
+        ).sum((0, 2)),
+        "x": lambda g: no_derivative("ctc_loss"),
+    }
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, targets, *_ = arguments

@@ -99,7 +99,7 @@ class Pdist(Op):
 
 
 class CdistGradient(Op):
-    """The gradient of distances for x, with y turned. It has none of its own, as in PyTorch."""
+    """The gradient of distances for x, with y turned. Where it is differentiated itself it is composed of other ops."""
 
     inputs, parameters, differentiable = ("given", "x", "turned", "distance"), ("p",), False
 
@@ -129,21 +129,32 @@ def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, places
     return Plan(out, launch, (places // run, run, *sizes, p))
 
 
-def _x_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
+def _x_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
+    if p and recording:
+        return (g.unsqueeze(-1) * _slope(x.unsqueeze(2) - y.unsqueeze(1), out.unsqueeze(-1), p)).sum(2)
     return cdist_gradient.apply((g.contiguous(), x, y.transpose(1, 2).contiguous(), out), (p,)) if p else g.new_zeros(x.shape)
 
 
-def _y_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
-    return _x_gradient(g.transpose(1, 2).contiguous(), y, x, out.transpose(1, 2).contiguous(), p)
+def _slope(difference: object, distance: object, p: float) -> object:
+    """The derivative of distances by the differences of rows; 0 where the rows agree."""
+    sign, size = difference.sign(), difference.abs()
+    if p == inf:
+        return sign * (size == distance)
+    apart = (distance != 0) & (size != 0)
+    return sign * ((size / distance.where(apart, 1)).where(apart, 0 if p >= 1 else 1) ** (p - 1)).where(apart, 0)
 
 
-def _pairs_gradient(g: object, x: object, out: object, p: float) -> object:
+def _y_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
+    return _x_gradient(g.transpose(1, 2).contiguous(), y, x, out.transpose(1, 2).contiguous(), p, recording)
+
+
+def _pairs_gradient(g: object, x: object, out: object, p: float, recording: bool) -> object:
     """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the diagonal."""
     n = x.shape[0]
     rows, columns = triangle.apply((), (dtypes.int64, x.device, n, n, 0, True)).unbind()
-    halves = [each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out.detach())]
+    halves = [each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)]
     g, out = [(each + each.T).unsqueeze(0) for each in halves]
-    return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p).squeeze(0)
+    return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p, recording).squeeze(0)
 
 
 cdist, pdist = Cdist("cdist"), Pdist("pdist")

@@ -85,6 +85,11 @@ def argument_names(function: Callable) -> tuple[str, ...]:
     return parameter_names(function) if named is None else named
 
 
+def no_derivative(name: str) -> None:
+    """Refuses the derivative of a gradient."""
+    raise NotImplementedError(f"the derivative of the gradient of {name} is not implemented; differentiate it once, without create_graph")
+
+
 def nothing_to_do(*buffers: object) -> None:
     """The launch of an op on the device `meta`, where there is nothing to compute."""
 

@@ -13,7 +13,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from ..kernel.scalar import scalar
-from .op import Op, Plan
+from .op import Op, Plan, no_derivative
 
 
 def standard_gamma_kernel(alpha, out, seed, offset, n):
@@ -192,9 +192,10 @@ class Sample(Op):
 
 
 class GammaGradient(Op):
-    """The derivative of a gamma variate with respect to its shape parameter."""
+    """The derivative of a gamma variate with respect to its shape parameter. It has none of its own, as in PyTorch."""
 
-    inputs, differentiable = ("alpha", "value"), False
+    inputs = ("alpha", "value")
+    gradients = dict.fromkeys(inputs, lambda g: no_derivative("a gamma variate"))
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         return _plan(self.name, standard_gamma_gradient_kernel, arguments[0], 2, "")

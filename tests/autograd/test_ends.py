@@ -126,7 +126,8 @@ def test_a_function_that_writes_over_a_view():
 
 def test_each_result_keeps_its_own_gradient_when_one_is_written_over():
     x = numod.rand(3, 3).requires_grad_()
-    first, second = x.sort(0)[0].unbind()[:2]
+    ordered = x.sort(0)[0]
+    first, second = ordered[0], ordered[1]
     first.retain_grad(), second.retain_grad()
     second.mul_(2)
     (first * 3 + second).sum().backward()

@@ -502,3 +502,39 @@ def test_the_node_of_a_function_leads_to_its_tensors_alone():
 
     node = Scaled.apply(3, numod.ones(2, requires_grad=True), numod.ones(2)).grad_fn
     assert [next_node and next_node.name() for next_node, _ in node.next_functions] == ["AccumulateGrad", None]
+
+
+def test_what_is_marked_as_written_to_is_an_input_and_returned():
+    class Marking(Function):
+        @staticmethod
+        def forward(ctx, x, what):
+            ctx.mark_dirty(*what(x))
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2, None
+
+    x = leaf(1.0) * 1
+    with pytest.raises(RuntimeError, match="not returned as output"):
+        Marking.apply(x, lambda x: [x])
+    with pytest.raises(RuntimeError, match="can only accept variables"):
+        Marking.apply(x, lambda x: [3])
+    with pytest.warns(UserWarning, match="not an input"):
+        assert Marking.apply(x, lambda x: [x + 1]).item() == 2.0
+
+
+def test_gradients_of_real_inputs_are_real():
+    class Turned(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 1j
+
+    with pytest.raises(RuntimeError, match=r"return its \.real"):
+        Turned.apply(leaf(1.0)).backward()
+    with pytest.raises(RuntimeError, match="required to have the same dtype"):
+        (leaf(1.0) * 2).backward(numod.tensor(1j))

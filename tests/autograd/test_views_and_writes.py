@@ -556,3 +556,24 @@ def test_a_view_that_a_function_returned_is_not_written(as_view):
     for each in (y, y[0]):
         with pytest.raises(RuntimeError, match="autograd.Function"):
             each.mul_(3)
+
+
+@pytest.mark.parametrize("take", [lambda x: x.chunk(2), lambda x: x.split(1), lambda x: x.unbind(), lambda x: [*x]])
+def test_views_that_were_made_together_cannot_be_written_to(take):
+    x = numod.ones(4, requires_grad=True)
+    whole = x * 1
+    part = take(whole)[0]
+    for each in (part, part.view(-1)):
+        with pytest.raises(RuntimeError, match="returns multiple views"):
+            each.mul_(2)
+    whole.mul_(3)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        part.sum()
+    plain = numod.ones(4)
+    take(plain)[0].mul_(2)
+    assert plain[0] == 2
+    for each in ((x * 1).tensor_split(2), (x * 1).unsafe_chunk(2), (x * 1).unsafe_split(2)):
+        each[0].mul_(2)
+    with numod.no_grad():
+        take(x)[0].mul_(2)
+    assert x[0] == 2

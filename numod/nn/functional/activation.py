@@ -72,8 +72,8 @@ def _parameter(name: str, annotation: str, default: object = Parameter.empty) ->
 leaky_relu = _activation(t.leaky_relu, 0.01)
 elu = _activation(t.elu, 1.0)
 selu = _activation(t.selu)
-celu = _activation(t.celu, 1.0)
 silu = _activation(t.silu)
+_celu = _activation(t.celu, 1.0)
 mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
@@ -81,6 +81,13 @@ softplus, hardshrink, logsigmoid = (
     with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,))
 )
 softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid))
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0). Raises RuntimeError for an alpha of 0. Barron, 2017."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _celu(input, alpha, inplace)
 
 
 @with_out
@@ -183,7 +190,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """softmax of -x."""
-    return softmax(-input, dim, dtype=dtype)
+    return f.softmax(-input, _softmax_dim("softmin", input.ndim) if dim is None else dim, dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

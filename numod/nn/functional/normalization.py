@@ -12,7 +12,7 @@ from ...core.apply import apply, apply_into
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
-from ...errors import WHOLE, plain
+from ...errors import WHOLE
 from ...ops import normalization as op, table as t, view
 from ...ops.group_norm import group_norm as group_norm_op
 from .pooling import avg_pool2d, avg_pool3d
@@ -57,7 +57,9 @@ def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
 
 
 def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
-    shape = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)
+    if isinstance(shape, WHOLE):
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
+    shape = tuple(shape)
     if not shape:
         raise RuntimeError(
             f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}"
@@ -94,7 +96,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     channels = input.shape[1]
-    if num_groups <= 0 or channels % num_groups:
+    if num_groups == 0:
+        raise ZeroDivisionError("group_norm: num_groups must not be 0")
+    if num_groups < 0 or channels % num_groups:
         raise RuntimeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}"
         )
@@ -151,7 +155,7 @@ def batch_norm(
     x = input
     if not _alike(input, running_mean, running_var, weight, bias):
         if input.ndim < 2:
-            raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
+            raise IndexError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
         _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
         if not input.dtype.is_floating_point:
             raise NotImplementedError(f'"batch_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
@@ -178,7 +182,7 @@ def batch_norm(
 def _follow(running: Tensor | None, found: Tensor, momentum: float, unbiased: float = 1.0) -> None:
     """running = (1 - momentum) * running + momentum * unbiased * found, where there is a running statistic."""
     if running is not None:
-        apply_into(t.weighted_sum, (running, found, 1 - momentum, momentum * unbiased), (running,))
+        apply_into(t.weighted_sum, (running, found.to(running.dtype), 1 - momentum, momentum * unbiased), (running,))
 
 
 def _dense(each: Tensor | None) -> Tensor | None:
@@ -192,7 +196,7 @@ def instance_norm(
     """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    x = _agreeing(input, running_mean, running_var, weight, bias)
+    x = _agreeing(input, weight, bias)
     images, channels = x.shape[:2]
     _expect_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     count = x.numel() // max(images * channels, 1)

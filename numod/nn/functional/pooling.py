@@ -153,9 +153,11 @@ def _avg_pool(ndim: int) -> Callable:
 
 
 def _lp_pool(ndim: int) -> Callable:
-    average = _avg_pool(ndim)
+    average, greatest = _avg_pool(ndim), _max_pool(ndim)[0]
 
     def pool(input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> Tensor:
+        if norm_type in (float("inf"), -float("inf")):
+            return (1 if norm_type > 0 else -1) * greatest(t.abs(input) * (1 if norm_type > 0 else -1), kernel_size, stride, ceil_mode=ceil_mode)
         window = _tuple("kernel_size", kernel_size, ndim)
         count = 1
         for each in window:
@@ -241,6 +243,8 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
             raise RuntimeError(f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}")
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
         samples = random.rand((x.shape[0], x.shape[1], ndim), dtype=input.dtype) if _random_samples is None else _random_samples
+        if samples.dtype is not input.dtype:
+            raise RuntimeError(f"Expect _random_samples to have the same dtype as input, but got {samples.dtype} and {input.dtype}")
         values, indices = _fractional_max(x, window, sizes, samples[: x.shape[0]].tolist(), ndim)
         return (values, indices) if input.ndim == ndim + 2 else (f.squeeze(values, 0), f.squeeze(indices, 0))
 
