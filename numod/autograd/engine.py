@@ -367,7 +367,13 @@ def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
     """The gradients as the node's own hooks leave them: these run where the node does, after those of its tensors."""
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads))
-        grads = grads if replaced is None else list(replaced)
+        if replaced is not None:
+            replaced = [replaced] if isinstance(replaced, Tensor) else list(replaced)
+            if len(replaced) != len(grads):
+                raise RuntimeError(
+                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got {len(replaced)}, but expected {len(grads)})"
+                )
+            grads = replaced
     return grads
 
 

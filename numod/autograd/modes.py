@@ -92,8 +92,10 @@ class set_grad_enabled(_Mode):
     """Turn recording on or off: immediately as a function, or as a context or decorator."""
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
         self = object.__new__(cls)
-        self.enabled = bool(mode)
+        self.enabled = mode
         self._before = (state.grad_enabled, state.inference)
         self._set()
         return self

@@ -26,7 +26,7 @@ BOTH = """
 _COUNTED = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
 METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-_POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse)  # exponents with a row of their own, as in PyTorch
+_POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse), (-0.5, t.rsqrt)  # exponents with a row of their own, as in PyTorch
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
@@ -234,12 +234,22 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     if state.grad_enabled and (out.requires_grad or True in [each.requires_grad for each in tensors]):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     shape = _written_shape(op, tuple([each._layout for each in tensors]), out.dtype)
-    if shape is None:
-        return write_result(op.name, op(*inputs), out)
+    if shape is None or (op.name in EXACT and (op.result == "bool" or any([each.dtype is not out.dtype for each in tensors]))):
+        return write_result(op.name, op(*inputs), out, op.name in EXACT and not any([each.dtype.is_complex for each in tensors]))
     if out._layout.shape != shape:
         _fit(out, shape)
     apply_into(op, inputs, (out,))
     return out
+
+
+# functions that write their result to a tensor of its own dtype alone, as in PyTorch; the others convert where that is no loss of kind
+EXACT = frozenset("""
+    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not conj_physical nan_to_num isposinf isneginf
+    signbit where ldexp heaviside amax amin argmax argmin norm vector_norm matrix_norm nuclear_norm mm matmul addmm bmm mv addmv baddbmm addbmm dot vdot inner
+    tensordot vecdot multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu diag narrow_copy inv inverse
+    det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile nanquantile bucketize searchsorted isin histc renorm scatter scatter_add
+    scatter_reduce index_add index_copy index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft
+""".split())
 
 
 @lru_cache(maxsize=4096)
@@ -252,8 +262,11 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
     return broadcast_shapes(op.name, [each.shape for each in layouts])
 
 
-def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
-    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple of `result`'s type."""
+def write_result(
+    name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...], exact: bool | None = None
+) -> Tensor | tuple[Tensor, ...]:
+    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple of `result`'s type. `exact`: whether it
+    must be of the result's dtype, by default where PyTorch's function of this name says so."""
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}")
@@ -265,6 +278,8 @@ def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | t
     _expect_tensor(name, out)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if out.dtype is not result.dtype and (name in EXACT if exact is None else exact):
+        raise RuntimeError(f"{name}(): Expected out tensor to have dtype {result.dtype.short}, but got {out.dtype.short} instead")
     expect_cast(result.dtype, out.dtype)
     if out.is_meta and not result.is_meta:
         raise RuntimeError(f"{name}(): out is on the meta device, which keeps no values; expected {result.device}")
@@ -313,7 +328,10 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         return input == other
     if not input.dtype.differentiable and not other.dtype.differentiable:
         input, other = to(input, dtypes.int64), to(other, dtypes.int64)
-    close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
+    same = input == other
+    if not input.dtype.differentiable and not other.dtype.differentiable:  # whose differences may overflow
+        input, other = to(input, dtypes.get_default_dtype()), to(other, dtypes.get_default_dtype())
+    close = same | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
     return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
 
 

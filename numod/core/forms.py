@@ -11,6 +11,7 @@ from ..ops import table as t
 from . import functions as f, overrides
 from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
+from .elementwise import EXACT
 from .tensor import Tensor
 from .values import tensor
 
@@ -118,7 +119,11 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 def with_out(function: Callable) -> Callable:
     """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
     is the default."""
-    typed = "dtype" in function.__annotations__ and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
+    typed = (
+        function.__name__ not in EXACT
+        and "dtype" in function.__annotations__
+        and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
+    )
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:

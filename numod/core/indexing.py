@@ -239,6 +239,8 @@ def _as_index(each: object, self: Tensor) -> object:
     if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
         return each
     each = list(each) if isinstance(each, range) else each
+    if isinstance(each, np.ndarray) and not each.ndim:
+        return _as_index(each.item(), self)
     if isinstance(each, (list, tuple, np.ndarray)):
         each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
     if isinstance(each, Tensor):
@@ -253,7 +255,7 @@ def _as_index(each: object, self: Tensor) -> object:
     try:
         return each.__index__()
     except AttributeError:
-        error = IndexError if isinstance(each, float) else TypeError
+        error = TypeError if isinstance(each, (str, bytes)) else IndexError
         raise error(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
 
 

@@ -14,6 +14,8 @@ class _Constructor(type):
     device: str
 
     def __call__(cls, *arguments: object, device: object = None) -> Tensor:
+        if len(arguments) == 1 and isinstance(arguments[0], Tensor) and arguments[0].dtype is not cls.dtype:
+            raise TypeError(f"expected {cls.__name__} (got {arguments[0].dtype.short}Tensor); convert it with .to({cls.dtype})")
         return Tensor._legacy(*arguments, dtype=cls.dtype, device=device or cls.device)
 
     def __instancecheck__(cls, value: object) -> bool:

@@ -25,6 +25,8 @@ Dims = int | Sequence[int] | None
 
 
 def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:
+    if dtype is not None and input._layout.dtype.is_complex and not dtype.is_complex:
+        input = to(input, dtype)
     if dim.__class__ is int and input._layout.ndim:
         dims = (normalize_dim(dim, input._layout.ndim),)
     elif dim is None:

@@ -222,6 +222,11 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if indices.dtype.kind not in "ui":
         raise TypeError(f"unravel_index: expected 'indices' to be integer, got {indices.dtype}")
     sizes = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)
+    if not all(isinstance(n, WHOLE) for n in sizes):
+        raise TypeError(f"unravel_index: expected 'shape' to be an int or a sequence of ints, got {shape}")
+    sizes = tuple(map(plain, sizes))
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"unravel_index: 'shape' cannot have negative values, got {sizes}")
     indices, places = indices.to(dtypes.int64), []
     for n in reversed(sizes):
         places.append(indices % n)

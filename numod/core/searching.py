@@ -32,7 +32,8 @@ def searchsorted(
         raise RuntimeError(f"numod.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError("numod.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
-    values = input if isinstance(input, Tensor) else scalar_tensor(input, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
+    own = sorted_sequence.dtype if sorted_sequence.is_floating_point() or not isinstance(input, float) else dtypes.float64
+    values = input if isinstance(input, Tensor) else scalar_tensor(input, dtype=own, device=sorted_sequence.device)
     _check_search(sorted_sequence, values, sorter)
     dtype = dtypes.promote_types(values.dtype, sorted_sequence.dtype)
     if sorter is not None:

@@ -69,6 +69,8 @@ def require_all(condition: Tensor, error: type, text: str) -> None:
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     own, places = input._layout, index._layout
+    if not places.size and places.ndim <= 1:
+        return input.new_empty(index.shape)
     if not own.ndim or places.ndim != own.ndim:
         normalize_dim(dim, own.ndim)
         if own.ndim <= 1 and places.ndim <= 1:
@@ -138,7 +140,7 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)
-    return write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
+    return write(ix.index_add, self, dim, index, source if alpha == 1 else source * (alpha if source.dtype.differentiable else int(alpha)))
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -155,6 +157,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     dim = normalize_dim(dim, self.ndim)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    index = check_bounds("index_fill_()", index, self.shape[dim], dim, negative=True) if self.ndim else index
     shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
     if isinstance(value, Tensor) and value.requires_grad:  # an index that occurs twice counts once in the value's gradient
         line = full((self.shape[dim] if self.ndim else 1,), False, dtype=dtypes.bool_, device=self.device)

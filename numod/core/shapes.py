@@ -460,4 +460,11 @@ def _reversed(self: Tensor) -> Tensor:
 
 
 Tensor.T = property(_reversed)
-Tensor.mT = property(lambda self: transpose(self, -2, -1), doc="The last two dimensions swapped; a view.")
+def _transposed(self: Tensor) -> Tensor:
+    """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
+    if self.ndim == 1:
+        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return transpose(self, -2, -1) if self.ndim else transpose(self, 0, 0)
+
+
+Tensor.mT = property(_transposed)

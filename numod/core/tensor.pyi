@@ -717,7 +717,8 @@ class Tensor:
     def mH(self) -> Tensor:
         """The conjugate, transposed in its last two dimensions."""
     @property
-    def mT(self) -> Tensor: ...
+    def mT(self) -> Tensor:
+        """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
     def map_(self, tensor: Tensor, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float) -> Tensor:

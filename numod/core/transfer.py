@@ -173,18 +173,28 @@ def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values (on the meta device sizes) and flags, without history; shared memory is not kept shared."""
+    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history; shared memory is not kept shared."""
     own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
     _refuse_trace("pickling")
-    values = tuple(self.shape) if self.is_meta else raw(self.detach().cpu().contiguous())
-    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad), own or None
+    turned = self._layout.packed and not self._layout.dense
+    order = tuple(sorted(range(self.ndim), key=lambda dim: (-self.stride(dim), dim))) if turned else None
+    shown = self.detach().permute(*order) if turned else self.detach()
+    values = tuple(shown.shape) if self.is_meta else raw(shown.cpu().contiguous())
+    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad, order), own or None
 
 
-def _unpickled(cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, device: str, requires_grad: bool) -> Tensor:
+def _unpickled(
+    cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, device: str, requires_grad: bool, order: tuple[int, ...] | None = None
+) -> Tensor:
     made = empty(values, dtype=dtype, device=device) if isinstance(values, tuple) else from_array(np.array(values, order="C"), dtype)
-    result = made.to(device=Device(device))._alias(cls)
+    result = in_order(made, order).to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result
+
+
+def in_order(made: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    """A pickled tensor whose dimensions had this order in memory."""
+    return made if order is None else made.permute(*map(order.index, range(len(order))))
 
 
 def deepcopy(self: Tensor, memo: dict) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from operator import index
 
@@ -17,6 +18,16 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[int] = ()) -> Size:
+        """Raises TypeError for what is no integer."""
+        made = tuple.__new__(cls, sizes)
+        for k, each in enumerate(made):
+            if type(each) is not int:
+                if not hasattr(each, "__index__"):
+                    raise TypeError(f"numod.Size() takes an iterable of 'int' (item {k} is '{type(each).__name__}')")
+                return tuple.__new__(cls, [index(n) for n in made])
+        return made
+
     def numel(self) -> int:
         """Product of the sizes: the number of elements."""
         return prod(self)
@@ -26,6 +37,9 @@ class Size(tuple):
 
     def __add__(self, other: tuple) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: tuple) -> Size:
+        return Size(tuple.__add__(tuple(other), self))
 
     def __mul__(self, times: int) -> Size:
         return Size(tuple.__mul__(self, times))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
-from ..autograd import enable_grad
+from ..autograd import enable_grad, inference_mode
 from ..autograd.forward_ad import pulled
 from ..autograd.tape import edge_to, joined
 from ..core import Tensor, zeros_like
@@ -42,7 +42,7 @@ def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
     for each, like in zip(given, wanted):
         if each.shape != like.shape:
             raise RuntimeError(f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and {tuple(each.shape)}")
-    return given
+    return [each.clone() if each.is_inference() else each for each in given]
 
 
 def _skeleton(tree: Any) -> Any:
@@ -74,6 +74,7 @@ class _Linear:
         return map_leaves(lambda _: next(remaining), self.call.output)
 
 
+@inference_mode(False)
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as well."""
     name = "jvp(f, primals, tangents)"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .. import autograd
-from ..autograd import enable_grad, is_grad_enabled
+from ..autograd import enable_grad, inference_mode, is_grad_enabled
 from ..autograd.tape import edge_to, leaves_of
 from ..core import Tensor, eye, stack, zeros_like
 from .batching import vmap
@@ -54,6 +54,8 @@ def _fresh(value: Any) -> Tensor:
     batch = active.batches[-1] if active.batches else None
     if batch is not None and (value._layout.batch is not batch or not value.requires_grad):
         return batch.alike(value).requires_grad_()  # connected to what is outside of `vmap` by its numbers
+    if value.is_inference():
+        value = value.clone()  # which the tape may keep
     return value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
 
 
@@ -68,13 +70,13 @@ class _Call:
 
     def __init__(self, name: str, has_aux: bool, inputs: Any) -> None:
         self.name, self.has_aux, self.aux = name, has_aux, None
-        with enable_grad():
+        with inference_mode(False), enable_grad():
             self.inputs = map_leaves(_fresh, inputs)
 
     def run(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
         active.differentiated.append(len(active.batches))
         try:
-            with enable_grad():
+            with inference_mode(False), enable_grad():
                 self.output = function(*args, **kwargs)
         finally:
             active.differentiated.pop()

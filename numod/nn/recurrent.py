@@ -53,6 +53,8 @@ class RNNBase(Module):
     ) -> None:
         super().__init__()
         input_size, hidden_size = plain(input_size), plain(hidden_size)
+        if mode not in _GATES:
+            raise ValueError(f"Unrecognized RNN mode: {mode}")
         self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:

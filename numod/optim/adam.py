@@ -24,6 +24,10 @@ class Adam(Optimizer):
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
+        if isinstance(lr, Tensor) and foreach and not capturable:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
+            raise ValueError("betas must be either both floats or both Tensors")
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach}
         super().__init__(
             params, {**defaults, "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}

@@ -609,3 +609,104 @@ def test_a_tensor_s_dict_is_what_the_user_set():
     assert vars(x) == {"only": 1} and x.tolist() == [1, 1]
     x.__dict__.clear()
     assert vars(x) == {} and x.sum().item() == 2
+
+
+def test_views_of_the_same_shape_are_other_tensors():
+    x = numod.ones(3, requires_grad=True)
+    for view in (x.expand(3), x.expand_as(x), x.broadcast_to(3), numod.broadcast_to(x, (3,)), x.t()):
+        assert view is not x and view._base is x and view.grad_fn.next_functions[0][0].variable is x
+
+
+def test_numbers_are_searched_as_what_they_are():
+    whole, fine = numod.tensor([1, 3, 5]), numod.tensor([1.0, 3.1], dtype=numod.float64)
+    assert numod.searchsorted(whole, 3.5).item() == numod.bucketize(3.5, whole).item() == 2
+    assert numod.searchsorted(fine, 3.1).item() == 1 and numod.searchsorted(whole, 3).item() == 1
+
+
+def test_integers_far_apart_are_not_close():
+    assert numod.isclose(numod.tensor([0, 5, 100]), numod.tensor([-(2**63), 5, 101]), rtol=0.1).tolist() == [False, True, True]
+
+
+def test_constructors_by_dtype_refuse_tensors_of_another():
+    assert numod.LongTensor(numod.tensor([1])).dtype is numod.int64
+    with pytest.raises(TypeError, match="expected LongTensor"):
+        numod.LongTensor(numod.tensor([1.5]))
+
+
+def test_sizes_are_integers():
+    assert numod.Size([numod.tensor(2), np.int64(3)]) == (2, 3) and type((1,) + numod.Size([2])) is numod.Size
+    with pytest.raises(TypeError, match="item 1 is 'float'"):
+        numod.Size([1, 1.5])
+
+
+def test_pickles_keep_the_order_of_dimensions_in_memory():
+    for x in (numod.arange(6).view(2, 3).t(), numod.ones(2, 3, 4, 5).to(memory_format=numod.channels_last)):
+        again = pickle.loads(pickle.dumps(x))
+        assert again.equal(x) and again.stride() == x.stride()
+
+
+def test_corners_that_were_errors():
+    with pytest.warns(UserWarning, match="imaginary part"):
+        assert numod.sum(numod.tensor([1j, 2]), dtype=numod.float32).item() == 2
+    assert numod.arange(12).view(4, 3)[np.array(2)].tolist() == [6, 7, 8]
+    assert numod.tensor([[1, 2], [4, 5]]).index_fill_(1, numod.tensor([-1]), 0).tolist() == [[1, 0], [4, 0]]
+    assert numod.zeros(2, dtype=numod.int64).index_add_(0, numod.tensor([0]), numod.tensor([1]), alpha=2.0).tolist() == [2, 0]
+    assert numod.gather(numod.ones(2, 3), 1, numod.empty(0, dtype=numod.int64)).shape == (0,)
+    assert numod.tensor(1).mT.item() == 1
+    averaged = optim.swa_utils.AveragedModel(model := nn.BatchNorm1d(2), use_buffers=True)
+    for _ in range(3):
+        model(numod.randn(3, 2))
+        averaged.update_parameters(model)
+    assert averaged.module.num_batches_tracked.item() == 1  # a mean, of integers
+    norm = nn.InstanceNorm1d(3, track_running_stats=True)
+    assert norm(numod.ones(2, 3, 4, dtype=numod.float64)).dtype is numod.float64 and norm.running_mean.dtype is numod.float32
+
+
+def test_the_greatest_norm_of_windows():
+    x = numod.arange(16.0).reshape(1, 1, 4, 4) - 8
+    for pool in (nn.functional.lp_pool2d, lambda *given: nn.LPPool2d(*given[1:])(given[0])):
+        assert pool(x, float("inf"), 2).tolist() == [[[[8, 6], [5, 7]]]] and pool(x, -float("inf"), 2).tolist() == [[[[3, 1], [0, 2]]]]
+
+
+def test_functions_of_functions_under_inference_mode():
+    with numod.inference_mode():
+        x = numod.ones(2)
+        assert numod.func.grad(lambda x: (x**2).sum())(x).tolist() == [2, 2]
+        assert numod.func.jvp(lambda x: x**2, (x,), (x,))[1].tolist() == [2, 2]
+        assert numod.func.hessian(lambda x: (x**3).sum())(x).tolist() == [[6, 0], [0, 6]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: numod.unravel_index(numod.tensor([1]), (1, 2, 2.0)), TypeError), (lambda: numod.unravel_index(numod.tensor(0), (2, -3)), ValueError),
+        (lambda: numod.ones(2)[object()], IndexError), (lambda: numod.ones(2)["a"], TypeError), (lambda: numod.ones(2).mT, RuntimeError),
+        (lambda: numod.ones(2).requires_grad_(1), TypeError), (lambda: setattr(numod.ones(2), "requires_grad", 1), RuntimeError),
+        (lambda: numod.set_grad_enabled("on"), TypeError), (lambda: nn.RNNBase("no", 2, 3), ValueError),
+        (lambda: nn.functional.celu(numod.ones(2), 0), RuntimeError), (lambda: nn.functional.layer_norm(numod.ones(2, 4), 4), TypeError),
+        (lambda: nn.functional.group_norm(numod.ones(1, 4), 0), ZeroDivisionError),
+        (lambda: optim.Adam([numod.ones(1)], lr=numod.tensor(0.1), foreach=True), ValueError),
+        (lambda: numod.utils.checkpoint.checkpoint(numod.sin, numod.ones(2), use_reentrant=True, debug=True), ValueError),
+        (lambda: numod.autograd.functional.jacobian(numod.sin, [numod.ones(2)]), TypeError),
+        (lambda: numod.autograd.gradcheck(numod.sin, numod.ones(2).requires_grad_(), check_backward_ad=False), AssertionError),
+    ],
+)  # fmt: skip
+def test_calls_that_are_refused(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_a_hook_before_a_node_gives_as_many_gradients():
+    y = numod.ones(2, requires_grad=True) * 2
+    y.grad_fn.register_prehook(lambda gradients: (gradients[0], gradients[0]))
+    with pytest.raises(RuntimeError, match="got 2, but expected 1"):
+        y.sum().backward()
+
+
+def test_older_ways_come_with_a_warning():
+    with pytest.warns(UserWarning, match=r"x\.T"):
+        assert numod.ones(1, 2, 3).T.shape == (3, 2, 1)
+    with pytest.warns(UserWarning, match="uint8 condition"):
+        assert numod.where(numod.ones(2, dtype=numod.uint8), numod.ones(2), numod.zeros(2)).tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="softmin"):
+        nn.functional.softmin(numod.ones(2))

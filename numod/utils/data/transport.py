@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...core.transfer import in_order
 from ...core.values import from_array
 from ...dtypes import dtype as DType
 
@@ -34,12 +35,12 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, each: object) -> object:
         if not isinstance(each, Tensor) or type(each).__reduce_ex__ is not Tensor.__reduce_ex__ or each.device.type != "cpu":
             return NotImplemented  # a subclass that pickles its own way does so around a Tensor
-        _, (cls, values, dtype, _, requires_grad), own = each.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return _tensor_over, (cls, values, dtype, requires_grad), own
+        _, (cls, values, dtype, _, requires_grad, order), own = each.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return _tensor_over, (cls, values, dtype, requires_grad, order), own
 
 
-def _tensor_over(cls: type, values: np.ndarray, dtype: DType, requires_grad: bool) -> Tensor:
-    result = from_array(values, dtype)._alias(cls)
+def _tensor_over(cls: type, values: np.ndarray, dtype: DType, requires_grad: bool, order: tuple[int, ...] | None) -> Tensor:
+    result = in_order(from_array(values, dtype), order)._alias(cls)
     result._requires_grad = requires_grad
     return result
 
