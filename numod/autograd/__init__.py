@@ -67,8 +67,8 @@ def _retain_grad(self: Tensor) -> None:
     if not self.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if self.grad_fn is not None and not self._retains_grad:
-        self._retains_grad = True
         expose(self)
+        self._retains_grad = True
         hooks_of(self._node).retain[self._output] = weakref.ref(self)
 
 

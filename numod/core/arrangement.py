@@ -275,10 +275,10 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to their common broadcast shape; views."""
+    """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
     tensors = tuple(_each(tensors))
     shape = _broadcast("broadcast_tensors", [each.shape for each in tensors])
-    return tuple(broadcast_to(each, shape) for each in tensors)
+    return tuple(each if each.shape == shape else expand(each, shape) for each in tensors)
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
