@@ -17,7 +17,7 @@ from ..ops.table import row_major
 from .apply import apply
 from .creation import zeros
 from .selection import flip, read
-from .shapes import broadcast_to, cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsafe_split, unsqueeze
+from .shapes import cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsafe_split, unsqueeze
 from .shapes import unsafe_chunk as unsafe_chunk
 from .tensor import Tensor
 from .values import computed
