@@ -65,6 +65,12 @@ class Differentiable(Executable):
             raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
         self.given = [each for each in self.section.buffers if each.kind in ("held", "input") and each not in self.kept]  # what else it is computed of
+        layouts = self.lowered.layouts
+        self.results = tuple([layouts[each] for each in self.differentiated])
+        self.owners = [layouts[self.program.inputs[each]] if isinstance(each, int) else each._layout for each in self.tape.wanted]
+        self.hidden = frozenset().union(*self.tape.behind)
+        self.place_of = {each: place for place, each in enumerate(self.differentiated)}
+        self.slopes = [(position, each) for position, each in enumerate(self.program.outputs[1]) if each is not None]
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
         """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
@@ -75,41 +81,40 @@ class Differentiable(Executable):
         node = CompiledNode(self, inputs, arena, memory_of, values, again)
 
         def build(each: Any) -> Any:
-            if not isinstance(each, Value):
+            if type(each) is not Value:
                 return given[each.number] if type(each) is Given else each
-            if each not in tensors:
-                tensors[each] = self._tensor(each, inputs, memory_of)
-                if each in self.differentiated:
-                    node.own(tensors[each], self.differentiated.index(each))
-            return tensors[each]
+            found = tensors.get(each)
+            if found is None:
+                found = tensors[each] = self._tensor(each, inputs, memory_of)
+                if (place := self.place_of.get(each)) is not None:
+                    node.own(found, place)
+            return found
 
-        return replace(self.program.outputs[0], build, compute)
+        outputs = self.program.outputs[0]
+        return build(outputs) if type(outputs) is Value else replace(outputs, build, compute)
 
 
 class CompiledNode(Node):
     """The tape's node of a compiled forward pass. It keeps the arena until backward has run."""
 
     def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
-        owners = [inputs[each] if isinstance(each, int) else each for each in executable.tape.wanted]
-        layouts = executable.lowered.layouts
-        results = tuple(layouts[each] for each in executable.differentiated)
-        super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], results)
+        edges = [edge_to(inputs[each] if type(each) is int else each) for each in executable.tape.wanted]
+        super().__init__(None, edges, executable.owners, executable.results)
         self.executable, self.again, self.kept = executable, again, (inputs, arena, memory_of, values)
-        self.hidden, self.uses, self.anew = set().union(*executable.tape.behind), executable.tape.uses, False
+        self.hidden, self.uses, self.anew = executable.hidden, executable.tape.uses, False
         self.made: list[tuple[int, ref]] = []  # the tensors that have it as their history
         self.used: set[int] = set()  # results whose gradients the last backward pass had
         self.freed: set[int] = set()  # those whose histories, by themselves, would have been freed
-        self.storages = [self._storage(each) for each in (*executable.kept, *executable.given)]
+        self.storages = [
+            each.tensor._storage if each.kind == "held" else inputs[each.number]._storage if each.kind == "input" else memory_of[each]
+            for each in (*executable.kept, *executable.given)
+        ]
         self.versions, self.own_writes = [each.version for each in self.storages], OwnCount.total
 
     def own(self, tensor: Tensor, output: int) -> None:
         """Make it the history of a result."""
         tensor._node, tensor._output, tensor._requires_grad = self, output, True
         self.made.append((output, ref(tensor)))
-
-    def _storage(self, buffer: Buffer) -> Any:
-        inputs, _, memory_of, _ = self.kept
-        return buffer.tensor._storage if buffer.kind == "held" else inputs[buffer.number]._storage if buffer.kind == "input" else memory_of[buffer]
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
         """Run the backward section."""
@@ -124,14 +129,16 @@ class CompiledNode(Node):
             found = self._of_results(results, grads)
             self._lead_to(results)  # on which the gradients' history depends, where an op saves its result
             return found
-        program = self.executable.program
+        executable = self.executable
         seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
-        seeds = [each if each._layout.dense else each.contiguous() for each in seeds]
+        inputs = (*inputs, *[each if each._layout.dense else each.contiguous() for each in seeds])
         memory_of = dict(memory_of)
-        self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
-        found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
-        reached = [(position, each) for position, each in enumerate(found) if each is not None and not used.isdisjoint(self.uses[position])]
-        beside = set(range(len(grads))).difference(used, *(self.executable.tape.behind[number] for number in used))
+        executable._run(executable.backward, arena, inputs, memory_of, values)
+        if len(used) == len(grads):
+            return [(position, executable._tensor(each, inputs, memory_of)) for position, each in executable.slopes]
+        slopes = [(position, each) for position, each in executable.slopes if not used.isdisjoint(self.uses[position])]
+        reached = [(position, executable._tensor(each, inputs, memory_of)) for position, each in slopes]
+        beside = set(range(len(grads))).difference(used, *(executable.tape.behind[number] for number in used))
         if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
             return reached
         results = self._again()  # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it

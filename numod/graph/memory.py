@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..device.host_memory import by_numpy
+from ..device.storage import address
 from .lower import Buffer, Lowered, Test
 
+_BYTES = np.dtype(np.uint8)
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -37,8 +39,9 @@ def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[
 
 def arena(size: int) -> np.ndarray:
     """Uninitialised bytes aligned to a cache line: vectors that straddle two lines cost twice."""
-    memory = by_numpy(max(size, 1) + ALIGNMENT, np.dtype(np.uint8))
-    return memory[-memory.ctypes.data % ALIGNMENT :][: max(size, 1)]
+    memory = by_numpy(max(size, 1) + ALIGNMENT, _BYTES)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + max(size, 1)]
 
 
 def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tuple[int, int]]:

@@ -39,6 +39,9 @@ class Value:
 
     number: int
 
+    def __hash__(self) -> int:
+        return self.number
+
 
 @dataclass
 class Step:

@@ -103,15 +103,11 @@ class Executable:
         return values
 
     def _run(self, section: Section, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], values: list) -> None:
-        """Run a section, after assigning memory to those of its arrays that have none: inputs, new results, gradients."""
-        for each in section.arrays:
-            if each in memory_of:
-                continue
-            if each.kind == "input":
-                memory_of[each] = _Part(inputs[each.number])
-            else:
+        """Run a section, after assigning memory to those of its arrays that have none: new results, gradients."""
+        for each in section.made:
+            if each not in memory_of:
                 memory_of[each] = Storage(each.device.empty(each.size, each.storage))
-        section.run(arena, [memory_of[each].data for each in section.arrays], values)
+        section.run(arena, inputs, memory_of, values)
 
     def _count_writes(self, inputs: tuple[Tensor, ...]) -> None:
         for storage in self.storages:
@@ -152,9 +148,10 @@ class Executable:
             return owner if value in self.program.inputs else wrap(owner._storage, layout, owner._offset + span.offset)
         if buffer.kind == "held":
             return self.program.held[value] if value in self.program.held else wrap(buffer.tensor._storage, layout, span.offset)
-        if buffer not in memory_of:  # uninitialised memory that no kernel uses
-            memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
-        result = wrap(memory_of[buffer], layout, span.offset)
+        storage = memory_of.get(buffer)
+        if storage is None:  # uninitialised memory that no kernel uses
+            storage = memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
+        result = wrap(storage, layout, span.offset)
         if state.inference:
             result._inference = True
         return result
@@ -174,12 +171,3 @@ class Executable:
         return explain(self, source, assembly, llvm)
 
     __str__ = explain
-
-
-class _Part:
-    """An input's memory from its first element on."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.data = tensor._storage.data[tensor._offset :] if tensor._offset else tensor._storage.data

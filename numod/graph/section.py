@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.random import Draw
+from ..core.tensor import Tensor
+from ..device import Storage
 from ..device.storage import address
 from ..kernel import build
 from .link import ARENA, FIRST, link
@@ -42,6 +44,7 @@ class Section:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
+        self.made = [each for each in self.arrays if each.kind != "input"]
         self.held = [each for each in self.buffers if each.kind == "held"]
         self.tests = [each for each in self.calls if isinstance(each, Test)]
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
@@ -59,6 +62,8 @@ class Section:
         linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
         self.places_of = {each: place for place, each in enumerate(self.slots, FIRST) if isinstance(each, Buffer) and each.kind != "held"}
+        self.listed = [(each, self.places_of[each]) for each in self.made if each in self.places_of]
+        self.listed_inputs = [(each.number, self.places_of[each]) for each in self.inputs if each in self.places_of]
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
         for place, each in enumerate(self.slots, FIRST):
             if each not in self.places_of:
@@ -68,26 +73,27 @@ class Section:
         """The kernels it launches."""
         return [self.kernel] if self.linked else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
 
-    def run(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
-        """Run with memory for `arrays` and each source's run-time numbers. Raises CheckFailed."""
+    def run(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
+        """Run with the inputs, memory for what is `made` and each source's run-time numbers. Raises CheckFailed."""
         if self.linked:
-            self._run_linked(arena, arrays, values)
+            self._run_linked(arena, inputs, memory_of, values)
         else:
-            self._run_in_turn(arena, arrays, values)
+            self._run_in_turn(arena, inputs, memory_of, values)
 
-    def _run_linked(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
+    def _run_linked(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
         table = self.table.copy()  # a table of its own: another thread may be in this function
-        table[ARENA] = 0 if arena is None else address(arena)
-        for each, array in zip(self.arrays, arrays):
-            if each in self.places_of:
-                table[self.places_of[each]] = address(array)
-        given = [array for each, array in zip(self.arrays, arrays) if each.kind == "input"]
+        table[ARENA] = address(arena)
+        for each, place in self.listed:
+            table[place] = address(memory_of[each].data)
+        for number, place in self.listed_inputs:
+            table[place] = address(_elements(inputs[number]))
+        given = [_elements(inputs[each.number]) for each in self.inputs]
         failed = self.launch(address(table), *given, *[values[source][index] for source, index in self.numbers])
         if failed:
             raise _failure(self.tests[failed - 1])
 
-    def _run_in_turn(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
-        memory = dict(zip(self.arrays, arrays))
+    def _run_in_turn(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
+        memory = {each: _elements(inputs[each.number]) if each.kind == "input" else memory_of[each].data for each in self.arrays}
         memory.update((each, each.tensor._storage.data) for each in self.held)
         for each in self.buffers:
             if each.kind == "local":
@@ -104,6 +110,11 @@ class Section:
             return buffer.device.empty(buffer.size, buffer.storage)
         offset = self.places[buffer]
         return arena[offset : offset + buffer.nbytes].view(buffer.storage)
+
+
+def _elements(x: Tensor) -> np.ndarray:
+    """An input's memory from its first element on."""
+    return x._storage.data[x._offset :] if x._offset else x._storage.data
 
 
 def draw(sources: Sequence) -> list[tuple]:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from keyword import iskeyword
 from typing import Any
 
@@ -15,9 +16,13 @@ from .later import Later, Reading
 
 def is_data(each: Any) -> bool:
     """Whether it is an instance of a user's dataclass."""
-    return (
-        dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(PACKAGE + ".")
-    )
+    return _is_data_class(type(each))
+
+
+@lru_cache(maxsize=4096)
+def _is_data_class(kind: type) -> bool:
+    called = any("__call__" in vars(base) for base in kind.__mro__)
+    return dataclasses.is_dataclass(kind) and not issubclass(kind, (type, *SIMPLE)) and not called and not kind.__module__.startswith(PACKAGE + ".")
 
 
 def fields_of(each: Any) -> list[str]:
@@ -42,7 +47,7 @@ def remade(each: Any, new: list) -> Any:
     if isinstance(each, dict):
         return type(each)(zip(each, new))
     if isinstance(each, (list, tuple)):
-        return tuple.__new__(type(each), new) if hasattr(each, "_fields") else type(each)(new)
+        return tuple.__new__(type(each), new) if isinstance(each, tuple) else type(each)(new)
     result = copy.copy(each)
     for name, value in zip(fields_of(each), new):
         object.__setattr__(result, name, value)
