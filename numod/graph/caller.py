@@ -27,6 +27,7 @@ from .names import sees_order
 from .program import Value
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
+from .section import CheckFailed
 from .structure import Given, fields_of, is_data, parts, remade
 
 
@@ -38,15 +39,19 @@ def _code(text: str, name: str) -> CodeType:
 
 def caller(
     executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
-    reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]] = (),
+    reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]] = (), run: Callable | None = None,
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
     The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that is `held`; those `reached` by a backward
-    pass have no hooks, and are leaves if so told; `answers` are further conditions on inputs, by their numbers.
+    pass have no hooks, and are leaves if so told; `answers` are further conditions on inputs, by their numbers. `run`, of the tensors, the arguments and those
+    named, is what is called for a program whose memory its backward pass needs.
     """
-    writer = Writer if executable.section.linked else InTurn
-    return writer(executable, picture, arguments, named, slow, without, shared, reached, held, answers).function()
+    writer = Checker if run is not None else Writer if executable.section.linked else InTurn
+    made = writer(executable, picture, arguments, named, slow, without, shared, reached, held, answers)
+    if run is not None:
+        made.space |= {"run": run, "CheckFailed": CheckFailed}
+    return made.function()
 
 
 class Writer:
@@ -67,7 +72,7 @@ class Writer:
         self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
         self.containers: list[str] = []  # names of the lists, dicts and dataclass instances among the arguments
-        given = [f"a{k}" for k in range(len(arguments))]
+        given = self.given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
         self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
         self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", f"    {self.back}"]
@@ -77,10 +82,14 @@ class Writer:
         for key, each in named.items():
             name = f"named{len(self.space)}"
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
-        self.steady = _steady(executable.lowered.sources, picture.guards) if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
+        self.steady = self._settled() if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
         self.tested = [each for each in picture.guards if each not in self.steady.values()]  # here, and not by the native function
         self._sort_memory()
+
+    def _settled(self) -> dict[int, Settings]:
+        """Sources whose numbers are kept from call to call."""
+        return _steady(self.executable.lowered.sources, self.picture.guards)
 
     def _name(self, value: Any, letter: str) -> str:
         """A name for an object the function refers to."""
@@ -332,6 +341,21 @@ class Writer:
 
         result = text(self.executable.program.outputs)
         return [*lines, f"return {result}"]
+
+
+class Checker(Writer):
+    """Generates the function for a program with a backward pass: it checks the guards, and leaves the rest to `run`."""
+
+    def _settled(self) -> dict[int, Settings]:
+        return {}
+
+    def _sort_memory(self) -> None:
+        """Each run has memory of its own."""
+
+    def _body(self) -> list[str]:
+        tensors, given = ("".join(f"{name}, " for name in names) for names in (self.arguments, self.given))
+        call = f"return run(({tensors}), ({given}), named)"
+        return ["try:", f"    {call}", "except CheckFailed:", f"    {self.back}"] if self.section.tests else [call]
 
 
 class InTurn(Writer):

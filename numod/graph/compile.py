@@ -361,8 +361,9 @@ class Compiled:
         """Make this version's fast path the next call's entry point."""
         executable = version.executable
         here = executable.section.linked or all(each.device.type == "cpu" for each in executable.section.buffers)
-        if type(executable) is Executable and here and not executable.spoiled:  # the fast path cannot undo writes that precede a failed check
-            self.__call__ = version.caller(arguments, named, self._call)
+        undone = type(executable) is not Executable or not executable.spoiled  # the fast path cannot undo writes that precede a failed check, but a run can
+        if here and undone:
+            self.__call__ = version.caller(arguments, named, self._call, self.function)
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
         """All programs as text: steps with source lines and costs, kernels, memory. Optionally the generated source, machine code and LLVM IR."""

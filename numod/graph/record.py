@@ -49,16 +49,20 @@ class Version:
         self.gradients = owned.places
         self.held = picture.storages.union(each._storage for each in executable.program.held.values())
         self.made: Callable | None = None
+        parts: list[Any] = []
+        replace(executable.program.outputs, parts.append)
+        self.returns_given = any(type(each) is structure.Given for each in parts)
 
-    def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
-        """The short way into this version."""
+    def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable, function: Callable) -> Callable:
+        """The short way into this version of a function."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held, self.answers)
+            run = (lambda tensors, arguments, named: self.run(tensors, function, arguments, named)) if isinstance(self.executable, Differentiable) else None
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held, self.answers, run)
         return self.made
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable, arguments: tuple, named: dict) -> Any:
         """The program's results. `function` gives them eagerly for these arguments, should their gradients be differentiated."""
-        given = structure.containers(arguments, named)
+        given = structure.containers(arguments, named) if self.returns_given else ()
         if isinstance(self.executable, Differentiable):
             return self.executable.run(tensors, lambda: function(*arguments, **named) if self.objection(tensors) is None else None, given)
         return self.executable.run(tensors, given)
