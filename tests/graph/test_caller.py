@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import pytest
+from pairs import equal
 
 import numod
 from numod import nn
@@ -88,3 +89,28 @@ def test_a_named_tuple_with_items_of_its_own() -> None:
     compiled = in_turn(lambda rows: rows.a + 1)
     for k in range(3):
         assert compiled(Rows(numod.full((2,), float(k)))).tolist() == [k + 1.0] * 2
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_functions_whose_results_require_gradients_take_the_short_way(linked: bool) -> None:
+    weight = numod.randn(5, 3).requires_grad_()
+    function = lambda places, scale: F.dropout(F.embedding(places, weight) * scale).sum()  # noqa: E731
+    compiled = numod.compile(function, options={"linked": linked})
+    places, scale = numod.tensor([1, 4]), numod.ones(3)
+    for _ in range(3):
+        compiled(places, scale)
+    assert compiled.recorded == 1 and compiled.__call__ != compiled._call
+    for k in range(3):
+        found = []
+        for each in (function, compiled):
+            numod.manual_seed(k)
+            loss = each(places + k % 2 - 1, scale * k)
+            found += [loss.detach(), *numod.autograd.grad(loss, weight)]
+        assert equal(found[:2], found[2:])
+    state = numod.get_rng_state()
+    with pytest.raises(IndexError):
+        compiled(places + 1, scale)  # a check fails before anything is drawn
+    assert numod.get_rng_state().equal(state)
+    compiled(places, scale)
+    weight.requires_grad_(False)
+    assert not compiled(places, scale).requires_grad and compiled(places, scale.clone().requires_grad_()).requires_grad
