@@ -129,15 +129,18 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
     }  # fmt: skip
 
 
-def training(make: Make, target: np.ndarray, loss: str, compiled: bool = False, jax: bool = False) -> dict[str, Callable[[], Timed]]:
+def training(
+    make: Make, target: np.ndarray, loss: str, compiled: bool = False, jax: bool = False, loss_alone: bool = False
+) -> dict[str, Callable[[], Timed]]:
     """A step of SGD with momentum and weight decay: `loss` is the name of one in nn.functional, between the network's results and `target`.
 
     Eager numod beside eager PyTorch; if `compiled`, numod's step as one function, torch.compile of model and loss and of the optimizer, and JAX's jit if `jax`.
+    With `loss_alone` numod too compiles model and loss, and calls backward and the optimizer outside.
     """
 
     def of(library: str, compiled: bool) -> Timed:
         torch = importlib.import_module(library)
-        loss_of, module = _objective(torch, make, target, loss, compiled and library == "torch")
+        loss_of, module = _objective(torch, make, target, loss, compiled and (library == "torch" or loss_alone))
         optimizer = torch.optim.SGD(module.parameters(), **SGD)
         update = torch.compile(optimizer.step) if compiled and library == "torch" else optimizer.step
 
@@ -148,7 +151,7 @@ def training(make: Make, target: np.ndarray, loss: str, compiled: bool = False, 
             update()
             return value
 
-        timed = torch.compile(step) if compiled and library == "numod" else step
+        timed = torch.compile(step) if compiled and library == "numod" and not loss_alone else step
         return Timed("step()", {"step": timed}, lambda: _arrays([timed().detach() for _ in range(3)]), step if library == "numod" else None)
 
     def in_jax() -> Timed:

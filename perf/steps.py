@@ -18,6 +18,7 @@ TRAINED = {  # network, target, loss
 }  # fmt: skip
 EAGER = {"MLP 4-3-1, batch 1": 0.4, "MLP 64-128-10, batch 32": 0.6}  # of PyTorch's time; 0.9 for the others
 COMPILED = {"MLP 4-3-1, batch 1": 0.1, "MLP 64-128-10, batch 32": 0.6, "MLP 784-256-10, batch 128": 0.95, "LeNet, batch 64": 0.9}
+LOSSES = "MLP 4-3-1, batch 1", "MLP 64-128-10, batch 32"  # of which model and loss are compiled, as in most programs: backward and step are eager
 FORWARD = {
     "MLP 4-3-1, batch 1": (SMALL, 0.25), "MLP 64-128-10, batch 32": (DIGITS, 0.7), "MLP 784-256-10, batch 128": (LARGE, 0.95),
     "actor-critic 64-64, batch 1": (actor_critic(1), 0.3), "actor-critic 64-64, batch 64": (actor_critic(64), 0.6),
@@ -52,5 +53,6 @@ STEPS = (
     *(Row(f"eager step, {name}", training(*each), Bar(EAGER.get(name, 0.9), peer="PyTorch")) for name, each in TRAINED.items()),
     *(Row(f"compiled forward, {name}", inference(make), Bar(ratio)) for name, (make, ratio) in FORWARD.items()),
     *(Row(f"compiled forward, frozen, {name}", inference(FORWARD[name][0], frozen=True), Bar(FORWARD[name][1])) for name in FROZEN),
+    *(Row(f"compiled loss, {name}", training(*TRAINED[name], compiled=True, loss_alone=True)) for name in LOSSES),
     *(Row(f"compiled step, {name}", training(*TRAINED[name], compiled=True, jax=True), Bar(ratio)) for name, ratio in COMPILED.items()),
 )

@@ -15,6 +15,7 @@ from ..autograd import enable_grad
 from ..autograd.engine import grad_up_to
 from ..autograd.tape import Node, edge_to, hooks_of, stale, used_up
 from ..core.apply import state
+from ..core.creation import zeros
 from ..core.tensor import OwnCount, Tensor
 from . import memory
 from .later import Reading, compute
@@ -70,7 +71,16 @@ class Differentiable(Executable):
         self.owners = [layouts[self.program.inputs[each]] if isinstance(each, int) else each._layout for each in self.tape.wanted]
         self.hidden = frozenset().union(*self.tape.behind)
         self.place_of = {each: place for place, each in enumerate(self.differentiated)}
+        self.zeros: dict[int, Tensor] = {}  # gradients of results that none comes to, which runs only read
         self.slopes = [(position, each) for position, each in enumerate(self.program.outputs[1]) if each is not None]
+
+    def zero(self, number: int) -> Tensor:
+        """The gradient of a result that none comes to."""
+        found = self.zeros.get(number)
+        if found is None:
+            layout = self.results[number]
+            found = self.zeros[number] = zeros(layout.shape, dtype=layout.dtype, device=layout.device)
+        return found
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
         """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
@@ -130,7 +140,7 @@ class CompiledNode(Node):
             self._lead_to(results)  # on which the gradients' history depends, where an op saves its result
             return found
         executable = self.executable
-        seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
+        seeds = [executable.zero(k) if each is None else each for k, each in enumerate(grads)]
         inputs = (*inputs, *[each if each._layout.dense else each.contiguous() for each in seeds])
         memory_of = dict(memory_of)
         executable._run(executable.backward, arena, inputs, memory_of, values)
@@ -138,6 +148,8 @@ class CompiledNode(Node):
             return [(position, executable._tensor(each, inputs, memory_of)) for position, each in executable.slopes]
         slopes = [(position, each) for position, each in executable.slopes if not used.isdisjoint(self.uses[position])]
         reached = [(position, executable._tensor(each, inputs, memory_of)) for position, each in slopes]
+        shared = [each._storage for each in executable.zeros.values()]
+        reached = [(position, each.clone() if each._storage in shared else each) for position, each in reached]
         beside = set(range(len(grads))).difference(used, *(executable.tape.behind[number] for number in used))
         if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
             return reached
@@ -246,9 +258,3 @@ def _number_before(node: Node, results: list[Tensor]) -> None:
 def _is_finite(gradient: Tensor) -> bool:
     """Whether there is neither NaN nor an infinity in it, and no sum that overflows."""
     return bool((gradient.detach().sum().abs() < float("inf"))._observe())
-
-
-def _zeros(layout: Any) -> Tensor:
-    from ..core.creation import zeros
-
-    return zeros(layout.shape, dtype=layout.dtype, device=layout.device)

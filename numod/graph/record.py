@@ -254,7 +254,7 @@ class _Witness:
         self.shown.update(id(shown) for each in tensors for shown in (each, each._base, each._storage))
 
     def _returned(self, each: Any) -> Any:
-        """What stands for a result. That one is a view matters to who has, or can come to, more of what it is a view of."""
+        """What stands for a result. That one is a view matters to the tape, and to who has more of what it is a view of."""
         if type(each) is later.Later:
             return later.reading_of(each)
         if not isinstance(each, Tensor):
@@ -264,7 +264,7 @@ class _Witness:
         if self.recorder.refused or base is None or id(each) in outside or any(each is other for other in self.tensors):
             return each
         given = next((other for other in self.tensors if base is other or base is other._base), None)
-        if given is None and id(base) not in outside and self.shown[id(base)] < 2:
+        if given is None and id(base) not in outside and self.shown[id(base)] < 2 and not each.requires_grad:
             return each
         return later.Reading("view_of", (each, base if given is None else given, each._unrecorded))
 

@@ -413,3 +413,25 @@ def test_a_hook_acts_before_the_gradient_of_a_result_is_asked_for() -> None:
         result, hidden = compiled(X.clone().requires_grad_())
         result.register_hook(lambda gradient: gradient * 2)
         assert equal(*numod.autograd.grad((result + hidden).sum(), (result, hidden))[:1], numod.full((3,), 2.0))
+
+
+def test_gradients_of_results_beside_the_used_one_are_memory_of_their_own() -> None:
+    class Cut(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: object, gradient: numod.Tensor) -> None:
+            return None
+
+    weight = numod.ones(3, requires_grad=True)
+    compiled = compile(lambda: (weight.view(3, 1), Cut.apply(weight)))
+    for _ in range(4):
+        weight.grad = None
+        compiled()[1].sum().backward()
+        if weight.grad is not None:
+            assert not weight.grad.any()
+            weight.grad.add_(1)
+        compiled()[0].sum().backward()
+        assert weight.grad.min() == weight.grad.max()
