@@ -29,7 +29,8 @@ import numpy as np
 
 from ..core import changes
 from ..core.tensor import Tensor
-from .condition import Guard, Setting, Settings, listed, unwritten
+from . import optimizers
+from .condition import Guard, unwritten
 from .kinds import (
     LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, of_library, package_of,
     parameters_of, size, step_hooks, worded,
@@ -80,9 +81,9 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             walk.visit("a hook of all modules or optimizers", hook)
         for name, each in walk.optimizers:
-            walk.optimizer(name, each)
+            optimizers.guard(walk, name, each)
         for name, each in walk.schedules:
-            walk.schedule(name, each)
+            optimizers.guard_schedule(walk, name, each)
         for space, names in walk.unset.values():
             walk.guards.append(Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names))))
     return walk
@@ -104,6 +105,7 @@ class Walk:
         self.known = self._extent()
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
+        self.overrides: dict[type, set[str]] = {}  # by class of the user's: see `overriding`
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
         self.unset: dict[int, tuple[dict, set[str]]] = {}  # namespaces, and the names that code takes from Python as they are not there
@@ -373,9 +375,11 @@ class Walk:
 
     def overriding(self, kind: type | types.ModuleType) -> set[str]:
         """The methods and properties in a user's class that methods of this library's call, as theirs."""
-        library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
-        own = {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)} if library else set()
-        return own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
+        if kind not in self.overrides:
+            library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
+            own = {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)} if library else set()
+            self.overrides[kind] = own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
+        return self.overrides[kind]
 
     def inherited(self, kind: type, names: set[str]) -> None:
         """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later class gives."""
@@ -402,9 +406,11 @@ class Walk:
         self.seen.add((id(own), None))
         self.guards.append(unwritten(f"the class {own.__name__}", own))
         self.formulas(own)
-        for holder in own.__mro__[:-1]:
-            for key in sorted(_used(own, self.mentioned | {"forward", "__call__"}) & vars(holder).keys()):
-                if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each):
+        inside = [(key, each) for holder in own.__mro__[:-1] for key, each in vars(holder).items() if isinstance(each, types.FunctionType)]
+        if theirs := [(key, each) for key, each in inside if not of_library(each)]:
+            used = _used(own, self.mentioned | {"forward", "__call__"})
+            for key, each in theirs:
+                if key in used:
                     self.visit(f"{name}.{key}", each)
         F = vars(sys.modules[f"{PACKAGE}.nn.functional"])
         if hasattr(own, "register_buffer") and (id(F), None) not in self.seen:  # whose functions layers call
@@ -477,47 +483,6 @@ class Walk:
             self.seen.add((id(holder), key))
             inside = vars(holder)  # what a class gives is made anew, which takes longer than a look into it
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}[{key!r}] is {{1}}", (inside, inside[key])))
-
-    def optimizer(self, name: str, optimizer: Any) -> None:
-        """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero.
-
-        Numbers that the function's own code reads, or a step that does not read them anew at every run, are what they were.
-        """
-        for state in optimizer.state.values():
-            for key, each in state.items() if isinstance(state, dict) else ():
-                if isinstance(each, Tensor):
-                    self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
-            self._numbers(f"{name}.state", "state", optimizer, state)
-        self.guards += [unwritten(f"{name}'s state", optimizer.state), listed(f"{name}'s param_groups", optimizer.param_groups)]
-        counts: dict[Any, list[dict]] = {}
-        for state in optimizer.state.values():
-            if isinstance(state, dict) and isinstance(state.get("step"), (int, float)):
-                counts.setdefault(state["step"], []).append(state)
-        for states in counts.values():  # those of equal counts are one update with the numbers of one step
-            if len(states) > 1:
-                self.guards.append(Guard(f"{name}'s step counts", " == ".join(f"{{{k}}}['step']" for k in range(len(states))), tuple(states)))
-        for group in optimizer.param_groups:
-            keys = [key for key, each in group.items() if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None)))]
-            texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
-            settings = Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group)
-            self.guards += [settings.parameters, listed(f"{name}'s parameters", group["params"]), settings]
-            self._numbers(f"{name}.param_groups", "param_groups", optimizer, group)
-
-    def schedule(self, name: str, schedule: Any) -> None:
-        """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is mentioned. Every run steps it in
-        Python."""
-        reads = any(callable(getattr(type(schedule), key, None)) for key in self.mentioned - {"step"})
-        for key, each in fields(schedule):
-            if (reads or key in self.mentioned) and isinstance(each, (*SIMPLE, list)):
-                self.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), each)
-
-    def _numbers(self, name: str, holder: str, optimizer: Any, values: dict) -> None:
-        """The numbers of a state or group that Python code reads."""
-        every = not getattr(optimizer, "reads_anew", True)
-        named = self.strings if {holder, "state_dict"} & (self.mentioned | self.strings) else ()
-        for key, each in values.items() if isinstance(values, dict) else ():
-            if (every or key in named) and isinstance(each, (*SIMPLE, tuple)) and (id(values), key) not in self.without:
-                self.guards.append(Setting(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each), (values, key)))
 
 
 def _another(name: str) -> CannotRepeat:
