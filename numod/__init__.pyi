@@ -384,7 +384,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None 
 def broadcast_shapes(*shapes: Sequence[_int] | _int) -> tuple[_int, ...]:
     """The shape to which all shapes broadcast."""
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to their common broadcast shape; views."""
+    """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
 def broadcast_to(input: Tensor, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
     """Expanded to a size."""
 def bucketize(input: Tensor | _float, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

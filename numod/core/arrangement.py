@@ -18,12 +18,11 @@ from .apply import apply
 from .creation import zeros
 from .selection import flip, read
 from .shapes import cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsafe_split, unsqueeze
-from .shapes import unsafe_chunk as unsafe_chunk
 from .tensor import Tensor
 from .values import computed
 
 BOTH = """
-    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy unsafe_chunk unsafe_split
+    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy
     split_with_sizes unsafe_split_with_sizes=split_with_sizes
 """
 FUNCTIONS = """

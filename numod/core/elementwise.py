@@ -244,11 +244,12 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
 
 # functions that write their result to a tensor of its own dtype alone, as in PyTorch; the others convert where that is no loss of kind
 EXACT = frozenset("""
-    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not conj_physical nan_to_num isposinf isneginf
-    signbit where ldexp heaviside amax amin argmax argmin norm vector_norm matrix_norm nuclear_norm mm matmul addmm bmm mv addmv baddbmm addbmm dot vdot inner
-    tensordot vecdot multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu diag narrow_copy inv inverse
-    det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile nanquantile bucketize searchsorted isin histc renorm scatter scatter_add
-    scatter_reduce index_add index_copy index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft
+    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not conj_ nan_to_num isposinf isneginf
+    signbit where ldexp heaviside amax amin argmax argmin norm vector_norm matrix_norm nuclear_norm old_norm mm_ matmul addmm bmm mv addmv baddbmm addbmm
+    dot vdot inner tensordot vecdot multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu diag
+    narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile nanquantile bucketize searchsorted isin histc
+    renorm scatter scatter_add scatter_reduce index_add index_copy index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar
+    complex fft rfft
 """.split())
 
 

@@ -18,7 +18,7 @@ from .tensor import Tensor
 
 BOTH = """
     reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk
-    unbind swapaxes swapdims=transpose moveaxis=movedim t=t_
+    unsafe_split unsafe_chunk unbind swapaxes swapdims=transpose moveaxis=movedim t=t_
 """
 FUNCTIONS = "cat stack concat=cat concatenate=cat"
 OUT = "cat stack concat concatenate"
