@@ -145,8 +145,8 @@ def test_directions_must_have_the_structure_of_the_arguments():
 
 def test_no_grad_ends_a_derivative_along_a_direction():
     def half(x):
-        with numod.no_grad():
+        with torch.no_grad():
             y = x * 2
         return y * x
 
-    assert jvp(half, (numod.ones(2),), (numod.ones(2),))[1].tolist() == [2, 2]  # README's limit: PyTorch's forward mode goes on, to 4
+    assert jvp(half, (torch.ones(2),), (torch.ones(2),))[1].tolist() == [2, 2]  # README's limit: PyTorch's forward mode goes on, to 4
