@@ -119,11 +119,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 def with_out(function: Callable) -> Callable:
     """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
     is the default."""
-    typed = (
-        function.__name__ not in EXACT
-        and "dtype" in function.__annotations__
-        and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
-    )
+    exact = function.__name__ in EXACT
+    typed = not exact and "dtype" in function.__annotations__ and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
@@ -131,7 +128,7 @@ def with_out(function: Callable) -> Callable:
         if tensors and (out.is_complex() or not any([each.is_complex() for each in tensors])):  # norms of complex numbers are real
             named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
-        return result if out is None else f.write_result(function.__name__, result, out)
+        return result if out is None else f.write_result(filled.__name__, result, out, exact)  # by the name that users know
 
     return filled
 
