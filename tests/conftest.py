@@ -1,6 +1,7 @@
-"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in Numba's simulator (marker cudasim).
+"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in Numba's simulator (marker cudasim),
+and with `-m cuda` on a GPU.
 
-Of every test the first and the last of its parameters run there, but for those that say below why they do not: in the simulator a kernel is Python.
+In the simulator, where a kernel is Python, the first and the last of a test's parameters run, but for the tests that say below why they do not.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's backgr
 
 # not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
+ON_GPU = (
+    "ops/test_(attention|convolution|extremum|fourier_rows|grid_sample|matmul|pad|patches|resample|rows_of_constants|sampling|substitution|triangle|turning)"
+    "|core/test_(complexes|cumulative|foreach|fourier|linear_algebra|random|special|spectrograms)"
+    "|nn/test_(corner_inputs|embedding|layers|layers_by_numpy|losses|normalization|recurrent)|optim/test_(optimizer|steps)"
+)
 LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|digits_that|any_reach|selecting|serial_loop|every_float16|every_bfloat16"
 MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32|division_by_zero"  # compare with the CPU's memory or text; Python raises
 
@@ -32,19 +38,21 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def moves(item: pytest.Item) -> bool:
     """Whether a test is one that runs on the device, too."""
-    there = config.cuda_simulator() and re.fullmatch(FILES, f"{item.path.parent.name}/{item.path.stem}")
-    return bool(there) and not re.search(f"{LARGE}|{MEMORY}", item.name.partition("[")[0])
+    on_gpu = item.config.option.markexpr == "cuda" and not config.cuda_simulator() and numod.cuda.is_available()
+    files, but = (f"{FILES}|{ON_GPU}", MEMORY) if on_gpu else (FILES, f"{LARGE}|{MEMORY}")
+    there = (on_gpu or config.cuda_simulator()) and re.fullmatch(files, f"{item.path.parent.name}/{item.path.stem}")
+    return bool(there) and not re.search(but, item.name.partition("[")[0])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the first and the last variant of every test that moves."""
+    """Mark the first and the last variant of every test that moves; on a GPU every variant."""
     variants: dict[str, list[pytest.Item]] = {}
     for item in filter(moves, items):
         variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for first, *others in variants.values():
-        for item in (first, *others[-1:]):
-            item.add_marker(pytest.mark.cudasim)
+        for item in (first, *(others[-1:] if config.cuda_simulator() else others)):
+            item.add_marker(pytest.mark.cudasim if config.cuda_simulator() else pytest.mark.cuda)
             for each in ("RuntimeWarning", "DeprecationWarning"):  # NumPy's scalars warn where machine integers wrap
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{each}"))
 
