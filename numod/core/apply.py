@@ -13,6 +13,7 @@ from functools import cache
 from numpy import empty
 
 from ..device import Layout, Storage
+from ..device.device import Device
 from ..device.storage import share_memory
 from ..dtypes import dtype as DType
 from ..ops import table
@@ -80,6 +81,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if plan is None:
         if (known := _known(op, inputs, parameters)) is not None:
             return apply(op, *known)
+        if (device := _elsewhere(key[1:])) is not None:
+            return apply(op, _together(inputs, device), parameters)
         if op.widens and _narrow(op, key[1:]) and not op.reads_halves(key[1:], parameters):
             return _apply_wide(op, inputs, parameters)
         if _holds_complex(key[1:]) and op.complex_form is not None:
@@ -154,6 +157,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
             return apply_into(op, known[0], targets, known[1])
+        if (device := _elsewhere((target._layout,), layouts)) is not None:
+            return apply_into(op, _together(given, device), targets, parameters)
         if (
             op.widens
             and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)])
@@ -192,6 +197,18 @@ def copy_among(copy: Tensor, others: Sequence) -> Tensor:
         default=None,
     )
     return copy if batch is copy._layout.batch else batch.alike(copy)
+
+
+def _elsewhere(layouts: Sequence, others: Sequence | None = None) -> Device | None:
+    """The GPU that one of `layouts` is on while one of them, or of `others`, is of a tensor without dimensions on the CPU; None where there are none."""
+    device = next((each.device for each in layouts if isinstance(each, Layout) and each.device.type == "cuda"), None)
+    alone = device is not None and any(isinstance(each, Layout) and not each.ndim and each.device.type == "cpu" for each in (others or layouts))
+    return device if alone else None
+
+
+def _together(inputs: tuple, device: Device) -> tuple:
+    """The inputs with the CPU's tensors without dimensions copied to a GPU: kernels there cannot read them."""
+    return tuple([each.to(device) if isinstance(each, Tensor) and not each.ndim and each.device.type == "cpu" else each for each in inputs])
 
 
 def _for_examples(layouts: Sequence) -> bool:

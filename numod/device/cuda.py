@@ -228,7 +228,7 @@ def _own() -> bool:
 
 def further_math() -> tuple[str, ...]:
     """Functions of `math` that this target has and kernels need no text for: Numba's own target has no exp2."""
-    return () if _own() else ("exp2",)
+    return ("fmod",) if _own() else ("exp2", "fmod")
 
 
 def _version(package: str) -> str:

@@ -93,7 +93,7 @@ def by_half_registers(source: str) -> str:
     So do those that call a remainder, of which LLVM would make calls for one number each, ten times as slow at 64 k."""
     computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
-    remainders = re.search(r"\b(?:float_remainder|modulus)\(", source)
+    remainders = re.search(r"\b(?:fmod|modulus)\(", source)
     if rounds or remainders or len(computed) > FEW or _is_costly(computed, "t"):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
@@ -120,7 +120,7 @@ def _is_fixed(line: str, places: dict[str, str]) -> bool:
 # lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
 _COSTLY = {
     "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
-    "t": re.compile(r"= \w+\((?!(?:fabs|float_remainder|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
+    "t": re.compile(r"= \w+\((?!(?:fabs|fmod|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
 }
 
 

@@ -221,11 +221,12 @@ def on_tensor_cores(arguments: tuple) -> bool:
     return arguments[0].device.type == "cuda" and arguments[0].device.backend.tensor_cores()
 
 
-def single_device(name: str, layouts: list[Layout]) -> object:
-    """The common device of all tensors; zero-dimensional CPU tensors go with any. Raises RuntimeError, in PyTorch's words, if devices differ."""
-    device = None
+def single_device(name: str, layouts: list[Layout], written: Layout | None = None) -> object:
+    """The common device of all tensors; zero-dimensional CPU tensors that are not `written` go with any. Raises RuntimeError, in PyTorch's words, if devices
+    differ."""
+    device = None if written is None else written.device
     for each in layouts:
-        if device is None or (device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)):
+        if device is None or (written is None and device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)):
             device = each.device
         elif each.device is not device and not (each.ndim == 0 and each.device.type == "cpu"):
             raise RuntimeError(

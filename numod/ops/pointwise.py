@@ -96,7 +96,7 @@ class Pointwise(Op, Formula):
             raise RuntimeError(f"{self.name}: output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}")
         if not dtypes.can_cast(result, out.dtype):
             raise RuntimeError(f"result type {result.short} can't be cast to the desired output type {out.dtype.short}")
-        device = single_device(self.name, [*tensors, out])
+        device = single_device(self.name, tensors, out)
         loop = self._loop(arguments, compute, out.dtype, None if over[0] is None else self.inputs[over[0]])
         results = into if over[0] is None else ()
         return Plan(into[0], *self._refusing(arguments, compute, len(tensors) + len(results), *plan_loop(loop, self.name, device, tensors, results, shape)))

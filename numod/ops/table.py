@@ -49,7 +49,7 @@ trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y
 remainder = pointwise(
     "remainder", "modulus(x, y)", integer="x - whole_quotient(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER
 )
-fmod = pointwise("fmod", "float_remainder(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
+fmod = pointwise("fmod", "fmod(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
 maximum = pointwise(
     "maximum", "x if (x > y) | (x != x) else y",
     dx=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),

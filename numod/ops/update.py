@@ -41,17 +41,18 @@ class Update(Op):
         members = [tensors[k * size : (k + 1) * size] for k in range(count)]
         for member in members:
             self._check(member)
-        device = single_device(self.name, tensors)
+        devices = [single_device(self.name, member, member[0]) for member in members]
         kind = lambda each: (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)  # noqa: E731
         loops = [self._loop(tuple(map(kind, (*member, *numbers)))) for member in members]
-        flat = device.backend.FLAT
+        flat = devices[0].backend.FLAT
         most = _SMALL_ON_GPU if flat else _SMALL
         small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= most for member in members for each in member)
-        if count > 1 and small and len(set(loops)) == 1:
+        if count > 1 and small and len(set(loops)) == len(set(devices)) == 1:
             source, signature = emit.several(self.name, loops[0], count, flat)
-            launch = bind.launcher(device, f"{self.name}_{count}", source, signature, loops[0].dtype, max(member[0].size for member in members) if flat else 1)
+            work = max(member[0].size for member in members) if flat else 1
+            launch = bind.launcher(devices[0], f"{self.name}_{count}", source, signature, loops[0].dtype, work)
             return Plan(into[0], launch, tuple(member[0].size for member in members))
-        parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, member in zip(loops, members)]
+        parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, device, member in zip(loops, devices, members)]
         return Plan(into[0], *(parts[0] if count == 1 else (_in_turn(parts, size), ())))
 
     def _check(self, member: list[Layout]) -> None:

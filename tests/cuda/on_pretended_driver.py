@@ -119,6 +119,21 @@ try:  # whose size in 64 bits is 4096
 except numod.OutOfMemoryError as error:
     assert "Tried to allocate 19327352832.00 GiB" in str(error), error
 
+half = numod.tensor(0.5, requires_grad=True)  # the CPU's tensors without dimensions go with any
+(x * half).sum().backward()
+assert half.grad.device.type == "cpu" and half.grad.item() == sum(values)
+for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.tensor(2)):
+    for found in (x * other, other * x, x.clone().mul_(other), numod.lerp(x * 0, x, other), numod.where(x == x, x * other, other)):
+        assert found.device.type == "cuda" and found.dtype is numod.float32 and found.tolist() == [2 * each for each in values]
+target_of = x.clone()
+target_of[1] = numod.tensor(7.0)
+assert target_of.masked_fill(x < 0, numod.tensor(8.0)).tolist() == [0.5, 7.0, 8.0, 3.0, 4.0, 5.0, 6.0] and x[numod.tensor(1)].item() == 1.0
+try:
+    numod.tensor(1.0).add_(x[0])
+    raise AssertionError("the CPU's memory is not the GPU's to write")
+except RuntimeError as error:
+    assert "Expected all tensors to be on the same device" in str(error), error
+
 seen = []
 thread = threading.Thread(target=lambda: seen.append((x + x).cpu().shape))
 thread.start()

@@ -38,6 +38,16 @@ def test_rows(name: str) -> None:
         same(row(moved[0].t()[:, :5], *moved[1:]), row(values[0].t()[:, :5], *values[1:]))
 
 
+@pytest.mark.parametrize("kind", [numod.float32, numod.float64, numod.int64], ids=str)
+def test_tensors_without_dimensions_stay_on_the_cpu(kind: numod.dtype) -> None:
+    x, two = numod.randn(3, 5), numod.tensor(2, dtype=kind)
+    there = x.cuda()
+    same(there * two, x * 2)
+    same(two - there, 2 - x)
+    same(there.clone().add_(two), x + 2)
+    same(numod.addcmul(there, there, two, value=0.5), x + x)
+
+
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_reductions(name: str, dim: int) -> None:

@@ -59,8 +59,8 @@ def round_even(x):
 
 
 @scalar
-def float_remainder(x, y):
-    """C's fmod: exact, with the sign of x. (Numba lacks math.fmod; between positive numbers % is the same.)"""
+def fmod(x, y):
+    """Exact, with the sign of x. (Numba lacks math.fmod on the CPU; between positive numbers % is the same there. On a GPU % is x - y trunc(x / y).)"""
     return copysign(fabs(x) % fabs(y), x)
 
 
@@ -69,7 +69,7 @@ def floor_quotient(x, y):
     """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in PyTorch."""
     if y == 0.0:
         return x / y
-    part = float_remainder(x, y)
+    part = fmod(x, y)
     quotient = (x - part) / y
     if part != 0.0 and (y < 0.0) != (part < 0.0):
         quotient = quotient - 1.0
@@ -82,7 +82,7 @@ def floor_quotient(x, y):
 @scalar
 def modulus(x, y):
     """Remainder with the sign of the divisor."""
-    part = float_remainder(x, y)
+    part = fmod(x, y)
     return part + y if part != 0.0 and (y < 0.0) != (part < 0.0) else part
 
 

@@ -48,21 +48,21 @@ def _left(x: Number, y: Number) -> Number:
 
 @vector
 @branching(32, 64)
-def float_remainder(x: Number, y: Number) -> Number:
+def fmod(x: Number, y: Number) -> Number:
     return _left(x, absolute(y))
 
 
 @vector
 @branching(32, 64)
 def modulus(x: Number, y: Number) -> Number:
-    part = float_remainder(x, y)
+    part = fmod(x, y)
     return where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), part + y, part)
 
 
 @vector
 @branching(32, 64)
 def floor_quotient(x: Number, y: Number) -> Number:
-    part = float_remainder(x, y)
+    part = fmod(x, y)
     quotient = (x - part) / y
     quotient = where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), quotient - 1.0, quotient)
     low = library("floor", quotient)
