@@ -16,7 +16,7 @@ from . import butterflies, byte_tiles, chunks, compiler, division, dots, extreme
 from .signature import numba_types
 
 _HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)  # of functions that are written in vector registers
-empty = host_memory.empty
+empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions

@@ -86,6 +86,11 @@ def empty(count: int, storage_dtype: object) -> object:
     return pool().take(count, storage_dtype, current.stream)
 
 
+def allocator(size: int) -> Callable:
+    """`empty` for buffers of `size` bytes."""
+    return pool().taker(size, current)
+
+
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[object]:
     """Flat uninitialised buffers, (count, dtype) each, for the time of one launch."""
     return [empty(*each) for each in parts]

@@ -32,7 +32,7 @@ _FUNCTIONS = {
     "cuEventSynchronize": (c_void_p,), "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
-    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
 _UNKNOWN_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
@@ -178,7 +178,7 @@ def untyped(function: object) -> Callable:
 
 
 class Buffer:
-    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory."""
+    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory (None: the array itself does)."""
 
     __slots__ = ("address", "size", "dtype", "owner", "driver", "__weakref__")
 
@@ -190,12 +190,12 @@ class Buffer:
 
     def __getitem__(self, part: slice) -> Buffer:
         start, stop, _ = part.indices(self.size)
-        return Buffer(self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype, self.owner, self.driver)
+        return Buffer(self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype, self.owner or self, self.driver)
 
     def view(self, dtype: np.dtype) -> Buffer:
         """The same bytes as elements of another type."""
         dtype = np.dtype(dtype)
-        return Buffer(self.address, self.nbytes // dtype.itemsize, dtype, self.owner, self.driver)
+        return Buffer(self.address, self.nbytes // dtype.itemsize, dtype, self.owner or self, self.driver)
 
     @property
     def nbytes(self) -> int:
@@ -250,10 +250,6 @@ class Stream(_Made):
     """A queue of the driver. It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race."""
 
     make, destroy = "cuStreamCreate", "cuStreamDestroy_v2"
-
-    def __init__(self, driver: Driver) -> None:
-        super().__init__(driver)
-        self.pointer = c_void_p(self.handle)
 
     def synchronize(self) -> None:
         """Wait for all its work."""
@@ -322,7 +318,7 @@ class Function:
     """A kernel on the device, for a signature such as `float32[], int64`: `launcher(blocks, threads, current)` gives what launches it.
 
     Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are packed into a block whose
-    places the driver was told once; so a launch is one `struct.pack_into` and one call of the driver.
+    places the driver was told once, behind what says where to run; so a launch is one `struct.pack_into` and one call of the driver.
     """
 
     def __init__(self, driver: Driver, text: str, name: str, signature: str) -> None:
@@ -335,35 +331,48 @@ class Function:
     def launcher(self, blocks: int, threads: int, current: object) -> Callable:
         """A function of the kernel's arguments; it launches on the stream of `current`, and returns at once."""
         layout, values = words(self.signature)
-        block = ctypes.create_string_buffer(layout.size)
-        places = (c_void_p * (layout.size // 8))(*range(ctypes.addressof(block), ctypes.addressof(block) + layout.size, 8))
         known = {
-            "pack": layout.pack_into, "block": block, "start": untyped(self.driver._functions["cuLaunchKernel"]), "handle": c_void_p(self.handle),
-            "places": c_void_p(ctypes.addressof(places)), "kept": (places, self.driver), "lock": threading.Lock(), "current": current,
-            "here": self.driver.here, "elsewhere": _ELSEWHERE, "activate": self.driver.activate, "refused": self.driver.refused,
-        }
-        names = ", ".join(f"a{k}" for k in range(len(self.signature)))
-        start = f"start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.pointer, places, None)"
+            "pack": layout.pack_into, "own": _Told(layout.size, blocks, threads), "start": untyped(self.driver._functions["cuLaunchKernelEx"]),
+            "handle": c_void_p(self.handle), "kept": self.driver, "current": current, "here": self.driver.here, "elsewhere": _ELSEWHERE,
+            "activate": self.driver.activate, "refused": self.driver.refused,
+        }  # fmt: skip
         text = (
-            f"def launch({names}):\n    if not here.ready:\n        activate()\n    stream = current.stream\n    with lock:\n        pack(block, 0, {values})\n"
-            f"        number = {start}\n        if number in elsewhere:\n            activate()\n            number = {start}\n"
-            "    if number:\n        raise refused(number, 'cuLaunchKernel')\n"
+            f"def launch({', '.join(f'a{k}' for k in range(len(self.signature)))}):\n    if not here.ready:\n        activate()\n"
+            "    stream = current.stream\n    block, configuration, places = own.parts\n"
+            f"    pack(block, {_STREAM}, 0 if stream is None else stream.handle, {values})\n    number = start(configuration, handle, places, None)\n"
+            "    if number in elsewhere:\n        activate()\n        number = start(configuration, handle, places, None)\n"
+            "    if number:\n        raise refused(number, 'cuLaunchKernelEx')\n"
         )
         exec(text, known)  # the words of one signature, written out
         return known["launch"]
 
 
+_STREAM, _CONFIGURATION = 32, 56  # bytes: where CUlaunchConfig has the stream, and all of it
+
+
+class _Told(threading.local):
+    """What the driver is told of a launch, for each thread its own: two may launch one kernel at once. `parts`: the memory, its address as a CUlaunchConfig
+    (blocks, threads, shared bytes, stream, two words for attributes), and that of pointers to the arguments' words, which lie behind."""
+
+    def __init__(self, size: int, blocks: int, threads: int) -> None:
+        block = ctypes.create_string_buffer(_STREAM + size)
+        struct.pack_into("=7I", block, 0, blocks, 1, 1, threads, 1, 1, 0)
+        start = ctypes.addressof(block)
+        self._places = (c_void_p * ((_STREAM + size - _CONFIGURATION) // 8))(*range(start + _CONFIGURATION, start + _STREAM + size, 8))
+        self.parts = block, c_void_p(start), c_void_p(ctypes.addressof(self._places))
+
+
 def words(signature: list[str]) -> tuple[struct.Struct, str]:
-    """How arguments a0, a1 … lie in a block of 8-byte words, and the text of the values to pack.
+    """How a stream's handle and arguments a0, a1 … lie in words of 8 bytes, two empty ones between, and the text of the arguments' values to pack.
 
     Numba's flat array: meminfo, parent, size, itemsize, data, shape, stride.
     """
-    form, values = "=", []
+    form, values = "=Q16x", []
     for k, kind in enumerate(signature):
         if kind.endswith("[]"):
             step = np.dtype(kind[:-2]).itemsize
-            form += "qqqqQqq"
-            values += ["0", "0", f"a{k}.size", str(step), f"a{k}.address", f"a{k}.size", str(step)]
+            form += "16xqqQqq"
+            values += [f"a{k}.size", str(step), f"a{k}.address", f"a{k}.size", str(step)]
         elif kind == "complex128":  # its parts are two arguments
             form += "dd"
             values += [f"a{k}.real", f"a{k}.imag"]

@@ -10,8 +10,9 @@ import ctypes
 import os
 import threading
 import weakref
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -28,12 +29,12 @@ def rounded(size: int) -> int:
 
 
 class Block:
-    """A piece of device memory, the stream it belongs to, and other streams that read it."""
+    """A piece of device memory, where it begins, the free blocks it will be among, the stream it belongs to, and other streams that read it."""
 
-    __slots__ = ("memory", "size", "stream", "readers")
+    __slots__ = ("memory", "size", "address", "among", "stream", "readers")
 
-    def __init__(self, memory: object, size: int, stream: object) -> None:
-        self.memory, self.size, self.stream, self.readers = memory, size, stream, []
+    def __init__(self, memory: object, size: int, address: int, among: list[Block], stream: object) -> None:
+        self.memory, self.size, self.address, self.among, self.stream, self.readers = memory, size, address, among, stream, []
 
 
 class Pool:
@@ -42,8 +43,8 @@ class Pool:
     def __init__(self, source: Driver | Simulated) -> None:
         self.source = source
         self.limit: int | None = None  # bytes that may be reserved; None leaves it to the driver
-        self.numbers: Counter[str] = Counter()  # allocated, reserved and their peaks in bytes, blocks taken, retries, failures
-        self._free: dict[tuple[int, object], list[Block]] = defaultdict(list)
+        self.numbers = dict.fromkeys(("allocated", "allocated peak", "reserved", "reserved peak", "taken", "retries", "failures"), 0)  # bytes, and how often
+        self._free: dict[int, dict[object, list[Block]]] = defaultdict(lambda: defaultdict(list))  # by size and stream
         self._waiting: list[tuple[Block, list]] = []  # freed, but another stream's event has still to come
         self._blocks: dict[int, Block] = {}  # by address, those in use
         self._unlock()
@@ -56,17 +57,24 @@ class Pool:
     def take(self, count: int, dtype: np.dtype, stream: object) -> object:
         """A flat uninitialised array. Raises OutOfMemoryError, with the sizes, where the device has no room."""
         dtype = np.dtype(dtype)
-        size = rounded(count * dtype.itemsize)
-        with self._lock:
-            if self._waiting:
-                self._settle()
-            free = self._free[size, stream]
-            block = free.pop() if free else self._reserve(size, stream)
-            address = self.source.address(block.memory)
-            self._blocks[address] = block
-            self._count("allocated", size)
-            self.numbers["taken"] += 1
-        return self.source.array(block.memory, count, dtype, lambda: self._give_back(address))
+        return self._taken(rounded(count * dtype.itemsize), count, dtype, stream)
+
+    def taker(self, size: int, current: object) -> Callable:
+        """`take` of arrays of `size` bytes for the stream of `current`: every operation asks it for its results."""
+        size, taken = rounded(size), self._taken
+        return lambda count, dtype: taken(size, count, dtype, current.stream)
+
+    def _taken(self, size: int, count: int, dtype: np.dtype, stream: object) -> object:
+        try:  # without the lock, which takes as long as all else: other threads see what is done to a list or a dict done or not
+            block = self._free[size][stream].pop()
+        except IndexError:
+            block = self._found(size, stream)
+        numbers, self._blocks[block.address] = self.numbers, block
+        numbers["taken"] += 1
+        now = numbers["allocated"] = numbers["allocated"] + size
+        if now > numbers["allocated peak"]:
+            numbers["allocated peak"] = now
+        return self.source.array(block, count, dtype, self)
 
     def record_stream(self, address: int, stream: object) -> None:
         """Note that a stream reads the block that begins at `address`."""
@@ -79,20 +87,27 @@ class Pool:
         with self._lock:
             if self._waiting:
                 self._settle()
-            for blocks in self._free.values():
-                self.numbers["reserved"] -= sum(each.size for each in blocks)
-                blocks.clear()
+            for free in [each for streams in list(self._free.values()) for each in list(streams.values())]:
+                with suppress(IndexError):
+                    while True:
+                        self.numbers["reserved"] -= free.pop().size
 
     def reset_peaks(self) -> None:
         """Let the peaks start from what is in use now."""
         for name in ("allocated", "reserved"):
             self.numbers[f"{name} peak"] = self.numbers[name]
 
-    def _count(self, name: str, size: int) -> None:
-        self.numbers[name] += size
-        self.numbers[f"{name} peak"] = max(self.numbers[f"{name} peak"], self.numbers[name])
+    def _found(self, size: int, stream: object) -> Block:
+        """A block that was waiting for other streams, or a new one."""
+        with self._lock:
+            self._settle()
+            free = self._free[size][stream]
+            try:
+                return free.pop()
+            except IndexError:
+                return self._reserve(size, free, stream)
 
-    def _reserve(self, size: int, stream: object) -> Block:
+    def _reserve(self, size: int, among: list[Block], stream: object) -> Block:
         memory = self._allocate(size)
         if memory is None:  # what is free in other sizes or on other streams may make room
             self.numbers["retries"] += 1
@@ -108,23 +123,25 @@ class Pool:
                 f"Of the memory in use here {_said(self.numbers['allocated'])} "
                 "is held by tensors; free some, or work on smaller batches"
             )
-        self._count("reserved", size)
-        return Block(memory, size, stream)
+        self.numbers["reserved"] += size
+        self.numbers["reserved peak"] = max(self.numbers["reserved peak"], self.numbers["reserved"])
+        return Block(memory, size, self.source.address(memory), among, stream)
 
     def _allocate(self, size: int) -> object | None:
         if size >> 63 or self.limit is not None and self.numbers["reserved"] + size > self.limit:  # a driver is given 64 bits of the size, whatever it is
             return None
         return self.source.allocate(size)
 
-    def _give_back(self, address: int) -> None:
-        with self._lock:
-            block = self._blocks.pop(address)
-            self.numbers["allocated"] -= block.size
+    def give_back(self, block: Block) -> None:
+        """Take a block back that nothing refers to any more."""
+        del self._blocks[block.address]
+        self.numbers["allocated"] -= block.size
+        if block.readers:
             readers, block.readers = block.readers, []
-            if readers and (events := self._marks(readers)):
+            if events := self._marks(readers):
                 self._waiting.append((block, events))
-            else:
-                self._free[block.size, block.stream].append(block)
+                return
+        block.among.append(block)
 
     def _marks(self, readers: list) -> list:
         """Events at what the readers were told so far. None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any
@@ -136,9 +153,9 @@ class Pool:
 
     def _settle(self) -> None:
         """Free the blocks whose readers are done."""
-        for entry in [each for each in self._waiting if all(map(self.source.passed, each[1]))]:
+        for entry in [each for each in list(self._waiting) if all(map(self.source.passed, each[1]))]:
             self._waiting.remove(entry)
-            self._free[entry[0].size, entry[0].stream].append(entry[0])
+            entry[0].among.append(entry[0])
 
 
 def _said(size: float) -> str:
@@ -169,9 +186,9 @@ class Driver:
         """Where memory begins."""
         return memory.address
 
-    def array(self, memory: Memory, count: int, dtype: np.dtype, done: Callable[[], None]) -> cuda_driver.Buffer:
-        """A flat array over memory; `done` is called when it and its slices are gone."""
-        return cuda_driver.Buffer(memory.address, count, dtype, _Held(done), self.driver)
+    def array(self, block: Block, count: int, dtype: np.dtype, pool: Pool) -> cuda_driver.Buffer:
+        """A flat array over a block, which the pool is given back when the array and its slices are gone."""
+        return _Lent(block, count, dtype, pool, self.driver)
 
     def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> cuda_driver.Buffer:
         """A flat array over somebody else's memory."""
@@ -211,16 +228,16 @@ class Memory:
         self.driver.release("cuMemFree_v2", self.address)
 
 
-class _Held:
-    """Calls `done` when the last array that holds it goes."""
+class _Lent(cuda_driver.Buffer):
+    """An array over a block, which it gives back at its end. Its parts refer to it."""
 
-    __slots__ = ("done",)
+    __slots__ = ("pool", "block")
 
-    def __init__(self, done: Callable[[], None]) -> None:
-        self.done = done
+    def __init__(self, block: Block, count: int, dtype: np.dtype, pool: Pool, driver: cuda_driver.Driver) -> None:
+        self.address, self.size, self.dtype, self.owner, self.driver, self.pool, self.block = block.address, count, dtype, None, driver, pool, block
 
     def __del__(self) -> None:
-        self.done()
+        self.pool.give_back(self.block)
 
 
 class Simulated:
@@ -234,10 +251,10 @@ class Simulated:
         """Where memory begins."""
         return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
-    def array(self, memory: object, count: int, dtype: np.dtype, done: Callable[[], None]) -> object:
-        """A flat array over memory; `done` is called when it and its slices are gone."""
-        held = (ctypes.c_uint8 * len(memory)).from_buffer(memory)
-        weakref.finalize(held, done).atexit = False
+    def array(self, block: Block, count: int, dtype: np.dtype, pool: Pool) -> object:
+        """A flat array over a block, which the pool is given back when the array and its slices are gone."""
+        held = (ctypes.c_uint8 * len(block.memory)).from_buffer(block.memory)
+        weakref.finalize(held, pool.give_back, block).atexit = False
         return self._over(held, count, dtype)
 
     def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> object:

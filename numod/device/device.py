@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from types import ModuleType
 
-from . import cpu, host_memory
+from . import cpu
 
 _TYPES = ("cpu", "cuda", "meta")
 _known: dict[tuple[str, int | None], Device] = {}
@@ -61,7 +61,7 @@ class Device:
 
     def allocator(self, size: int) -> Callable:
         """The allocator for buffers of `size` bytes; it is called with a count and a storage dtype."""
-        return host_memory.allocator(size) if self.type == "cpu" else self.empty
+        return self.backend.allocator(size)
 
     def _empty_elsewhere(self, count: int, storage_dtype: object) -> object:
         return self.backend.empty(count, storage_dtype)

@@ -34,6 +34,11 @@ def empty(count: int, storage_dtype: object) -> Nothing:
     return Nothing(count, storage_dtype)
 
 
+def allocator(size: int) -> Callable:
+    """No memory for `size` bytes."""
+    return empty
+
+
 def scratch(parts: tuple[tuple[int, object], ...]) -> list[Nothing]:
     """No memory for the time of a launch that does nothing."""
     return [Nothing(*each) for each in parts]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -162,20 +163,20 @@ class Machine:
         from numod.device import cuda
         from numod.kernel import bind, build
 
-        machine, array = self, cuda_memory.Driver.array
+        machine, array, give_back = self, cuda_memory.Driver.array, cuda_memory.Pool.give_back
 
-        def lent(source: object, memory: object, count: int, dtype: np.dtype, done: Callable[[], None]) -> object:
-            machine.lend(memory.address, count * dtype.itemsize)
+        def lent(source: object, block: object, count: int, dtype: np.dtype, pool: object) -> object:
+            machine.lend(block.address, count * dtype.itemsize)
+            return array(source, block, count, dtype, pool)
 
-            def given_back() -> None:
-                machine.lend(memory.address, 0)
-                done()
-
-            return array(source, memory, count, dtype, given_back)
+        def given_back(pool: object, block: object) -> None:
+            machine.lend(block.address, 0)
+            give_back(pool, block)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(cuda_driver, "_open", self.library)
             patch.setattr(cuda_memory.Driver, "array", lent)
+            patch.setattr(cuda_memory.Pool, "give_back", given_back)
             patch.setattr(build, "_built", {})
             known = [cuda.driver, cuda.pool, cuda.reports, cuda.identity, bind._built]
             for each in known:
@@ -200,7 +201,7 @@ class Machine:
                 machine.calls[name] += 1
                 if not name.startswith(_ANYWHERE) and getattr(machine.here, "context", None) != CONTEXT:
                     return 201
-                if machine.broken and name in ("cuLaunchKernel", "cuCtxSynchronize"):
+                if machine.broken and name in ("cuLaunchKernelEx", "cuCtxSynchronize"):
                     return machine.broken
                 try:
                     return body(*given) or 0
@@ -265,7 +266,10 @@ class Machine:
     def cuModuleGetFunction(self, out, module, name):
         out[0] = self.entry(self.modules[module - 1], name.decode())
 
-    def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, places, extra):
+    def cuLaunchKernelEx(self, configuration, function, places, extra):
+        gx, _, _, bx, _, _, _, stream, attributes, count = struct.unpack("=7I4xQQI", ctypes.string_at(configuration, 52))
+        if attributes or count or extra:
+            return 801
         if not gx or not bx or bx > 1024:
             return 1
         kernel = self.kernels[function - 1]

@@ -19,8 +19,8 @@ from ptx_machine import Machine  # noqa: E402
 
 def test_arguments_are_words():
     layout, values = words(["float32[]", "uint8[]", "float64", "int64"])
-    assert layout.size == 8 * (7 + 7 + 1 + 1) and layout.format == "=qqqqQqqqqqqQqqdq"
-    assert values == "0, 0, a0.size, 4, a0.address, a0.size, 4, 0, 0, a1.size, 1, a1.address, a1.size, 1, a2, a3"
+    assert layout.size == 8 * (3 + 7 + 7 + 1 + 1) and layout.format == "=Q16x16xqqQqq16xqqQqqdq"
+    assert values == "a0.size, 4, a0.address, a0.size, 4, a1.size, 1, a1.address, a1.size, 1, a2, a3"
 
 
 @pytest.mark.parametrize(("functions", "told"), [

@@ -456,9 +456,9 @@ def test_optimizers(name: str, machine: Machine) -> None:
             optimizer.zero_grad()
             F.cross_entropy(network(inputs), target).backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            launches = machine.calls["cuLaunchKernel"]
+            launches = machine.calls["cuLaunchKernelEx"]
             optimizer.step()
-        assert machine.calls["cuLaunchKernel"] - launches == (network is twin)  # one for all parameters, once their state is there
+        assert machine.calls["cuLaunchKernelEx"] - launches == (network is twin)  # one for all parameters, once their state is there
     for found, expected in zip(twin.parameters(), model.parameters()):
         same(found, expected, 1e-4)
 

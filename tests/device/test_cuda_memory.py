@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -27,8 +30,8 @@ class Source:
     def address(self, memory: Memory) -> int:
         return id(memory)
 
-    def array(self, memory: Memory, count: int, dtype: np.dtype, done: object) -> Array:
-        return Array(memory, done)
+    def array(self, block: object, count: int, dtype: np.dtype, pool: Pool) -> Array:
+        return Array(block, pool)
 
     def information(self) -> tuple[int, int]:
         return self.total - self.given, self.total
@@ -52,12 +55,16 @@ class Memory:
 
 
 class Array:
-    def __init__(self, memory: Memory, done: object) -> None:
-        self.memory, self.done = memory, done
+    def __init__(self, block: object, pool: Pool) -> None:
+        self.block, self.pool = block, pool
+
+    @property
+    def memory(self) -> Memory:
+        return self.block.memory
 
     def free(self) -> None:
-        self.memory = None
-        self.done()
+        block, self.block = self.block, None
+        self.pool.give_back(block)
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 4097, 100_000, 1 << 20, (1 << 20) + 1, 3 << 30])
@@ -106,6 +113,25 @@ def test_what_is_free_makes_room_before_memory_runs_out():
     assert issubclass(numod.OutOfMemoryError, RuntimeError) and pool.numbers["failures"] == 1
     kept.free()
     pool.take(8 * KIB, np.uint8, None)
+
+
+def test_threads_share_a_pool():
+    pool = Pool(Source(total=1 << 24))
+    take = pool.taker(100, SimpleNamespace(stream=None))
+
+    def work() -> None:
+        for _ in range(500):
+            held = [take(100, np.uint8) for _ in range(5)]
+            assert len({id(each.block) for each in held}) == 5
+            for each in held:
+                each.free()
+            pool.empty_cache()
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(work) for _ in range(8)]:
+            done.result()
+    assert pool.numbers["taken"] == 20_000 and pool.numbers["allocated"] == 0 < pool.numbers["allocated peak"] <= 40 * 512
+    assert pool.numbers["reserved"] == pool.source.given == 0
 
 
 def test_a_limit_of_ones_own():
