@@ -13,6 +13,7 @@ from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
 _LIMIT = 8192  # texts that are kept: the same serve all sizes, which are arguments
+AHEAD = 8  # rows of a column that a GPU thread reads at once
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
@@ -65,8 +66,13 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
     lines += _walk(fold, kept, reduced)
     lines += [f"            for low in range(start, stop, {fold.block}):"]
-    lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
-    lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
+    lines += [f"                part, high = {cast(fold.dtype, literal(fold.identity))}, min(low + {fold.block}, stop)"]
+    if across:  # loads that are in flight at once
+        lines += [f"                for inner in range(low, high - {AHEAD - 1}, {AHEAD}):"]
+        lines += [f"                    x_{k} = x[uintp({step} + {k} * x_n)]" for k in range(AHEAD)]
+        lines += [" " * 20 + at_once(line, k) for k in range(AHEAD) for line in _folded(fold, "uintp(index)", "part", fold.dtype)]
+        lines += [f"                low = high - (high - low) % {AHEAD}"]
+    lines += ["                for inner in range(low, high):", *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype))]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
     lines += _ended(fold, joined, place)
     return "\n".join(lines) + "\n", ", ".join(types)
@@ -129,22 +135,21 @@ def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
 
 
 def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: eight each a turn, read by fours, and what is left one
-    each."""
+    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: sixteen each a turn, read by fours that are in flight at
+    once, then four, and what is left one each. Of long formulas fewer, for they need the registers."""
     tensors = [each.name for each in inputs if each.tensor]
     turn, single = _folded(fold, "uintp(index)", "part", fold.dtype, inputs), _folded(fold, f"uintp({base}inner)", "total", fold.wide, inputs)
-    runs = range(0 if len(turn) > FEW else 2 if len(turn) < 8 else 1)
-    if not runs:
-        return [f"for inner in range(start + thread, stop, {threads}):", *("    " + line for line in single)]
-    step = 4 * threads * len(runs)
-    lines = [f"whole = max(stop - start, 0) // {step} * {step}", f"for inner in range(start + 4 * thread, start + whole, {step}):"]
-    for run in runs:
-        for name in tensors:
-            lines.append(f"    {', '.join(f'{name}_{4 * run + k}' for k in range(4))} = load_four({name}, uintp({base}inner + {4 * threads * run}))")
-    lines.append(f"    part = {cast(fold.dtype, literal(fold.identity))}")
-    lines += ["    " + at_once(line, k) for k in range(4 * len(runs)) for line in turn]
-    lines += ["    " + line for line in _combined(fold, "total", "part", fold.wide)]
-    return [*lines, f"for inner in range(start + whole + thread, stop, {threads}):", *("    " + line for line in single)]
+    lines = ["whole = start"]
+    for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
+        step = 4 * threads * runs
+        lines += ["first = whole", f"whole = first + max(stop - first, 0) // {step} * {step}", f"for inner in range(first + 4 * thread, whole, {step}):"]
+        for run in range(runs):
+            for name in tensors:
+                lines.append(f"    {', '.join(f'{name}_{4 * run + k}' for k in range(4))} = load_four({name}, uintp({base}inner + {4 * threads * run}))")
+        lines.append(f"    part = {cast(fold.dtype, literal(fold.identity))}")
+        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
+        lines += ["    " + line for line in _combined(fold, "total", "part", fold.wide)]
+    return [*lines, f"for inner in range(whole + thread, stop, {threads}):", *("    " + line for line in single)]
 
 
 def _joined(fold: Fold, threads: int) -> list[str]:

@@ -21,6 +21,7 @@ from .scan import turned
 _TILE = 512  # columns for one task: what is known of them stays in the first-level cache
 _RUN = 16  # columns for one task where no vectors of them are compared
 _LONG = 256  # elements of a column that is worth turning
+_ALIGNED = 4  # elements that a GPU's threads read at once
 _CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
 
 
@@ -80,7 +81,7 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
 def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
     """`rows_kernel` by blocks of GPU threads: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element is what `told` has
     for it."""
-    shared = shared_array(TEAM, NUMBER, SHARED)
+    shared, held = shared_array(TEAM, NUMBER, SHARED), cuda.local.array(16, NUMBER)
     places = shared_array(TEAM, int64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), outer * inner * chunks, int64(cuda.gridDim.x)):
@@ -88,29 +89,37 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
         base = (row // inner) * outer_step + (row % inner) * inner_step
         start = (task % chunks) * chunk
         stop = min(start + chunk, n)
-        where = min(start + thread, stop - 1)
+        whole = start + (stop - start) // (16 * TEAM) * (16 * TEAM)
+        where = start + 4 * thread if whole > start else min(start + thread, stop - 1)
         best = x[uintp(base + where)]
-        for k in range(start + thread + TEAM, stop, TEAM):
+        for k in range(start + 4 * thread, whole, 16 * TEAM):
+            for part in range(4):  # all loads are in flight at once
+                hold_4(held, 4 * part, x, uintp(base + k + 4 * TEAM * part))
+            for slot in range(16):
+                value = held[slot]
+                better = (value > best) | ((value != value) & (best == best))
+                best = value if better else best
+                where = k + slot // 4 * 4 * TEAM + slot % 4 if better else where
+        for k in range(whole + thread, stop, TEAM):
             value = x[uintp(base + k)]
             better = (value > best) | ((value != value) & (best == best))
             best = value if better else best
             where = k if better else where
-        shared[uintp(thread)] = best
-        places[uintp(thread)] = where
-        cuda.syncthreads()
-        half = TEAM // 2
-        while half != 0:
-            if thread < half:
-                value = shared[uintp(thread + half)]
-                place = places[uintp(thread + half)]
-                same = (value == best) | ((value != value) & (best != best))
-                better = (value > best) | ((value != value) & (best == best)) | (same & (place < where))
-                best = value if better else best
-                where = place if better else where
-                shared[uintp(thread)] = best
-                places[uintp(thread)] = where
+        count = TEAM
+        for fewer in (joining(TEAM), 1):  # these threads join what `count` have found
+            shared[uintp(thread)] = best
+            places[uintp(thread)] = where
             cuda.syncthreads()
-            half = half // 2
+            if thread < fewer:
+                for k in range(thread + fewer, count, fewer):
+                    value = shared[uintp(k)]
+                    place = places[uintp(k)]
+                    same = (value == best) | ((value != value) & (best != best))
+                    better = (value > best) | ((value != value) & (best == best)) | (same & (place < where))
+                    best = value if better else best
+                    where = place if better else where
+            count = fewer
+            cuda.syncthreads()
         if thread == 0:
             values[uintp(task)] = best
             indices[uintp(task)] = told[uintp(base + where)] if telling != 0 else where
@@ -197,6 +206,7 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     outer, inner, *_, n = seen
     chunks = x.device.backend.chunks(outer * inner, n, True)
     chunk = -(-n // chunks)
+    chunk = chunk if chunks == 1 else -(-chunk // _ALIGNED) * _ALIGNED
     chunks = -(-n // chunk)  # none is empty
     parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
