@@ -17,6 +17,7 @@ from .substitution import solve_triangular
 from .triangle import band
 
 _PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
+_WIDE, _FEW, _PANELS = 128, 32, 32  # columns of a matrix, unless there are many, for which other blocks do the rest, and the columns of a panel then
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -27,11 +28,11 @@ def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], p
     return make and make(*inputs, results, *parameters)
 
 
-def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32) -> Callable:
+def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32, panel: int = _PANEL) -> Callable:
     """The launcher of a kernel with a block for each matrix; `work`: elements of one."""
     threads = a.device.backend.team(work, 256)
     lanes = min(lanes, threads // 2)
-    text = bind.source_of(kernel).replace("PANEL", str(min(_PANEL, threads // 2))).replace("LANES", str(lanes)).replace("GROUPS", str(threads // lanes))
+    text = bind.source_of(kernel).replace("PANEL", str(min(panel, threads // 2))).replace("LANES", str(lanes)).replace("GROUPS", str(threads // lanes))
     return teams.launcher(a, name, _typed(text, a), signature, matrices, threads)
 
 
@@ -48,22 +49,68 @@ def _batch(a: Layout) -> int:
     return a.size // (a.shape[-2] * a.shape[-1])
 
 
+def _panels(a: Layout) -> list[tuple[int, int]]:
+    """Where the panels of a matrix begin and end that one block alone would factor for long; none of others."""
+    simulated, least = a.device.backend.SIMULATED, min(a.shape[-2:])
+    if least < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
+        return []
+    width = 2 if simulated else _PANELS
+    return [(first, min(first + width, least)) for first in range(0, least, width)]
+
+
+def _rest(a: Layout) -> Callable:
+    """A function of a's buffer, where a panel begins and ends, and whether the matrix is lower: `rest_kernel`."""
+    (m, n), matrices = a.shape[-2:], _batch(a)
+    run = _flat(a, "rest", kernels.rest_kernel, bind.signature(a, numbers=6), a.size)
+
+    def rest(x: object, first: int, end: int, lower: int) -> None:
+        if min(m, n) > end:
+            run(x, matrices * (m - end) * (n - end), m, n, first, end, lower)
+
+    return rest
+
+
 def _cholesky(a: Layout, results: tuple) -> Callable:
-    n, matrices = a.shape[-1], _batch(a)
-    run = _team(a, "cholesky", kernels.cholesky_team, bind.signature(a, a, _INT32, numbers=2), matrices, n * n)
+    n, matrices, panels, empty = a.shape[-1], _batch(a), _panels(a), a.device.empty
+    run = _team(a, "cholesky", kernels.cholesky_team, bind.signature(a, a, _INT32, numbers=4), matrices, _PANELS * _PANELS if panels else n * n)
+    below, rest = _flat(a, "cholesky_below", kernels.cholesky_below_kernel, bind.signature(a, numbers=4), a.size // n), _rest(a)
+    lower = band.prepare((a,), (-n, 0))
 
     def cholesky(x: object, out: object) -> object:
-        info = a.device.empty(matrices, _INT32)
-        run(x, out, info, matrices, n)
+        info = empty(matrices, _INT32)
+        if not panels:
+            run(x, out, info, matrices, n, 0, n)
+            return info
+        work = empty(a.size, a.storage)
+        lower.launch(x, work, *lower.constants)
+        for first, end in panels:
+            run(work, work, info, matrices, n, first, end - first)
+            if end < n:
+                below(work, matrices * (n - end), n, first, end)
+                rest(work, first, end, 1)
+        lower.launch(work, out, *lower.constants)
         return info
 
     return cholesky
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
-    (m, n), matrices = a.shape[-2:], _batch(a)
-    run = _team(a, "lu", kernels.lu_team, bind.signature(a, a, _INT32, _INT32, _INT64, numbers=4), matrices, m * n)
-    return lambda x, packed, pivots, info, order: run(x, packed, pivots, info, order, matrices, m, n, int(pivoted))
+    (m, n), matrices, panels = a.shape[-2:], _batch(a), _panels(a)
+    signature, work = bind.signature(a, a, _INT32, _INT32, _INT64, numbers=7), m * n
+    run = _team(a, "lu", kernels.lu_team, signature, matrices, work, panel=_PANELS if panels else _PANEL)
+    if not panels:
+        return lambda x, packed, pivots, info, order: run(x, packed, pivots, info, order, matrices, m, n, int(pivoted), 0, min(m, n), 1)
+    beside, rest = _flat(a, "lu_beside", kernels.lu_beside_kernel, bind.signature(a, _INT32, numbers=5), matrices * n), _rest(a)
+    copy = band.prepare((a,), (-m, n))
+
+    def lu(x: object, packed: object, pivots: object, info: object, order: object) -> None:
+        copy.launch(x, packed, *copy.constants)
+        for first, end in panels:
+            run(packed, packed, pivots, info, order, matrices, m, n, int(pivoted), first, end, 0)
+            beside(packed, pivots, matrices * n, m, n, first, end)
+            rest(packed, first, end, 0)
+
+    return lu
 
 
 def _factored(a: Layout) -> Callable:

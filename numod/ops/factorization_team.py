@@ -100,8 +100,18 @@ def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, 
         cuda.syncthreads()
 
 
-def cholesky_team(a, out, info, matrices, n):
-    """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that is not positive, or 0.
+@scalar
+def less_panel(x, base, step, i, j, first, end):
+    """Element (i, j) of the matrix at `base`, whose rows are `step` apart, less the products of what stands left of it and above it in a panel."""
+    total = x[uintp(base + i * step + j)]
+    for k in range(first, end):
+        total -= x[uintp(base + i * step + k)] * x[uintp(base + k * step + j)]
+    return total
+
+
+def cholesky_team(a, out, info, matrices, size, corner, n):
+    """The `n` rows and columns from `corner` on of out (matrices, size, size) = L of the lower triangles of a; info (matrices): the order of the first leading
+    minor that is not positive, or 0.
 
     Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal stands meanwhile the conjugate of L,
     where neighbouring threads find what they need of a column side by side.
@@ -109,47 +119,67 @@ def cholesky_team(a, out, info, matrices, n):
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, failed = matrix * n * n, int64(0)
+        base, failed = (matrix * size + corner) * size + corner, int64(0) if corner == 0 else int64(info[uintp(matrix)])
         for i in range(group, n, GROUPS):
             for j in range(lane, n, LANES):
-                out[uintp(base + i * n + j)] = a[uintp(base + i * n + j)] if j <= i else NUMBER(0)
+                out[uintp(base + i * size + j)] = a[uintp(base + i * size + j)] if j <= i else NUMBER(0)
         cuda.syncthreads()
         for first in range(0, n, PANEL):
             end = min(int64(first) + PANEL, n)
             for k in range(first, end):
-                row = base + k * n
+                row = base + k * size
                 pivot = out[uintp(row + k)].real
                 if (failed == 0) & (not pivot > 0.0):
-                    failed = int64(k) + 1
+                    failed = corner + int64(k) + 1
                 root = sqrt(pivot)
                 cuda.syncthreads()
                 if thread == 0:
                     out[uintp(row + k)] = root
                 for i in range(k + 1 + thread, n, TEAM):
-                    value = out[uintp(base + i * n + k)] * (1.0 / root)
-                    out[uintp(base + i * n + k)] = value
+                    value = out[uintp(base + i * size + k)] * (1.0 / root)
+                    out[uintp(base + i * size + k)] = value
                     out[uintp(row + i)] = value.conjugate()
                 cuda.syncthreads()
                 for i in range(k + 1 + group, n, GROUPS):
                     for j in range(k + 1 + lane, min(end, i + 1), LANES):
-                        out[uintp(base + i * n + j)] -= out[uintp(base + i * n + k)] * out[uintp(row + j)]
+                        out[uintp(base + i * size + j)] -= out[uintp(base + i * size + k)] * out[uintp(row + j)]
                 cuda.syncthreads()
             for i in range(end + group, n, GROUPS):
                 for j in range(end + lane, i + 1, LANES):
-                    total = out[uintp(base + i * n + j)]
-                    for k in range(first, end):
-                        total -= out[uintp(base + i * n + k)] * out[uintp(base + k * n + j)]
-                    out[uintp(base + i * n + j)] = total
+                    out[uintp(base + i * size + j)] = less_panel(out, base, size, i, j, first, end)
             cuda.syncthreads()
-        for i in range(group, n, GROUPS):
+        for i in range(group, n if n == size else 0, GROUPS):  # of a corner `cholesky_below_kernel` reads the conjugates
             for j in range(i + 1 + lane, n, LANES):
-                out[uintp(base + i * n + j)] = NUMBER(0)
+                out[uintp(base + i * size + j)] = NUMBER(0)
         if thread == 0:
             info[uintp(matrix)] = failed
 
 
-def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
-    """What `elimination.lu_kernel` makes of a (matrices, m, n), in x.
+def cholesky_below_kernel(out, total, size, first, end):
+    """The rows below a corner from `first` to `end` that `cholesky_team` has factored: those of L, and their conjugates above the diagonal."""
+    for task in parallel_range(total):
+        base, i = int64(task) // (size - end) * size * size, end + int64(task) % (size - end)
+        for k in range(first, end):
+            value = less_panel(out, base, size, i, k, first, k)
+            value = value * (1.0 / out[uintp(base + k * size + k)].real)
+            out[uintp(base + i * size + k)] = value
+            out[uintp(base + k * size + i)] = value.conjugate()
+
+
+def rest_kernel(x, total, m, n, first, end, lower):
+    """What is right of and below a panel from `first` to `end` of x (matrices, m, n), less the products of its parts; or of that what is on and below the
+    diagonal."""
+    for task in parallel_range(total):
+        columns = n - end
+        i, j = end + int64(task) // columns % (m - end), end + int64(task) % columns
+        if (lower == 0) | (j <= i):
+            base = int64(task) // (columns * (m - end)) * m * n
+            x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, end)
+
+
+def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, begin, finish, alone):
+    """What `elimination.lu_kernel` makes of a (matrices, m, n), in x. Or, not `alone`, the columns from `begin` to `finish` of it, where x is what
+    `lu_beside_kernel` and `rest_kernel` have left of a.
 
     The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a panel first its rows, a column for each
     thread, then the rest at once.
@@ -159,14 +189,15 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, zero, least = matrix * m * n, int64(0), min(m, n)
-        for k in range(thread, m * n, TEAM):
+        base, zero, least = matrix * m * n, int64(0) if begin == 0 else int64(info[uintp(matrix)]), min(m, n)
+        for k in range(thread, m * n if alone != 0 else 0, TEAM):
             x[uintp(base + k)] = a[uintp(base + k)]
-        for k in range(thread, m, TEAM):
+        for k in range(thread, m if begin == 0 else 0, TEAM):
             order[uintp(matrix * m + k)] = k
         cuda.syncthreads()
-        for first in range(0, least, PANEL):
-            end = min(int64(first) + PANEL, least)
+        for first in range(begin, finish, PANEL):
+            end = min(int64(first) + PANEL, finish)
+            left, right = (int64(0), n) if alone != 0 else (int64(first), end)
             for k in range(first, end):
                 row, p = base + k * n, int64(k)
                 if pivoted != 0:
@@ -178,7 +209,7 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
                     p = team_pivot(largest, p, shared, places, thread, TEAM)
                 if p != k:
                     other = base + p * n
-                    for j in range(thread, n, TEAM):
+                    for j in range(left + thread, right, TEAM):
                         held = x[uintp(row + j)]
                         x[uintp(row + j)] = x[uintp(other + j)]
                         x[uintp(other + j)] = held
@@ -200,22 +231,32 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
                         for j in range(k + 1 + lane, end, LANES):
                             x[uintp(base + i * n + j)] -= x[uintp(base + i * n + k)] * x[uintp(row + j)]
                 cuda.syncthreads()
-            for j in range(end + thread, n, TEAM):
+            for j in range(end + thread, right, TEAM):
                 for i in range(first + 1, end):
-                    total = x[uintp(base + i * n + j)]
-                    for k in range(first, i):
-                        total -= x[uintp(base + i * n + k)] * x[uintp(base + k * n + j)]
-                    x[uintp(base + i * n + j)] = total
+                    x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, i)
             cuda.syncthreads()
             for i in range(end + group, m, GROUPS):
-                for j in range(end + lane, n, LANES):
-                    total = x[uintp(base + i * n + j)]
-                    for k in range(first, end):
-                        total -= x[uintp(base + i * n + k)] * x[uintp(base + k * n + j)]
-                    x[uintp(base + i * n + j)] = total
+                for j in range(end + lane, right, LANES):
+                    x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, end)
             cuda.syncthreads()
         if thread == 0:
             info[uintp(matrix)] = zero
+
+
+def lu_beside_kernel(x, pivots, total, m, n, first, end):
+    """The columns beside those from `first` to `end` that `lu_team` has factored: its exchanges of rows, and right of them the rows of U."""
+    for task in parallel_range(total):
+        matrix, j = int64(task) // n, int64(task) % n
+        base = matrix * m * n
+        if (j < first) | (j >= end):
+            for k in range(first, end):
+                p = int64(pivots[uintp(matrix * min(m, n) + k)]) - 1
+                held = x[uintp(base + k * n + j)]
+                x[uintp(base + k * n + j)] = x[uintp(base + p * n + j)]
+                x[uintp(base + p * n + j)] = held
+        if j >= end:
+            for i in range(first + 1, end):
+                x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, i)
 
 
 def reordered_kernel(order, b, out, total, n, columns, unit):

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
+from .triangle import band
 
+_BLOCK = 32  # rows that a GPU solves before it subtracts what they contribute to all others
 _COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay in the second cache
 
 
@@ -65,6 +69,30 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                             out[uintp(target + k)] = total / pivot
 
 
+def corner_kernel(a, out, tasks, n, columns, upper, unit, first, last):
+    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was subtracted: a column for each task."""
+    for task in parallel_range(tasks):
+        matrix, place = int64(task) // columns * n, int64(task) % columns
+        for step in range(last - first):
+            i = last - 1 - step if upper else first + step
+            total = out[uintp((matrix + i) * columns + place)]
+            for j in range(i + 1 if upper else first, last if upper else i):
+                total -= a[uintp((matrix + i) * n + j)] * out[uintp((matrix + j) * columns + place)]
+            pivot = a[uintp((matrix + i) * n + i)]
+            out[uintp((matrix + i) * columns + place)] = total if unit else total / pivot
+
+
+def remaining_kernel(a, out, total, n, columns, first, last, top, rows):
+    """Subtract from `rows` rows of out, from `top` on, what rows `first` to `last` contribute to them."""
+    for task in parallel_range(total):
+        matrix, place = int64(task) // (rows * columns) * n, int64(task) % columns
+        i = matrix + top + int64(task) // columns % rows
+        found = out[uintp(i * columns + place)]
+        for j in range(first, last):
+            found -= a[uintp(i * n + j)] * out[uintp((matrix + j) * columns + place)]
+        out[uintp(i * columns + place)] = found
+
+
 class Substitution(Op):
     """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal counts as ones. The other triangle is not
     read."""
@@ -77,12 +105,35 @@ class Substitution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
+        if b.device.backend.FLAT and n > (2 if b.device.backend.SIMULATED else _BLOCK):
+            return Plan(out, self._by_blocks(b, *map(int, parameters)))
         width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
-        source = bind.source_of(substitution_kernel)
-        if b.dtype.is_complex:  # of which Numba's quotient raises an error where the divisor is 0
-            source = source.replace("total / pivot", "complex_quotient(total, pivot)")
-        launch = bind.launcher(b.device, self.name, source, signature, b.dtype, n * b.size, build.FAST_REDUCTION)
+        launch = bind.launcher(b.device, self.name, _source(substitution_kernel, b), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
         return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
+
+    def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
+        """The launch on a GPU: of a few rows each column by itself, then all that they contribute to the others at once."""
+        n, columns = b.shape[-2:]
+        matrices, block = b.size // (n * columns), 2 if b.device.backend.SIMULATED else _BLOCK
+        blocks = [(first, min(first + block, n)) for first in range(0, n, block)][:: -1 if upper else 1]
+        solve = bind.launcher(b.device, f"{self.name}_corner", _source(corner_kernel, b), bind.signature(b, b, numbers=7), b.dtype, matrices * columns)
+        subtract = bind.launcher(b.device, f"{self.name}_rest", _source(remaining_kernel, b), bind.signature(b, b, numbers=7), b.dtype, b.size)
+        copy = band.prepare((layout((matrices, n, columns), b.dtype, b.device),), (-n, columns))
+
+        def launch(a_data: object, b_data: object, out_data: object) -> None:
+            copy.launch(b_data, out_data, *copy.constants)
+            for first, last in blocks:
+                solve(a_data, out_data, matrices * columns, n, columns, upper, unit, first, last)
+                top, rows = (0, first) if upper else (last, n - last)
+                if rows:
+                    subtract(a_data, out_data, matrices * rows * columns, n, columns, first, last, top, rows)
+
+        return launch
+
+
+def _source(kernel: Callable, b: Layout) -> str:
+    """A kernel's text for elements of b. Numba's quotient of complex numbers raises an error where the divisor is 0."""
+    return bind.source_of(kernel).replace("total / pivot", "complex_quotient(total, pivot)") if b.dtype.is_complex else bind.source_of(kernel)
 
 
 solve_triangular: Substitution = Substitution("solve_triangular")

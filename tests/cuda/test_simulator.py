@@ -355,6 +355,8 @@ def test_folds_by_index(dtype: numod.dtype) -> None:
 
 FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
     "cholesky": lambda a, p, b: numod.linalg.cholesky(p), "lu": lambda a, p, b: numod.linalg.lu(a), "solve": lambda a, p, b: numod.linalg.solve(a, b),
+    "one cholesky": lambda a, p, b: numod.linalg.cholesky(p[0]), "one lu": lambda a, p, b: numod.linalg.lu(a[0]), "wide lu": lambda a, p, b: numod.linalg.lu(a[0, :4]),
+    "tall lu": lambda a, p, b: numod.linalg.lu(a[0, :, :4]), "triangles": lambda a, p, b: (numod.linalg.solve_triangular(p, b, upper=True), numod.linalg.solve_triangular(a[:, :1] * p, b, upper=False, unitriangular=True)),
     "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p, b: numod.linalg.slogdet(a),
     "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), "qr": lambda a, p, b: numod.linalg.qr(b),
     "complete qr": lambda a, p, b: numod.linalg.qr(a[0, :3], "complete"), "geqrf": lambda a, p, b: numod.geqrf(b[0]),
@@ -414,7 +416,11 @@ def test_indefinite_matrices() -> None:
 
 
 def test_matrices_that_are_refused() -> None:
-    for function, x in ((numod.linalg.cholesky, numod.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, -1]])), (numod.linalg.inv, numod.eye(3)[[0, 1, 1]].expand(2, 3, 3))):
+    lower, upper = numod.eye(5).diagonal_scatter(numod.tensor([1.0, 1, 1, -1, -1])), numod.eye(5)[[0, 1, 2, 2, 2]]  # in the second of three panels
+    for function, x in (
+        (numod.linalg.cholesky, numod.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, -1]])), (numod.linalg.inv, numod.eye(3)[[0, 1, 1]].expand(2, 3, 3)),
+        (numod.linalg.cholesky, lower), (numod.linalg.inv, upper),
+    ):  # fmt: skip
         errors = []
         for each in (x, x.cuda()):
             with pytest.raises(numod.linalg.LinAlgError) as caught:
