@@ -383,9 +383,9 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
     return launch_on(make(False), shape)
 
 
-def team(n: int, most: int = 256) -> int:
-    """How many threads share a row of n elements: some sixteen elements each, so that a thread has several loads in flight. 4 in the simulator."""
-    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // 16 - 1, 0).bit_length()))
+def team(n: int, most: int = 256, each: int = 16) -> int:
+    """How many threads share a row of n elements: some sixteen elements `each`, so that a thread has several loads in flight. 4 in the simulator."""
+    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // each - 1, 0).bit_length()))
 
 
 def sorted_together() -> int:

@@ -210,7 +210,7 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     chunks = -(-n // chunk)  # none is empty
     parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
-    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk) or 32)
+    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32)
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
     join, empty = teams.launcher(x, name, text, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty

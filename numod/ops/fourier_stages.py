@@ -1,4 +1,5 @@
-"""Discrete Fourier transforms on a GPU, in Stockham's order: a launch for each factor of the length, from one buffer to another.
+"""Discrete Fourier transforms on a GPU, in Stockham's order: a launch for each factor of the length, from one buffer to another. (Of rows that shared memory
+holds one launch: `fourier_block`.)
 
 A task of a stage transforms RADIX elements and turns the results. What lies inside of the dimension only makes the steps longer, so nothing is transposed.
 Neighbouring tasks read neighbouring elements; they also write them, once the stages before have as many results as a warp has threads. A length with a
@@ -15,6 +16,7 @@ import numpy as np
 from ..device import Layout
 from ..dtypes import dtype as DType
 from ..kernel import bind
+from . import fourier_block
 
 _RADICES = (8, 4, 5, 3, 2, 7, 11, 13)  # registers hold so many elements, and the sums of their products take less time than loading them
 _SCALED = {False: "forward", True: "backward"}  # which transform is divided by the length, under NumPy's name for it, by `inverse`
@@ -91,6 +93,14 @@ def _transform(
     outer, given, inside = sizes
     n = max(given, kept)
     factors = _factors(n)
+    if inside == 1 and fourier_block.fits(n, factors, kind):
+        row, roots = fourier_block.launcher(kind, device, factors, outer, (given, n, kept), ends, half, inverse, scale), []
+
+        def whole(source: object, target: object) -> None:
+            roots[:] = roots or [device.backend.upload(_roots(n, inverse).astype(kind.storage))]
+            row(source, roots[0], target)
+
+        return whole
     if factors:
         tables, length = [_roots(n, inverse)], n
         stages = _stages(kind, device, factors, n, (outer, inside), (given, n, kept), (0, None, None), ends, half, scale)

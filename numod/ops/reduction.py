@@ -16,7 +16,7 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, build, emit, folds, writer
 from ..kernel.expression import Symbol, as_expression, parameter_names
-from . import table as t
+from . import table as t, teams
 from .op import Op, Plan, single_device
 from .pointwise import Pointwise
 
@@ -165,7 +165,8 @@ def _rows(
     inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
-    team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
+    sharers = backend.team(chunk, each=teams.REDUCED) if backend.FLAT and inner == "1" else 0
+    team = (outs * chunks, sharers) if 0 < sharers <= chunk else None
     across = backend.FLAT and inner == "s" and chunks > 1
     ranks = len(kept), len(length) - 1
     short = chunks == 1 == len(length) and length[0] <= fold.block and not backend.FLAT

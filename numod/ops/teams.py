@@ -10,12 +10,16 @@ from ..kernel import bind, build
 _ANY = 256  # threads of a block that there are registers for, whatever a kernel takes: 65536 of a multiprocessor, at most 255 of a thread
 
 
-def sharing(x: Layout, n: int, step: int = 1, most: int = 256) -> int:
-    """The number of threads to share a row of n elements on x's device; 0 if one thread per row is better (short rows, or adjacent columns)."""
+REDUCED = 32  # elements for each thread of rows of which one result is made: to join what the threads have found takes as long as to read some more
+
+
+def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -> int:
+    """The number of threads to share a row of n elements on x's device, `each` some of them; 0 if one thread per row is better (short rows, or adjacent
+    columns)."""
     backend = x.device.backend
     if not backend.FLAT or step != 1:
         return 0
-    threads = backend.team(n, most)
+    threads = backend.team(n, most, each)
     return threads if 2 * n >= threads else 0
 
 

@@ -586,6 +586,7 @@ def test_fourier_transforms(dtype: numod.dtype) -> None:
     x = made(3, 60, 5).to(dtype)
     check(lambda x: numod.fft.fft(x, dim=1), x, tolerance=1e-3, gradients=False)
     check(lambda x: numod.fft.irfft(x[..., :9], n=17), x.transpose(1, 2), tolerance=1e-3, gradients=False)
+    check(lambda x: (numod.fft.ifft(x), numod.fft.irfft(x, n=80), numod.fft.rfft(x.real, n=50)), x.reshape(15, 60), tolerance=1e-3, gradients=False)
     check(lambda x: numod.fft.rfft2(x.real), x, tolerance=1e-3, gradients=False)
 
 

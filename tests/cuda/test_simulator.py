@@ -366,7 +366,7 @@ FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [1, 2, 12, 13, 17], ids=str)  # factors of each kind, and none
+@pytest.mark.parametrize("n", [1, 2, 12, 13, 17, 36], ids=str)  # factors of each kind, and none; rows that a block holds
 def test_fourier_transforms(n: int) -> None:
     numod.manual_seed(0)
     x = numod.randn(2, n, 3, dtype=numod.float64)
