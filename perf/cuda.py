@@ -27,7 +27,7 @@ import numpy as np
 
 import numod
 
-from . import measure
+from . import measure, networks
 
 NO_GPU = (
     "perf.cuda: there is no GPU that numod can use.\n"
@@ -136,6 +136,32 @@ def _scatter(torch: object, x: object) -> object:
     return torch.zeros_like(x).index_add_(0, index, x)
 
 
+def _pooled(torch: object, x: object) -> object:
+    x = x.detach().requires_grad_()
+    torch.nn.functional.max_pool2d(x, 3, 2, 1).square().sum().backward()
+    return x.grad
+
+
+def _attended(torch: object, *given: object) -> tuple:
+    given = [each.detach().requires_grad_() for each in given]
+    torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True).square().sum().backward()
+    return tuple(each.grad for each in given)
+
+
+def _words(small: bool) -> list[np.ndarray]:
+    words, count = ((7, 5), 9) if small else ((32000, 512), 16384)
+    return [normal(*words), np.arange(count) * 7919 % words[0]]
+
+
+def _embedded(torch: object, weight: object, index: object) -> object:
+    weight = weight.detach().requires_grad_()
+    torch.nn.functional.embedding(index, weight).square().sum().backward()
+    return weight.grad
+
+
+_GPT = networks.gpt(8, 256, layers=4, size=256)
+
+
 def _step(torch: object, x: object, target: object, *weights: object) -> tuple:
     """A step of gradient descent of LeNet; the new weights."""
     functional = torch.nn.functional
@@ -160,6 +186,38 @@ def _lenet(small: bool) -> list[np.ndarray]:
         shapes, images, side, classes = [(6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (10, 84), (10,)], 128, 28, 10
     weights = [normal(*shape, seed=k) / np.float32(np.prod(shape[1:])) ** np.float32(0.5) for k, shape in enumerate(shapes)]
     return [normal(images, 1, side, side), np.arange(images) % classes, *weights]
+
+
+def _trained(make: Callable, compiled: bool = False) -> dict[str, Callable]:
+    """Inputs and run of a row: a step of training of a network of `perf.networks`; its loss. The rate is 0, so that every step is like the first."""
+    small, steps = networks.perceptron(3, 2, batch=2), {}
+
+    def inputs(tiny: bool) -> list[np.ndarray]:
+        return list((small if tiny else make)(numod)[1])
+
+    def run(torch: object, *given: object) -> object:
+        kind = next((each.dtype for each in given if each.dtype.is_floating_point and each.dtype is not torch.float32), torch.float32)
+        key = torch.__name__, str(given[0].device), str(kind)
+        if key not in steps:
+            torch.manual_seed(0)
+            model = (small if given[0].shape == (2, 3) else make)(torch)[0].to(given[0].device, kind)
+            steps[key] = _step_of(torch, model, compiled and torch is numod)
+        return steps[key](*given)
+
+    return {"inputs": inputs, "run": run}
+
+
+def _step_of(torch: object, model: object, compiled: bool) -> Callable:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9)
+
+    def step(*given: object) -> object:
+        optimizer.zero_grad()
+        loss = model(*given).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return numod.compile(step) if compiled else step
 
 
 ROWS = [
@@ -210,6 +268,13 @@ ROWS = [
         "LeNet step, compiled", _lenet, lambda torch, *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3,
         bar=(1.0, "eager"),
     ),
+    Row("max_pool2d 3x3/2 and gradient", lambda small: [normal(2, 3, 5, 5) if small else normal(32, 64, 112, 112)], _pooled, _moved(3)),
+    Row("attention 8 x 8 x 512 x 64 and gradients", lambda small: [normal(*((1, 2, 5, 4) if small else (8, 8, 512, 64)), seed=k) for k in range(3)], _attended),
+    Row("embedding 32 k x 512 and gradient", _words, _embedded, tolerance=1e-3),
+    Row("ResNet-18 CIFAR step, batch 32, eager", **_trained(networks.resnet18(32)), tolerance=1e-3),
+    Row("ResNet-18 CIFAR step, batch 32, compiled", **_trained(networks.resnet18(32), compiled=True), tolerance=1e-3),
+    Row("GPT 4 x 256 step, T = 256, batch 8, eager", **_trained(_GPT), tolerance=1e-3),
+    Row("GPT 4 x 256 step, T = 256, batch 8, compiled", **_trained(_GPT, compiled=True), tolerance=1e-3),
     Row("launch, 3 arrays", lambda small: [normal(1), normal(1, seed=1)], lambda torch, x, y: x + y, bar=(8, "us")),
 ]  # fmt: skip
 
