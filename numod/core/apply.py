@@ -17,7 +17,7 @@ from ..device.device import Device
 from ..device.storage import share_memory
 from ..dtypes import dtype as DType
 from ..ops import table
-from ..ops.op import Op, Plan
+from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import ACTION, Update
 from .tensor import Tensor
@@ -81,7 +81,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if plan is None:
         if (known := _known(op, inputs, parameters)) is not None:
             return apply(op, *known)
-        if (device := _elsewhere(key[1:])) is not None:
+        if (device := _elsewhere(op, key[1:])) is not None:
             return apply(op, _together(inputs, device), parameters)
         if op.widens and _narrow(op, key[1:]) and not op.reads_halves(key[1:], parameters):
             return _apply_wide(op, inputs, parameters)
@@ -157,7 +157,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
             return apply_into(op, known[0], targets, known[1])
-        if (device := _elsewhere((target._layout,), layouts)) is not None:
+        if (device := _elsewhere(op, layouts, target._layout)) is not None:
             return apply_into(op, _together(given, device), targets, parameters)
         if (
             op.widens
@@ -199,11 +199,11 @@ def copy_among(copy: Tensor, others: Sequence) -> Tensor:
     return copy if batch is copy._layout.batch else batch.alike(copy)
 
 
-def _elsewhere(layouts: Sequence, others: Sequence | None = None) -> Device | None:
-    """The GPU that one of `layouts` is on while one of them, or of `others`, is of a tensor without dimensions on the CPU; None where there are none."""
-    device = next((each.device for each in layouts if isinstance(each, Layout) and each.device.type == "cuda"), None)
-    alone = device is not None and any(isinstance(each, Layout) and not each.ndim and each.device.type == "cpu" for each in (others or layouts))
-    return device if alone else None
+def _elsewhere(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:
+    """The GPU that a call computes on, where a tensor without dimensions is on the CPU; None where all are together. Raises RuntimeError for other mixtures."""
+    layouts = [each for each in arguments if isinstance(each, Layout)]
+    device = single_device(op.name, layouts, written)
+    return device if device is not None and device.type == "cuda" and any(each.device is not device for each in layouts) else None
 
 
 def _together(inputs: tuple, device: Device) -> tuple:

@@ -128,11 +128,12 @@ for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.t
 target_of = x.clone()
 target_of[1] = numod.tensor(7.0)
 assert target_of.masked_fill(x < 0, numod.tensor(8.0)).tolist() == [0.5, 7.0, 8.0, 3.0, 4.0, 5.0, 6.0] and x[numod.tensor(1)].item() == 1.0
-try:
-    numod.tensor(1.0).add_(x[0])
-    raise AssertionError("the CPU's memory is not the GPU's to write")
-except RuntimeError as error:
-    assert "Expected all tensors to be on the same device" in str(error), error
+for wrong in (lambda: numod.tensor(1.0).add_(x[0]), lambda: x + numod.ones(7), lambda: numod.binomial(numod.abs(x), numod.ones(7)), lambda: x.copysign_(numod.ones(1))):
+    try:
+        wrong()
+        raise AssertionError("kernels cannot read the CPU's memory, nor what runs there write the GPU's")
+    except RuntimeError as error:
+        assert "Expected all tensors to be on the same device" in str(error), error
 
 seen = []
 thread = threading.Thread(target=lambda: seen.append((x + x).cpu().shape))
