@@ -23,16 +23,8 @@ def trained(name: str, compiled: bool, device: str) -> tuple[list[float], dict[s
     with numod.device(device):
         model, inputs, loss_of = zoo.MODELS[name](numod)
     model.load_state_dict(state)
-    optimizer = numod.optim.Adam(model.parameters(), lr=1e-4)
-
-    def step(*inputs: numod.Tensor) -> numod.Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(model(*inputs))
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    step, losses = numod.compile(step) if compiled else step, []
+    step, losses = zoo.step_of(model, loss_of, numod.optim.Adam(model.parameters(), lr=1e-4)), []
+    step = numod.compile(step) if compiled else step
     with numod.device(device):  # some models make tensors in their forward
         for turn in range(4):
             numod.manual_seed(turn)

@@ -329,3 +329,15 @@ def gcn(torch):
 
 
 MODELS = {each.__name__: each for each in (lenet, alexnet, resnet18, mobilenet, unet, lstm_language_model, gru_classifier, gpt, vit, vae, actor_critic, gcn)}
+
+
+def step_of(model, loss_of, optimizer):
+    """A step of training: a function of the inputs that gives the loss."""
+    def step(*inputs):
+        optimizer.zero_grad()
+        loss = loss_of(model(*inputs))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step

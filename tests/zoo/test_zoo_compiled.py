@@ -14,16 +14,7 @@ OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), 
 
 def step_of(model: numod.nn.Module, loss_of: object, name: str) -> object:
     kind, options = OPTIMIZERS.get(name, ("SGD", {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}))
-    optimizer = getattr(numod.optim, kind)(model.parameters(), **options)
-
-    def step(*inputs: numod.Tensor) -> numod.Tensor:
-        optimizer.zero_grad()
-        loss = loss_of(model(*inputs))
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return zoo.step_of(model, loss_of, getattr(numod.optim, kind)(model.parameters(), **options))
 
 
 @pytest.mark.fuzz
