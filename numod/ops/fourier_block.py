@@ -2,7 +2,7 @@
 memory is read and written once.
 
 The text is written for a length. Between stages a row lies in shared memory, real and imaginary parts apart, in one of two places in turn: a thread reads its
-RADIX elements from one and writes their transform to the other. Neighbouring threads read neighbours; of the first stage's results, which lie RADIX apart,
+elements from one and writes their transform to the other. Neighbouring threads read neighbours; of the first stage's results, which lie a factor apart,
 some meet in a bank. The transform of a few elements is written out, its factors are numbers of the text: none is multiplied by 0 or 1.
 """
 
@@ -40,7 +40,7 @@ def _text(factors: list[int], length: int, kind: DType, ends: tuple, half: bool,
     lines = [
         "def kernel(x, roots, out, outer, given, kept, scale):", f"    near = shared_array({2 * length}, {part}, SHARED)",
         f"    apart = shared_array({2 * length}, {part}, SHARED)",  # on a line of its own: by these the simulator knows them
-        f"    held, turned = cuda.local.array({max(factors)}, {part}), cuda.local.array({max(factors)}, {part})", "    thread = int32(cuda.threadIdx.x)",
+        "    thread = int32(cuda.threadIdx.x)",
         "    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):",
     ]  # fmt: skip
     done = 1
@@ -50,13 +50,13 @@ def _text(factors: list[int], length: int, kind: DType, ends: tuple, half: bool,
         for j in range(radix):
             where = f"place + {j * count}"
             if k:
-                lines.append(f"            held[{j}], turned[{j}] = near[uintp({source} + {where})], apart[uintp({source} + {where})]")
+                lines.append(f"            held{j}, turned{j} = near[uintp({source} + {where})], apart[uintp({source} + {where})]")
                 continue
             read = f"value = {number}(x[uintp(row * given"
             lines += [f"            value = {number}(0)", f"            if {where} < given:", f"                {read} + {where})])"]
             if half:
                 lines += [f"            elif {where} < {length}:", f"                {read} + {length} - ({where}))]).conjugate()"]
-            lines.append(f"            held[{j}], turned[{j}] = value.real, value.imag")
+            lines.append(f"            held{j}, turned{j} = value.real, value.imag")
         lines += [f"            done, first = place % {done}, place // {done}"]
         for m in range(radix):
             lines.append(f"            here, there = {', '.join(_sums(m, radix, inverse, part))}")
@@ -77,12 +77,12 @@ def _text(factors: list[int], length: int, kind: DType, ends: tuple, half: bool,
 
 def _sums(m: int, radix: int, inverse: bool, part: str) -> tuple[str, str]:
     """The texts of the real and the imaginary part of the m-th result of a transform of a few elements."""
-    here, there = ["held[0]"], ["turned[0]"]
+    here, there = ["held0"], ["turned0"]
     for j in range(1, radix):
         angle = 2 * pi * (j * m % radix) / radix * (1 if inverse else -1)
         c, s = (round(each) if abs(each - round(each)) < 1e-9 else each for each in (cos(angle), sin(angle)))
-        here += _terms(((c, f"held[{j}]"), (-s, f"turned[{j}]")), part)
-        there += _terms(((s, f"held[{j}]"), (c, f"turned[{j}]")), part)
+        here += _terms(((c, f"held{j}"), (-s, f"turned{j}")), part)
+        there += _terms(((s, f"held{j}"), (c, f"turned{j}")), part)
     return "".join(here), "".join(there)
 
 
