@@ -6,10 +6,13 @@ In the simulator, where a kernel is Python, the first and the last of a test's p
 
 from __future__ import annotations
 
+import random
 import re
 import signal
+import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 import numod
@@ -62,6 +65,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cudasim if config.cuda_simulator() else pytest.mark.cuda)
             for each in ("RuntimeWarning", "DeprecationWarning"):  # NumPy's scalars warn where machine integers wrap
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{each}"))
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """What a test leaves to chance is the same in every run, whichever tests its process ran before."""
+    random.seed(0)
+    np.random.seed(0)
+    for library in (numod, sys.modules.get("torch")):
+        if library is not None:
+            library.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

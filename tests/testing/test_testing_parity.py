@@ -109,7 +109,7 @@ def test_make_tensor(name, options):
     found = []
     for library, make in ((numod, make_tensor), (torch, torch.testing.make_tensor)):
         try:
-            result = make(40, 30, dtype=getattr(library, name), device="cpu", **options)
+            result = make(120, 500, dtype=getattr(library, name), device="cpu", **options)
             values = result.detach().double()
             low, high = values.min().item(), values.max().item()
             bounds = (round(low), round(high)) if abs(low) < 1e3 else (low < -1e3, high > 1e3)
