@@ -78,7 +78,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
         turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
-        lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
+        lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and is_costly(turn, kind)]
         head, indent, turn = _drawn_ahead(head, indent, turn, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
@@ -94,7 +94,7 @@ def by_half_registers(source: str) -> str:
     computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
     remainders = re.search(r"\b(?:fmod|modulus)\(", source)
-    if rounds or remainders or len(computed) > FEW or _is_costly(computed, "t"):
+    if rounds or remainders or len(computed) > FEW or is_costly(computed):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
@@ -124,7 +124,7 @@ _COSTLY = {
 }
 
 
-def _is_costly(turn: list[str], kind: str) -> bool:
+def is_costly(turn: list[str], kind: str = "t") -> bool:
     """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told
     otherwise."""
     return any(map(_COSTLY[kind].search, turn))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import zlib
 from dataclasses import dataclass, replace
 
-from ..kernel import writer
+from ..kernel import emit, writer
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,14 @@ class Finish:
         """The steps that are not part of the text."""
         return tuple(each for steps in self.steps for each in (steps if steps[2] > 1 else steps[:2]))
 
+    def costly(self) -> bool:
+        """Whether it computes for so long that its loop should be a function of its own (`_apart`)."""
+        return emit.is_costly(writer.body(self.loop, dict.fromkeys(["out", *self.loop.written()], "j")))
+
+    def level(self, columns: int) -> bool:
+        """Whether all it reads lies row behind row, as a dense result of so many columns does: several rows are as one."""
+        return all(each[1:] == (columns, 1) for each in self.steps)
+
     def joined(self, source: str, bias: str = "") -> str:
         """A kernel's text with this in it. Further arguments: the tensors and results, the steps, the numbers. `bias` is text that follows the product's
         element."""
@@ -43,19 +53,22 @@ class Finish:
         start = "".join(f"    {line}\n" for line in writer.converted_numbers(self.loop))
         text = source.replace("):\n", f"{''.join(f', {each}' for each in names)}):\n{start}", 1)
         indent, *place = re.search(rf"^( *)FINISH\({', '.join(['(.*)'] * 5)}\)", text, flags=re.M).groups()
-        return text.replace(f"{indent}FINISH({', '.join(place)})\n", "".join(f"{indent}{line}\n" for line in self._lines(steps, bias, *place)))
+        starts, loop = self._lines(steps, bias, *place)
+        apart, loop = _apart(loop) if self.costly() else ("", loop)
+        return apart + text.replace(f"{indent}FINISH({', '.join(place)})\n", "".join(f"{indent}{line}\n" for line in starts + loop))
 
-    def _lines(self, steps: dict[writer.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str) -> list[str]:
+    def _lines(self, steps: dict[writer.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str) -> tuple[list[str], list[str]]:
+        """Where the rows begin, and the loop over elements."""
         index = {each.name: f"uintp({each.name}_line + j{f' * {each.name}_column' if step[2] > 1 else ''})" for each, step in steps.items() if step[2]}
         index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
         lines = [f"line = {line}", *(f"{each.name}_line = ({batch}) * {each.name}_batch + ({row}) * {each.name}_row" for each in steps)]
         for each, step in steps.items():
             if not step[2]:
                 lines.append(f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}")
-        lines += [f"for j in range({low}, {high}):", f"    {self.product} = out[uintp(line + j)]{bias}"]
+        loop = [f"for j in range({low}, {high}):", f"    {self.product} = out[uintp(line + j)]{bias}"]
         if bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
-            lines.append(f"    out[uintp(line + j)] = {self.product}")
-        return lines + ["    " + each for each in writer.body(self.loop, index)]
+            loop.append(f"    out[uintp(line + j)] = {self.product}")
+        return lines, loop + ["    " + each for each in writer.body(self.loop, index)]
 
     def types(self) -> list[str]:
         """Of its further arguments, in a signature."""
@@ -67,6 +80,18 @@ class Finish:
 def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
     """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is called `_rows`."""
     return each.name if steps[2] else f"{each.name}_rows"
+
+
+def _apart(loop: list[str]) -> tuple[str, list[str]]:
+    """A function of its own for a loop, and the call. In a kernel full of calls, which may change all registers, LLVM would load the constants of exp or tanh
+    again for every register of results: half as long again as such a loop takes."""
+    text = "\n".join(loop)
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
+    names = [each for each in nodes if isinstance(each, ast.Name) and id(each) not in functions]
+    given = sorted({each.id for each in names} - {each.id for each in names if isinstance(each.ctx, ast.Store)})
+    call = f"finish_{zlib.crc32(text.encode()):08x}({', '.join(given)})"  # functions that kernels share are told apart by their names
+    return f"@shared_function\ndef {call}:\n    " + text.replace("\n", "\n    ") + "\n", [call]
 
 
 def unfinished(source: str) -> str:

@@ -39,7 +39,7 @@ def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a
             for i in range(0, rows, TILE_ROWS):
                 dot_tile(a, batch * a_batch + i * a_row, a_row, b, b_at, b_column, inner, out, base + i * columns + j, columns, min(TILE_ROWS, rows - i), wide)
         for row in range(rows):
-            if PLAIN and bias.size > 0:
+            if BIASED and bias.size > 0:
                 for j in range(first, last):
                     out[uintp(base + row * columns + j)] += bias[uintp(j)]
             FINISH(batch, row, base + row * columns, first, last)
@@ -62,7 +62,7 @@ def product_tiles(
             wide = ((end - begin + panel - 1) // panel + blocks - 1) // blocks * panel  # columns of a block: the last is not left with few
             base = batch * rows * columns
             for k in range(0, inner, block):
-                depth, keep = min(block, inner - k), int64(k > 0 or (PLAIN and bias.size > 0))
+                depth, keep = min(block, inner - k), int64(k > 0 or (BIASED and bias.size > 0))
                 for first in range(begin, end, wide):
                     width = min(wide, end - first)
                     b_at = batch * b_batch + k * b_row + first * (depth if pack_b == 2 else b_column)
@@ -73,7 +73,7 @@ def product_tiles(
                         a_at, target = batch * a_batch + i * a_row + k * a_column, base + i * columns + first
                         if pack_a and strip == 0:
                             pack_rows(a, a_at, a_row, a_column, depth, min(ROW_RUN, bottom - i), packed, own_a, TILE_ROWS)
-                        if PLAIN and k == 0 and bias.size > 0:  # the tiles' sums are added to it: loops that add it later cost as much as a tenth of a tile
+                        if BIASED and k == 0 and bias.size > 0:  # the tiles' sums are added to it: loops that add it later cost as much as a tenth of a tile
                             for row in range(held):
                                 copy_line(bias, first, 0, width, out, target + row * columns, width)
                         multiply_run(
@@ -81,8 +81,9 @@ def product_tiles(
                             pack_a, pack_b, RUN, TILE_ROWS, LANES, SIZE,
                         )  # fmt: skip
                         if k + depth == inner:
-                            for row in range(i, i + held):
-                                FINISH(batch, row, base + row * columns, first, first + width)
+                            at_once = held if LEVEL and width == columns else 1
+                            for row in range(i, i + held, at_once):
+                                FINISH(batch, row, base + row * columns, first, first + at_once * width)
 
 
 def pack_matrix(b, packed, inner, columns, b_row, b_column, block, panel, padded):
@@ -173,9 +174,13 @@ def _tile_kernel(
     constants = (
         share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), pack_b,
     )  # fmt: skip
-    source = _sized(product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, RUN=_run(host), LANES=lanes, SIZE=storage.itemsize, PLAIN=int(finish is None))
+    level = finish is not None and finish.costly() and finish.level(columns)  # others read the product once, with the bias
+    source = _sized(
+        product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, RUN=_run(host), LANES=lanes, SIZE=storage.itemsize, LEVEL=int(level),
+        BIASED=int(level or finish is None),
+    )  # fmt: skip
     signature = bind.signature(*[storage] * 5, numbers=3 + len(constants), others=finish.types() if finish else ())
-    source = _with_finish(source, finish, has_bias)
+    source = _with_finish(source, finish, has_bias and not level)
 
     @cache
     def divided(count: int) -> tuple:
@@ -195,7 +200,7 @@ def _dot_tile_kernel(
     (rows, inner), columns, storage = a.shape[-2:], b.shape[-1], a.storage
     constants = (batches, rows, columns, inner, a_batch, a.strides[-2], b_batch, b.strides[-1], -(-columns // _COLUMN_RUN))
     signature = bind.signature(*[storage] * 4, numbers=len(constants), others=finish.types() if finish else ())
-    source = _sized(product_dot_tiles, TILE_ROWS=dots.tile_rows(), TILE_COLUMNS=dots.COLUMNS, COLUMN_RUN=_COLUMN_RUN, PLAIN=int(finish is None))
+    source = _sized(product_dot_tiles, TILE_ROWS=dots.tile_rows(), TILE_COLUMNS=dots.COLUMNS, COLUMN_RUN=_COLUMN_RUN, BIASED=int(finish is None))
     source = _with_finish(source, finish, has_bias)
     run = bind.launcher(a.device, f"{name}_dot_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
     return run, lambda count: ((), constants)
@@ -207,7 +212,7 @@ def _sized(function: Callable, **sizes: int) -> str:
 
 
 def _with_finish(source: str, finish: Finish | None, has_bias: bool) -> str:
-    """A kernel's text with its end. That adds the bias too, as it reads the product; a PLAIN kernel, which has none, has added it."""
+    """A kernel's text with its end. That adds the bias too, as it reads the product, unless a BIASED kernel has added it."""
     return finish.joined(source, " + bias[uintp(j)]" if has_bias else "") if finish else unfinished(source)
 
 
