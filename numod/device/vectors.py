@@ -306,6 +306,14 @@ class Writer:
             block *= 2
         return lines
 
+    def narrowed(self, join: Callable, vector: object, lanes: int) -> object:
+        """A vector of so many lanes, to which halves are joined."""
+        width = self.lanes
+        while width > lanes:
+            width //= 2
+            vector = join(*[self.shuffle(vector, vector, list(range(first, first + width))) for first in (0, width)])
+        return vector
+
     def across(self, join: Callable, vector: object) -> object:
         """All lanes joined to one element, by halves."""
         width = self.lanes

@@ -34,8 +34,8 @@ class Lines:
     """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and how its last result is reduced
     (`joined`).
 
-    `together`: vectors per loop iteration (unrolling, for cheap formulas). `ahead`: prefetch the next line, for formulas that read consecutive lines and
-    compute for long enough to hide the load.
+    `together`: registers of a vector, while the line has so many elements: their instructions take turns, and need not wait for one another. `ahead`:
+    prefetch the next line, for formulas that read consecutive lines and compute for long enough to hide the load.
     """
 
     formula: Callable
@@ -63,7 +63,7 @@ def lines(numbers: int = 0, joined: Joined | None = None, together: int = 1, ahe
     return to
 
 
-@lines(x=4, y=4, cell=1)(gates=4, new_cell=1, c=1, h=1, state=1)
+@lines(together=4, x=4, y=4, cell=1)(gates=4, new_cell=1, c=1, h=1, state=1)
 def lstm_gates(x: list, y: list, cell: Number) -> tuple:
     i, f, g, o = (a + b for a, b in zip(x, y))
     i, f, g, o = sigmoid_of(i), sigmoid_of(f), tanh(g), sigmoid_of(o)
@@ -80,7 +80,7 @@ def lstm_slopes(given_h: Number, given_c: Number, d_h: Number, d_c: Number, gate
     return d_x, d_x, of_c * f
 
 
-@lines(x=3, y=3, bias=3, state=1)(gates=4, h=1, new_state=1)
+@lines(together=4, x=3, y=3, bias=3, state=1)(gates=4, h=1, new_state=1)
 def gru_gates(x: list, y: list, bias: list, state: Number) -> tuple:
     y = [a + b for a, b in zip(y, bias)]
     r, z = sigmoid_of(x[0] + y[0]), sigmoid_of(x[1] + y[1])
@@ -98,13 +98,13 @@ def gru_slopes(given: Number, d_h: Number, direct: Number, gates: list, h_before
     return [d_r, d_z, d_new], d_y, d_y, g * z
 
 
-@lines(x=1, y=1)(h=1, state=1)
+@lines(together=4, x=1, y=1)(h=1, state=1)
 def rnn_gates(x: Number, y: Number) -> tuple:
     h = tanh(x + y)
     return h, h
 
 
-@lines(x=1, y=1)(h=1, state=1)
+@lines(together=4, x=1, y=1)(h=1, state=1)
 def rnn_relu_gates(x: Number, y: Number) -> tuple:
     h = where(x + y < 0.0, 0.0, x + y)
     return h, h
@@ -128,12 +128,12 @@ def greatest_of_line(x: Number) -> tuple:
     return (x,)
 
 
-@lines(numbers=1, joined=SUM, together=2, ahead=True, x=1)()
+@lines(numbers=1, joined=SUM, together=4, ahead=True, x=1)()
 def sum_lifted(x: Number, high: Number) -> tuple:
     return (lifted_exp(x - high),)
 
 
-@lines(numbers=1, joined=SUM, together=2, ahead=True, x=1)(out=1)
+@lines(numbers=1, joined=SUM, together=4, ahead=True, x=1)(out=1)
 def lift_line(x: Number, high: Number) -> tuple:
     lifted = lifted_exp(x - high)
     return lifted, lifted
@@ -150,7 +150,7 @@ def greatest_score(scores: Number, factor: Number) -> tuple:
     return (scores * factor,)
 
 
-@lines(numbers=2, joined=SUM, together=2, scores=1)(chances=1)
+@lines(numbers=2, joined=SUM, together=4, scores=1)(chances=1)
 def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
     """exp(scores * factor - shift) <= 1; 0 where the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)
@@ -169,36 +169,37 @@ def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
     any."""
     counts = [*each.reads.values(), *each.writes.values()]
     n, *numbers = given[len(counts) :]
-    numbers = [Number(w.builder, w.splat(number)) for number in numbers]
     places = [(start, number) for start, count in zip(given, counts) for number in range(count)]
 
-    def registers(count: int, certain: bool) -> Callable:
+    def loop(w: Writer, first: ir.Value, end: ir.Value, totals: list, certain: bool) -> list:
+        spread = [Number(w.builder, w.splat(number)) for number in numbers]
+
         def step(k: ir.Value, totals: list) -> list:
-            made = [
-                _register(each, w, places, w.offset(k, number * w.lanes), n, numbers, totals[number] if totals else None, certain) for number in range(count)
-            ]
-            return made if totals else []
+            total = _vector(each, w, places, k, n, spread, totals[0] if totals else None, certain)
+            return [total] if totals else []
 
-        return step
+        return w.loop(first, end, w.lanes, totals, step)
 
-    totals = [ir.Constant(w.vector, [each.joined.nothing] * w.lanes)] * each.together if each.joined else []
+    wide, join = Writer(w.builder, w.element, each.together * w.lanes), functools.partial(_join, each, w)
+    totals = [ir.Constant(wide.vector, [each.joined.nothing] * wide.lanes)] if each.joined else []
     first = w.number(0)
     if each.together > 1:
-        first = w.builder.and_(n, w.number(-each.together * w.lanes))
-        totals = w.loop(0, first, each.together * w.lanes, totals, registers(each.together, True))
-        for total in totals[1:]:
-            totals[0] = _join(each, w, totals[0], total)
-    totals = w.loop(first, n, w.lanes, totals[:1], registers(1, False))
-    return w.across(functools.partial(_join, each, w), totals[0]) if each.joined else None
+        first = w.builder.and_(n, w.number(-wide.lanes))
+        totals = [wide.narrowed(join, total, w.lanes) for total in loop(wide, w.number(0), first, totals, True)]
+    totals = loop(w, first, n, totals, False)
+    return w.across(join, totals[0]) if each.joined else None
 
 
-def _register(each: Lines, w: Writer, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: ir.Value | None, certain: bool) -> ir.Value | None:
+def _vector(
+    each: Lines, w: Writer, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: ir.Value | None, certain: bool
+) -> ir.Value | None:  # fmt: skip
     """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be whole. Returns the new total."""
     builder, rest, read = w.builder, w.builder.sub(n, k), sum(each.reads.values())
     whole, mask = builder.icmp_signed(">=", rest, w.number(w.lanes)), None if certain else w.first(rest)
     here = [w.at(start, k, (n, number)) for start, number in places]
     for start, _ in places[:read] if each.ahead else ():
-        w.prefetch(start, k, n, write=True)
+        for line in range(0, w.lanes * w.size, 64):
+            w.prefetch(start, k, n, line // w.size, write=True)
 
     def load(mask: ir.Value | None) -> list:
         return [w.load(place, mask=mask) for place in here[:read]]
