@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import cache
 
 
@@ -56,6 +57,13 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
 
 class LinAlgError(RuntimeError):
     """A matrix without the factorisation asked for: singular, or not positive definite. `numod.linalg.LinAlgError`, as PyTorch has it."""
+
+    listeners: list[Callable[[], None]] = []  # called wherever one is made: what is recorded holds for such matrices only
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        for each in self.listeners:
+            each()
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..core import apply as waist
+from ..core import apply as waist, changes
 from ..core.tensor import Tensor
 from . import engine, tape
 from .engine import GradientEdge
@@ -47,11 +47,16 @@ class saved_tensors_hooks:
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be callable, got {type(getattr(self, name)).__name__}")
         _hooks.append((self.pack_hook, self.unpack_hook))
-        tape.packing = _pack
+        _pack_where_asked()
 
     def __exit__(self, *exception: object) -> None:
         _hooks.pop()
-        tape.packing = _pack if _hooks else None
+        _pack_where_asked()
+
+
+def _pack_where_asked() -> None:
+    tape.packing = _pack if _hooks else None
+    changes.note()  # a compiled function calls no hooks
 
 
 class save_on_cpu(saved_tensors_hooks):

@@ -30,7 +30,7 @@ class _State(threading.local):
 
     grad_enabled = True
     inference = False
-    special = False  # whether any thread ever entered inference mode or autocast: reading thread-local state would take a twentieth of an op's time
+    special = False  # whether any thread ever entered inference mode, autocast or checkpoint: reading thread-local state would take a twentieth of an op's time
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
     examples = 0  # how many calls of `func.vmap` are running, which may walk one graph several times
     checkpointing = False  # whether what runs will be run again in backward, node by node

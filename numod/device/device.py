@@ -21,6 +21,7 @@ class _Defaults(threading.local):
 
 
 _defaults = _Defaults()
+on_default_change: list = []  # called after this thread's default device has changed
 
 
 class Device:
@@ -68,11 +69,11 @@ class Device:
 
     def __enter__(self) -> Device:
         """Make new tensors here: `with device("meta"): model = Model()`."""
-        _defaults.stack = (*_defaults.stack, self)
+        _make_here((*_defaults.stack, self))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        _defaults.stack = _defaults.stack[:-1]
+        _make_here(_defaults.stack[:-1])
 
     def __call__(self, function: Callable) -> Callable:
         """As a decorator: new tensors of every call are made here."""
@@ -124,4 +125,10 @@ def default_device() -> Device:
 
 def set_default_device(device: Device | str | int | None) -> None:
     """Make new tensors on `device` where none is named, on this thread; None: on the CPU again. An active `with device:` takes precedence."""
-    _defaults.stack = () if device is None else (Device(device),)
+    _make_here(() if device is None else (Device(device),))
+
+
+def _make_here(stack: tuple[Device, ...]) -> None:
+    _defaults.stack = stack
+    for note in on_default_change:
+        note()

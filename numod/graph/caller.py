@@ -168,7 +168,7 @@ class Writer:
         tests.append(f"state.grad_enabled is {waist.state.grad_enabled}")
         casts = f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast"
         plain = "" if waist.state.autocast or waist.state.inference else "not modes.special or "  # reading thread-local state takes three times as long
-        tests.append(f"({plain}state.inference is {waist.state.inference} and {casts})")
+        tests.append(f"({plain}state.inference is {waist.state.inference} and not state.checkpointing and {casts})")
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')} and type({name}) is {self._name(type(tensor), 'kind')}")
             tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")
@@ -246,7 +246,7 @@ class Writer:
 
     @property
     def _counts(self) -> bool:
-        return bool(self.section.tests and self.executable.counting)
+        return bool(self.section.may_fail and self.executable.counting)
 
     def _give_back(self) -> list[str]:
         """Lines for a failed check: restore random streams and step counts, and take the slow path."""
@@ -355,7 +355,7 @@ class Checker(Writer):
     def _body(self) -> list[str]:
         tensors, given = ("".join(f"{name}, " for name in names) for names in (self.arguments, self.given))
         call = f"return run(({tensors}), ({given}), named)"
-        return ["try:", f"    {call}", "except CheckFailed:", f"    {self.back}"] if self.section.tests else [call]
+        return ["try:", f"    {call}", "except CheckFailed:", f"    {self.back}"] if self.section.may_fail else [call]
 
 
 class InTurn(Writer):
@@ -379,7 +379,8 @@ class InTurn(Writer):
         """Lines of one launch or check. The first use of an array assigns it to a name."""
         if isinstance(each, Test):
             return [f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:", *self._give_back()]
-        return [f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"]
+        call = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"
+        return [call] if each.host is None else ["try:", f"    {call}", "except Exception:", *self._give_back()]
 
     def _argument(self, each: Any, arrays: dict[Span, str]) -> str:
         if isinstance(each, Span):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..autograd import tape
+from ..autograd import engine, tape
 from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -149,8 +149,8 @@ class Compiled:
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
-        if recording() or tape.packing is not None or state.checkpointing:
-            return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks or is dropped
+        if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
+            return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
         if overrides.has_torch_function((*arguments, *named.values())):
             return self._run_overridden(arguments, named)
         if (given := self._freed(arguments, named)) is not None:
@@ -207,7 +207,7 @@ class Compiled:
         for name, value in {**kept.numbers_among(arguments, named, bool(self.versions) and not self.within), **spots}.items():
             if len(values := self.numbers.setdefault(name, set())) < 3:
                 values.add(value)
-        changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering]
+        changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering and not self._holds_others(name)]
         if len(changing) == len(self.which) + len(self.loose):
             return False
         self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
@@ -216,6 +216,10 @@ class Compiled:
         self.free.name, self.free.patient = self.name, True
         self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
         return True
+
+    def _holds_others(self, path: tuple) -> bool:
+        """Whether what was a number in one call was a container of numbers in another, or lay in one."""
+        return any(each != path and each[: len(path)] == path[: len(each)] for each in self.numbers if each not in self.spots)
 
     def _freed(self, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
         """What `free` is called with, if all that it takes as tensors are numbers in this call."""

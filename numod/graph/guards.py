@@ -18,6 +18,7 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor, fields_of
 from ..device import Storage
+from ..device.device import default_device, on_default_change
 from ..kernel import tensor_cores
 from ..ops import indexing
 from .condition import Guard, Setting
@@ -27,6 +28,7 @@ from .later import Later
 from .names import names_of
 
 dtypes.on_default_change.append(changes.note)
+on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
 Entry = tuple[str, str, Any]
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
@@ -131,10 +133,11 @@ def can_be_kept(value: Any) -> bool:
     return type(value) in (int, float) or only_tensors(value)
 
 
-def only_tensors(value: Any) -> bool:
-    """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such."""
+def only_tensors(value: Any, around: tuple = ()) -> bool:
+    """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such, which is not among those `around` it."""
     if type(value) in (list, dict) or is_tuple(value):
-        return bool(value) and all(map(only_tensors, value.values() if isinstance(value, dict) else value))
+        inside = value.values() if isinstance(value, dict) else value
+        return bool(value) and not any(each is value for each in around) and all(only_tensors(each, (*around, value)) for each in inside)
     return value is None or (type(value) is not Later and isinstance(value, Tensor)) or is_instance(value)
 
 
@@ -152,6 +155,7 @@ class Look:
 
     def _everything(self, function: Callable, roots: Sequence) -> Iterator[Entry]:
         yield "default dtype", "is", dtypes.get_default_dtype()
+        yield "default device", "equal", default_device()
         yield "precision of float32 products", "equal", tensor_cores.precision
         yield "mode of deterministic algorithms", "equal", indexing.deterministic
         for hooks in changes.everywhere:

@@ -5,8 +5,11 @@ Modules and optimizers are known by their attributes, since this folder cannot i
 
 from __future__ import annotations
 
+import os
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from ..device.device import Device
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
 PACKAGE = __name__.partition(".")[0]
+_PYTHON = tuple({os.path.dirname(sysconfig.get_path(each)) for each in ("stdlib", "platstdlib")})  # where Python's own modules, or their archive, lie
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
@@ -98,7 +102,15 @@ def package_of(thing: Any) -> str:
 
 def of_library(thing: Any) -> bool:
     """Whether it is part of a library whose code holds no state that a function could see change."""
-    return package_of(thing) in LIBRARIES
+    return is_library(package_of(thing))
+
+
+@cache
+def is_library(name: str) -> bool:
+    """Whether a package is such a library, and not a module of the user's that has the name of one."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    own = file is None or (file.startswith(_PYTHON) and "-packages" not in file)
+    return name in LIBRARIES and (own or name not in sys.stdlib_module_names)
 
 
 def fields(value: Any) -> list[tuple[str, Any]]:

@@ -30,6 +30,7 @@ METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
 _WIDE = {each: dtypes.float64 for each in _FLOATS} | {each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)}
+_DIVISIONS = "truediv", "floordiv", "mod"
 _LARGEST = 1 << 53  # to which float64 has all integers
 _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
 _ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")  # ops that take integers of any sign and size
@@ -209,12 +210,18 @@ def _mathematics(operation: str, x: Tensor | float) -> Tensor | float | None:
     if limits and not limits(x)._observe():
         return None
     found = formula(x)
-    return found if (abs(found) < (_LARGEST if operation in _ROUNDING else float("inf")))._observe() else None
+    return found if operation in _ROUNDING or (abs(found) < float("inf"))._observe() else None
 
 
 def _is_zero(divisor: Tensor | float | int) -> bool:
     """Python raises ZeroDivisionError, and so does a run in which a divisor becomes zero: its check fails."""
     return bool((divisor == 0)._observe() if isinstance(divisor, Tensor) else divisor == 0)
+
+
+def _may_be_zero(divisor: Any) -> bool:
+    """Whether a divisor is zero, or may be in another run. Where it can be checked a run fails, before it has written anything."""
+    found = _exact(divisor) if type(divisor) is Reading else divisor
+    return found is None or _is_zero(found)
 
 
 def _power(base: Tensor | float, exponent: Tensor | float) -> Tensor | None:
@@ -252,8 +259,11 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
         if other is not None and (number := _among(self, other.dtype)) is not None and (other.dtype in _FLOATS or operation in _ON_TENSORS):
             return function_of(operation)(*((other, number) if reflected else (number, other)))
         look = Later._look.__get__(self)
+        if len(others) > 1 and operation == "pow":  # modulo a third number
+            return pow(value_of_looked_at(self), *map(value_of_looked_at, others))
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
-        if not all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands):
+        known = all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands)
+        if not known or (operation in _DIVISIONS and _may_be_zero(operands[0 if reflected else 1])):
             look()  # an array shares the tensor's memory, which may change until the run has ended
             operands = list(map(value_of, operands))
             return compute(operation, operands[::-1] if reflected else operands)
@@ -303,7 +313,7 @@ def _function(name: str) -> Callable:
     def function(*operands: Any) -> Any:
         first = next((each for each in operands if type(each) is Later), None)
         if first is None or not all(map(_is_early, operands)):
-            return getattr(math, name)(*map(_value_of_looked_at, operands))
+            return getattr(math, name)(*map(value_of_looked_at, operands))
         if name == "log" and len(operands) == 2:  # to a base, which Python computes so too
             return function(operands[0]) / function(operands[1])
         given = tuple(reading_of(each) if type(each) is Later else each for each in operands)
@@ -312,7 +322,13 @@ def _function(name: str) -> Callable:
     return function
 
 
-def _value_of_looked_at(thing: Any) -> Any:
+def _function_that_looks(function: Callable) -> Callable:
+    """A function in C of the value of what stands for a number, which may refuse what is no number."""
+    return lambda *operands, **named: function(*map(value_of_looked_at, operands), **named)
+
+
+def value_of_looked_at(thing: Any) -> Any:
+    """The value of what stands for a number, which is looked at; and any other thing."""
     return look(thing) if type(thing) is Later else thing
 
 
@@ -333,10 +349,13 @@ _MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {  # of tensors of f
     "math.log": (lambda x: x > 0, Tensor.log), "math.log2": (lambda x: x > 0, Tensor.log2), "math.log10": (lambda x: x > 0, Tensor.log10),
     "math.log1p": (lambda x: x > -1, Tensor.log1p), "math.fabs": (None, Tensor.abs),
     **{f"math.{name}": (Tensor.isfinite, getattr(Tensor, name)) for name in ("cos", "sin", "tan", "tanh", "atan", "sinh", "cosh", "erf")},
-    **{f"math.{name}": (Tensor.isfinite, lambda x, name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
+    **{f"math.{name}": (lambda x: x.abs() < _LARGEST, lambda x, name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
 }  # fmt: skip
 _ROUNDING = "math.floor", "math.ceil", "math.trunc"
 STAND_INS: dict[int, Any] = {id(getattr(math, each[5:])): _function(each[5:]) for each in (*_MATHEMATICS, "math.pow")}  # of what the ids are of
+for _each in vars(math).values():
+    if isinstance(_each, types.BuiltinFunctionType):
+        STAND_INS.setdefault(id(_each), _function_that_looks(_each))
 STAND_INS[id(math)] = types.ModuleType("math")
 vars(STAND_INS[id(math)]).update({name: STAND_INS.get(id(each), each) for name, each in vars(math).items()})
 for _each in _ARITHMETIC:

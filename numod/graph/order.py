@@ -25,9 +25,14 @@ def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: in
     return front + rest
 
 
+def may_fail(each: Call | Test) -> bool:
+    """Whether it is a check, or runs on the host, which raises where a matrix has no factor, say."""
+    return isinstance(each, Test) or each.host is not None
+
+
 def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
-    """External memory that is written to before the last check has passed."""
-    last = max((k for k, each in enumerate(calls) if isinstance(each, Test)), default=0)
+    """External memory that is written to before the last check, or call that may raise, has passed."""
+    last = max((k for k, each in enumerate(calls) if may_fail(each)), default=0)
     written = dict.fromkeys(buffer for each in calls[:last] if isinstance(each, Call) for buffer in each.writes)
     return [each for each in written if each.kind in ("input", "held")]
 

@@ -32,7 +32,7 @@ from ..core.tensor import Tensor
 from . import optimizers
 from .condition import Guard, unwritten
 from .kinds import (
-    LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, of_library, package_of,
+    PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_library, is_module, is_optimizer, is_schedule, methods_put_into, of_library, package_of,
     parameters_of, size, step_hooks, worded,
 )
 from .later import STAND_INS
@@ -285,7 +285,7 @@ class Walk:
             self.visit("os.environ", os.environ)
         if module is sys and "argv" in self.mentioned:
             self.value("sys.argv", "{0}.argv", (sys,), sys.argv)
-        if root not in LIBRARIES:
+        if not is_library(root):
             self.attributes(name, module, module)
         elif root == PACKAGE:
             for key, each in [(key, vars(module)[key]) for key in sorted(self.mentioned & vars(module).keys())]:
@@ -431,6 +431,8 @@ class Walk:
             if not key.startswith("__") and (id(value), key) not in self.without and not _fixed(key, inside[key]):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
                     self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), inside[key])
+        if self.any_name and not of_library(type(value)):
+            self.guards.append(Guard(f"the attributes of {name}", "{0}.__dict__.keys() == {1}", (value, frozenset(inside))))
         optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional  # which gives what is not there
         missing = frozenset(each for each in optional if each not in inside and _found(type(value), each) is None)
         if missing:
@@ -532,7 +534,8 @@ def _is_plain(key: Any) -> bool:
 def _fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
+        root = value.__name__.partition(".")[0]
+        return is_library(root) and root not in {*_UNTRACKED, "numpy", "os"}
     return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import re
 import types
@@ -19,6 +20,7 @@ from ..core.creation import ones
 from ..core.random import Draw, Generator, default_generator
 from ..core.tensor import Tensor
 from ..device import Storage
+from ..errors import LinAlgError
 from . import guards, key, later, lines, reach, structure
 from . import state as kept
 from .caller import caller
@@ -126,6 +128,8 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     recorder, function, without = witness.recorder, witness.function, witness.without
     if recorder.made_state or recorder.confused or recorder.refused:
         return Recording(told, refused=recorder.refused)
+    if recorder.failed:
+        raise lines.CannotRepeat("compile: the function goes on where a matrix could not be factored (LinAlgError), and would do otherwise where it can be")
     witness.look_back(outputs)
     if witness.change is not None:
         change = witness.change.replace("function: ", "", 1) if without else witness.change
@@ -181,6 +185,7 @@ class _Witness:
         self._settle_numbers(self.without)
         if self.recorder.refuse_kept():
             self._settle_numbers(self.without, outputs)
+            self._settle_elsewhere()
         if self.recorder.refused:
             self.recorder.show()
         return outputs
@@ -272,9 +277,11 @@ class _Witness:
     def _recording(self) -> Iterator[None]:
         waist.listeners.append(self.recorder)
         changes.watchers.append(self.recorder.assigned)
+        LinAlgError.listeners.append(self.recorder.fail)
         try:
             yield
         finally:
+            LinAlgError.listeners.remove(self.recorder.fail)
             waist.listeners.remove(self.recorder)
             changes.watchers.remove(self.recorder.assigned)
 
@@ -285,6 +292,14 @@ class _Witness:
                 kept.replace_member(holder, name, _known(value))
             elif guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
                 kept.lay(holder, _known(name), _known(value))
+
+    def _settle_elsewhere(self) -> None:
+        """The same in lists and dictionaries that the function reaches by ways that are not followed, such as the globals of a method it calls."""
+        for each in self.recorder.kept():
+            for holder in gc.get_referrers(each):
+                for name, value in list(holder.items() if type(holder) is dict else enumerate(holder) if type(holder) is list else ()):
+                    if value is each:
+                        holder[name] = _known(value)
 
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)

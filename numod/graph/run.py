@@ -81,16 +81,17 @@ class Executable:
         return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of), given)
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
-        """Run the section and return the run-time numbers. A failed check leaves memory, random streams and step counts unchanged."""
+        """Run the section and return the run-time numbers. A check that fails, or a call on the host that raises, leaves memory, random streams and step counts
+        unchanged: the function itself then raises, or handles, what it does."""
         for each in self.frozen:
             each.refresh()
         storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
         before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
-        counts = [(state, dict(state)) for state in self.counting] if self.section.tests else []
+        counts = [(state, dict(state)) for state in self.counting] if self.section.may_fail else []
         values = draw(self.lowered.sources)
         try:
             self._run(self.section, arena, inputs, memory_of, values)
-        except CheckFailed:
+        except Exception as error:
             undraw(self.lowered.sources)
             for state, former in counts:
                 state.update(former)
@@ -99,7 +100,9 @@ class Executable:
                     storage.data[...] = data
                 else:
                     storage.data.copy_to_device(data)
-            raise
+            if isinstance(error, CheckFailed):
+                raise
+            raise CheckFailed(f"{type(error).__name__}: {error}") from error
         return values
 
     def _run(self, section: Section, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], values: list) -> None:

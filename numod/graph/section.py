@@ -15,6 +15,7 @@ from ..device.storage import address
 from ..kernel import build
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+from .order import may_fail
 from .roll import key_of_call, stretches
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
@@ -47,6 +48,7 @@ class Section:
         self.made = [each for each in self.arrays if each.kind != "input"]
         self.held = [each for each in self.buffers if each.kind == "held"]
         self.tests = [each for each in self.calls if isinstance(each, Test)]
+        self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
         self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))

@@ -64,7 +64,9 @@ def read(holder: Any, key: Any) -> Any:
             return holder.cell_contents
         if isinstance(holder, Tensor):
             return holder._grad if key == "grad" else holder.detach()
-        return holder[key] if isinstance(holder, (dict, list, deque)) else getattr(holder, key)
+        if isinstance(holder, (dict, list, deque)):
+            return holder[key]
+        return ... if isinstance(getattr(type(holder), key, None), property) else getattr(holder, key)  # a property, as of a parametrization, is no place
     except (LookupError, AttributeError, ValueError):
         return ...
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -72,6 +72,7 @@ class Recorder:
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
+        self.failed = False  # whether an operation raised an error that other values would not make it raise
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         # copies that stand for views: of which tensors, their values anew, how they are written back, the views
@@ -265,12 +266,22 @@ class Recorder:
             if not self.patient:
                 raise CannotRepeat(why)
 
+    def fail(self) -> None:
+        """An operation finds a matrix that it cannot factor."""
+        self.failed |= get_ident() == self.thread
+
     def refuse_kept(self) -> bool:
         """Whether a value that is not known yet is kept somewhere in Python, which is refused. What the function returned has been released."""
         looks = [look for each, look in self.postponed if each() is not None]
         for look in looks:
             look()
         return bool(looks)
+
+    def kept(self) -> Iterator[Later]:
+        """What stands for values and is still kept somewhere."""
+        for each, _ in self.postponed:
+            if (found := each()) is not None:
+                yield found
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""

@@ -153,6 +153,7 @@ class _Segment:
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
     """(the call's result, its nodes with saved tensors, oldest first). Older nodes, such as casts from autocast's cache, are left out."""
     start = Node(None, (), (), ()).sequence
+    type(state).special = True
     before, state.checkpointing = state.checkpointing, True
     try:
         result = call()

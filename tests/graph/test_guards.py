@@ -472,3 +472,63 @@ def test_what_is_written_given_or_counted_is_no_flag() -> None:
     for function in (written, given, counted, read, at_a_place):
         with pytest.raises(RuntimeError, match="reads a tensor's value in Python"):
             compile(function)(numod.ones(2))
+
+
+def test_the_default_device() -> None:
+    compiled = compile(lambda n: numod.zeros(2) + numod.arange(n))
+    for _ in range(3):
+        assert compiled(2).device.type == "cpu"
+    with numod.device("meta"):
+        assert compiled(2).device.type == "meta"
+    numod.set_default_device("meta")
+    try:
+        assert compiled(2).device.type == "meta"
+    finally:
+        numod.set_default_device(None)
+    assert compiled(2).device.type == "cpu"
+
+
+def test_hooks_of_saved_tensors_checkpoints_and_anomalies_begin_between_calls() -> None:
+    weight, x, packed = nn.Parameter(numod.ones(2)), numod.ones(2), []
+    compiled = compile(lambda x: (weight * x).exp())
+    for _ in range(3):
+        compiled(x)
+    with numod.autograd.graph.saved_tensors_hooks(lambda each: (packed.append(each), each * 0)[1], lambda each: each):
+        found = compiled(x)
+    found.sum().backward()
+    assert packed and weight.grad.tolist() == [0.0, 0.0]
+    compiled(x).sum().backward()
+    assert weight.grad[0] > 2
+    zero = nn.Parameter(numod.zeros(2))
+    step = compile(lambda x: ((zero * x).sqrt() * 0).sum().backward())
+    for _ in range(3):
+        step(x)
+    with numod.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="SqrtBackward0"), pytest.warns(UserWarning, match="SqrtBackward0"):
+        step(x)
+
+
+def test_a_place_that_becomes_a_property() -> None:
+    def train(wrap: object) -> list[float]:
+        numod.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+        forward, found = wrap(model), []
+
+        def some(optimizer: numod.optim.Optimizer) -> None:
+            for _ in range(3):
+                y = forward(numod.ones(5, 4))
+                optimizer.zero_grad()
+                (y**2).mean().backward()
+                optimizer.step()
+                found.append(y.sum().item())
+
+        optimizer = numod.optim.SGD(model.parameters(), lr=0.05)
+        some(optimizer)
+        nn.utils.prune.l1_unstructured(model[0], "weight", 0.5)
+        some(optimizer)
+        nn.utils.prune.remove(model[0], "weight")
+        some(optimizer)
+        nn.utils.parametrizations.weight_norm(model[0])
+        some(numod.optim.SGD(model.parameters(), lr=0.1))
+        return found
+
+    assert train(lambda model: model) == pytest.approx(train(lambda model: numod.compile(model, options={"linked": False})), rel=1e-5)

@@ -331,3 +331,50 @@ def test_numpy_takes_lists_of_values() -> None:
         for k in range(3):
             values, total = compiled(numod.ones(2) * k)
             assert values.tolist() == [k, k] and total == 2 * k
+
+
+def test_divisions_by_what_may_be_zero() -> None:
+    """Where a run divides by zero the function raises, or handles it, before what follows has been written."""
+    weight, count = nn.Parameter(numod.ones(2)), numod.ones(2)
+    optimizer = numod.optim.SGD([weight], lr=0.1)
+
+    @compile
+    def mean(total: numod.Tensor, n: numod.Tensor) -> float:
+        try:
+            return total.sum().item() / n.sum().item()
+        except ZeroDivisionError:
+            return 0.0
+
+    @compile
+    def step(x: numod.Tensor, n: numod.Tensor) -> float:
+        optimizer.zero_grad()
+        loss = (weight * x).sum()
+        loss.backward()
+        part = 1 % n.sum().item() + loss.item() // n.sum().item()
+        optimizer.step()
+        count.mul_(2)
+        return part
+
+    x = numod.ones(2)
+    assert [mean(x, x * k) for k in (1, 2, 4, 0, 2, 0)] == [1.0, 0.5, 0.25, 0.0, 0.5, 0.0]
+    for k in (1, 1, 1, 1):
+        step(x, x * k)
+    before = weight.detach().clone(), count.clone()
+    with pytest.raises(ZeroDivisionError):
+        step(x, x * 0)
+    assert equal(before, (weight.detach().clone(), count.clone()))
+
+
+def test_values_kept_by_ways_that_are_not_followed() -> None:
+    rows: list[dict] = []
+
+    class Log:
+        def add(self, **row: float) -> None:
+            rows.append(row)
+
+    log = Log()
+    compiled = numod.compile(lambda x: log.add(loss=x.sum().item()))
+    with pytest.warns(UserWarning, match="reads a tensor's value in Python"):
+        for k in range(4):
+            compiled(numod.ones(2) * k)
+    assert json.dumps([row["loss"] for row in rows]) == "[0.0, 2.0, 4.0, 6.0]"

@@ -387,3 +387,30 @@ def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
     assert sized.recorded == 12 and choosing.recorded == 8
     texts = [each.executable.section.kernel.key for versions in sized.versions.values() for each in versions if each.executable.section.linked]
     assert len(set(texts)) <= 4
+
+
+def test_numbers_for_functions_in_c() -> None:
+    functions = [
+        lambda x, n: x * pow(n, 2, 7), lambda x, n: x * math.ldexp(1.0, n), lambda x, n: x * math.gcd(n, 12), lambda x, n: x * math.factorial(n),
+        lambda x, n: x * math.floor(n * 0.5) + math.ceil(n / 3),
+    ]  # fmt: skip
+    x = numod.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function in functions:
+            compiled = numod.compile(function)
+            for n in (1, 2, 3, 4, 5, 6, 7):
+                assert equal(compiled(x, n), function(x, n))
+        floors = numod.compile(lambda x, n: x * math.floor(n))
+        for n in (0.5, 1.5, 2.5, 3.5, 1e17, 1e19):
+            assert equal(floors(x, n), x * math.floor(n))
+
+
+def test_a_number_that_becomes_a_container() -> None:
+    x = numod.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for wrap in (lambda n: (n, n), lambda n: [n], lambda n: ((n,),), lambda n: {"a": n}):
+            compiled = numod.compile(lambda x, n: x * (n if isinstance(n, int) else 2))
+            for n in (1, 2, 3, wrap(1), wrap(2), wrap(3), wrap(4), 4, wrap(5), 5, 6, 7):
+                assert equal(compiled(x, n), x * (n if isinstance(n, int) else 2))

@@ -28,7 +28,7 @@ from pairs import X, Pair, compile, equal
 import numod
 from numod import nn
 from numod.distributions import Normal
-from numod.graph import compile as compiled_natively
+from numod.graph import kinds, compile as compiled_natively
 from numod.graph import condition
 from numod.nn import functional as F
 
@@ -939,3 +939,40 @@ def test_methods_in_the_stead_of_those_that_only_the_library_calls() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def test_attributes_that_are_asked_for_by_their_dictionary() -> None:
+    class Plain:
+        @property
+        def factor(self) -> float:
+            return self.__dict__.get("scale", 1.0)
+
+    for read in (lambda a: a.__dict__.get("scale", 1.0), lambda a: vars(a)["scale"] if "scale" in vars(a) else 1.0, lambda a: a.factor):
+        thing, other = Plain(), Plain()
+        reached, given = compile(lambda x, read=read, thing=thing: x * read(thing)), compile(lambda x, a, read=read: x * read(a))
+        for value in (None, None, None, 5.0, 5.0, 7.0):
+            if value is not None:
+                thing.scale = other.scale = value
+            assert equal(reached(X), X * (value or 1.0)) and equal(given(X, other), X * (value or 1.0))
+
+
+def test_a_dictionary_that_holds_itself() -> None:
+    held: dict = {"v": 2.0}
+    held["self"] = held
+    compiled = compile(lambda x: x * held["self"]["v"])
+    for held["v"] in (2.0, 2.0, 3.0):
+        assert equal(compiled(X), X * held["v"])
+
+
+def test_a_module_with_the_name_of_one_of_pythons(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mailcap.py").write_text("class Kept:\n    k = 1\n\ndef function(x):\n    return x * Kept.k\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mailcap", raising=False)
+    import mailcap
+
+    monkeypatch.setattr("numod.graph.kinds.LIBRARIES", kinds.LIBRARIES | {"mailcap"})
+    monkeypatch.setattr(sys, "stdlib_module_names", sys.stdlib_module_names | {"mailcap"})
+    compiled = compile(mailcap.function)
+    for mailcap.Kept.k in (1, 1, 2, 2, 3):
+        assert equal(compiled(X), X * mailcap.Kept.k)
+    del sys.modules["mailcap"]

@@ -120,3 +120,32 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
                 outcomes.append((str(error), numod.default_generator._offset))
         assert equal(*outcomes) and equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
     assert native.recorded == 1
+
+
+def test_what_a_call_on_the_host_raises_reaches_the_function() -> None:
+    """A matrix without a factor, at a run: the function handles it, and what the run had written before is undone."""
+    for linked in (True, False):
+        count = numod.zeros(2), numod.zeros(2)
+
+        def safe(matrix: numod.Tensor, count: numod.Tensor) -> numod.Tensor:
+            count += 1
+            try:
+                return numod.linalg.cholesky(matrix)
+            except numod.linalg.LinAlgError:
+                return numod.linalg.cholesky(matrix + 2 * numod.eye(2))
+
+        compiled = compiled_natively(safe, options={"linked": linked})
+        for k in (1.0, 1.0, 4.0, -1.0, 1.0, -1.0, -1.0, 9.0):
+            assert equal(compiled(numod.eye(2) * k, count[0]), safe(numod.eye(2) * k, count[1]))
+            assert equal(*count)
+        failing = compiled_natively(safe, options={"linked": linked})  # from the first call on
+        with pytest.warns(UserWarning, match="LinAlgError"):
+            assert equal(failing(-numod.eye(2), count[0]), numod.eye(2))
+        for k in (1.0, 4.0, -1.0):
+            assert equal(failing(numod.eye(2) * k, count[0]), safe(numod.eye(2) * k, count[1]))
+        singular = compiled_natively(lambda x: numod.linalg.inv(x) + 1)
+        for k in (1.0, 2.0, 3.0):
+            singular(numod.eye(2) * k)
+        with pytest.raises(numod.linalg.LinAlgError, match="singular"):
+            singular(numod.zeros(2, 2))
+        assert singular(numod.eye(2))[0, 0] == 2
