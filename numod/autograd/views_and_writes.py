@@ -124,6 +124,17 @@ class ViewNode(Node):
         return "AsStridedBackward0"
 
 
+class LostNode(ViewNode):
+    """The same of a view that was made together with others, or where gradients were not recorded, before its base had a history: it may be used, but has no
+    gradient."""
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        raise RuntimeError(
+            "A view was created in no_grad mode, or by a function that returns multiple views, and its base or another view of its base has been modified "
+            "inplace with grad mode enabled. Make the view after the write, or where gradients are recorded and by an index."
+        )
+
+
 def _part(base: Tensor, view: Tensor) -> tuple:
     """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the two is complex."""
     if base._layout.dtype is view._layout.dtype:
@@ -166,8 +177,8 @@ def renew(view: Tensor) -> None:
             "there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version
-    if view._base._node is not None and not view._unrecorded:
-        node, before = ViewNode(view._base, view), view._node
+    if view._base._node is not None:
+        node, before = (LostNode if view._unrecorded else ViewNode)(view._base, view), view._node
         if view._retains_grad and before is not None:
             hooks_of(node).retain[0] = before.hooks.retain.pop(view._output)
         view._node, view._output, view._requires_grad = node, 0, True

@@ -81,6 +81,8 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
     value = dtypes.fitting(value, self._layout.dtype)
+    if isinstance(value, Tensor) and value.dtype.is_complex and not value.ndim and not self.dtype.is_complex:
+        return elementwise.copy_(self, value)
     if (number := as_tensor_of(value)) is not None:
         return elementwise.copy_(self, number)
     return _filled(self, value)

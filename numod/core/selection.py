@@ -70,7 +70,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     own, places = input._layout, index._layout
     if not places.size and places.ndim <= 1:
-        return input.new_empty(index.shape)
+        return reshape(narrow(reshape(input, -1), 0, 0, 0), index.shape).clone()
     if not own.ndim or places.ndim != own.ndim:
         normalize_dim(dim, own.ndim)
         if own.ndim <= 1 and places.ndim <= 1:
@@ -157,11 +157,14 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     dim = normalize_dim(dim, self.ndim)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    index = check_bounds("index_fill_()", index, self.shape[dim], dim, negative=True) if self.ndim else index
-    shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
+    if not self.ndim:
+        index_fill_(reshape(self, -1), 0, index, value)
+        return self
+    index = check_bounds("index_fill_()", index, self.shape[dim], dim, negative=True)
+    shape = *self.shape[:dim], index.numel(), *self.shape[dim + 1 :]
     if isinstance(value, Tensor) and value.requires_grad:  # an index that occurs twice counts once in the value's gradient
-        line = full((self.shape[dim] if self.ndim else 1,), False, dtype=dtypes.bool_, device=self.device)
-        chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)] if self.ndim else ())
+        line = full((self.shape[dim],), False, dtype=dtypes.bool_, device=self.device)
+        chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)])
         return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
     value = value.item() if isinstance(value, Tensor) else value
     if isinstance(value, complex) and not self.dtype.is_complex:

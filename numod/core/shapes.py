@@ -309,6 +309,7 @@ def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
+    _require_dims("split", tensor)
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], plain(split_size_or_sections)
     if isinstance(sizes, int):
@@ -327,6 +328,11 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], di
     return tuple([apply(v.slice_, (tensor,), (dim, start, size, 1)) for start, size in zip(starts, sizes)])
 
 
+def _require_dims(name: str, x: Tensor) -> None:
+    if not x.ndim:
+        raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
+
+
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
     return _of_several("Split", unsafe_chunk(input, chunks, dim))
@@ -335,6 +341,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
     chunks = plain(chunks)
+    _require_dims("chunk", input)
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[normalize_dim(dim, input.ndim)]
@@ -401,7 +408,7 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
     """Padded with `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
     before, after = _sides(input._layout, *pad)
     dtype = input._layout.dtype
-    kind = complex if dtype.is_complex else float if dtype.is_floating_point else int
+    kind = {"c": complex, "f": float, "b": bool}.get(dtype.kind, int)
     result = padded(input, before, after, "constant", kind(dtypes.fitting(value, dtype)))
     return result if result is not input else input.clone()
 

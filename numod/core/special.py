@@ -6,7 +6,6 @@ from math import log, pi
 
 from .. import dtypes
 from ..ops import special as s, table as t
-from .apply import state
 from .elementwise import write_out
 from .ranges import arange
 from .shapes import unsqueeze
@@ -43,21 +42,14 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
-    return write_out(s.gammainc, (_constant("igamma: input", input), other), out)
+    return write_out(s.gammainc, (input, other), out)
 
 
 def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
-    return write_out(s.gammaincc, (_constant("igammac: input", input), other), out)
+    return write_out(s.gammaincc, (input, other), out)
 
 
 def zeta(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz' zeta function, the sum of (other + k)^-input over k >= 0. There is no gradient for `input`."""
-    return write_out(s.zeta, (_constant("special_zeta: self", input), other), out)
-
-
-def _constant(name: str, each: Tensor | float) -> Tensor | float:
-    """`each`; raises NotImplementedError if it requires a gradient."""
-    if state.grad_enabled and isinstance(each, Tensor) and each.requires_grad:
-        raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() it where no gradient is needed")
-    return each
+    return write_out(s.zeta, (input, other), out)

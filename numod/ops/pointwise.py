@@ -173,6 +173,14 @@ class Pointwise(Op, Formula):
             self._derived[position] = self._derive(self.inputs[position])
         return self._derived[position]
 
+    def refuse(self, position: int, name: str) -> None:
+        """Have a backward pass raise that asks for an input's gradient, which there is not; `name` is PyTorch's for it."""
+
+        def gradient(g: object) -> object:
+            raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() it where no gradient is needed")
+
+        self._derived[position] = gradient
+
     def _derive(self, name: str) -> Callable | None:
         if name in self.conditions or name in self.integers:
             return None

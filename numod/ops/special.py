@@ -1,7 +1,7 @@
 """More rows of the table of pointwise ops: special functions, and numbers taken apart. The conventions are those of `table`; the mathematics is in
 `kernel.library.special`.
 
-PyTorch has no gradient for the order of polygamma and the first inputs of zeta and gammainc: `core.special` refuses it.
+PyTorch has no gradient for the first inputs of zeta and gammainc: a backward pass that needs it raises.
 """
 
 from __future__ import annotations
@@ -31,10 +31,16 @@ digamma = pointwise("digamma", "digamma(float64(x))", dx=lambda g, x: g * trigam
 trigamma = pointwise("trigamma", "trigamma(float64(x))", dx=lambda g, x: g * polygamma(2.0, x), result="float")
 polygamma = pointwise("polygamma", "polygamma(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: g * polygamma(x + 1.0, y), result="float")
 zeta = pointwise("zeta", "zeta(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: -g * x * zeta(x + 1.0, y), result="float")
-gammainc = pointwise("gammainc", "incomplete_gamma(float64(x), float64(y), 0)", dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)), result="float")
-gammaincc = pointwise(
-    "gammaincc", "incomplete_gamma(float64(x), float64(y), 1)", dy=lambda g, x, y: -g * exp((x - 1.0) * log(y) - y - lgamma(x)), result="float"
+gammainc = pointwise(
+    "gammainc", "incomplete_gamma(float64(x), float64(y), 0)", dx=zero, dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)),
+    result="float",
 )
+gammaincc = pointwise(
+    "gammaincc", "incomplete_gamma(float64(x), float64(y), 1)", dx=zero, dy=lambda g, x, y: -g * exp((x - 1.0) * log(y) - y - lgamma(x)),
+    result="float",
+)
+for _row, _name in ((zeta, "special_zeta: self"), (gammainc, "igamma: input"), (gammaincc, "igammac: input")):
+    _row.refuse(0, _name)
 
 # ---- error function and normal distribution
 

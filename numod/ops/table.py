@@ -40,7 +40,7 @@ cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, c
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
 inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), result="float", complex=True)  # x ** -1: PyTorch saves its input
 pow = pointwise(
-    "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
+    "pow", "power(x, y)", integer="whole_power(x, y)",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
     dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)", fitting=("y",),
 )
@@ -125,7 +125,7 @@ trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
 round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)
 frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
 copysign = pointwise("copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float")
-heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, where(isnan(x), x, 0))), dx=zero, dvalues=zero)
+heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, 0)), dx=zero, dvalues=zero)
 nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(x), nan, where(isposinf(x), posinf, where(isneginf(x), neginf, x))),
                        dx=lambda g, x: where(isfinite(x), g, 0.0))
 

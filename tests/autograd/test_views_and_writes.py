@@ -577,3 +577,23 @@ def test_views_that_were_made_together_cannot_be_written_to(take):
     with numod.no_grad():
         take(x)[0].mul_(2)
     assert x[0] == 2
+
+
+def without_gradients(x: numod.Tensor) -> tuple:
+    with numod.no_grad():
+        return (x[:2],)
+
+
+@pytest.mark.parametrize("take", [lambda x: x.chunk(2), lambda x: x.split(2), lambda x: x.unbind(0), without_gradients])
+def test_views_that_no_node_tells_of_before_their_base_gets_a_history(take: object) -> None:
+    """They hold what was written, and the backward pass does not lose its gradient in silence."""
+    w = numod.tensor(3.0, requires_grad=True)
+    x = numod.zeros(4)
+    part = take(x)[0]
+    x.add_(w)
+    assert part.requires_grad and part.detach().flatten()[0] == 3 and "3." in repr(part)
+    with numod.no_grad():
+        assert (part * 2).flatten()[0] == 6
+    with pytest.raises(RuntimeError, match="created in no_grad mode, or by a function that returns multiple views"):
+        (part.sum() + 2 * w).backward()
+    assert w.grad is None or w.grad == 2  # as far as the pass came

@@ -391,3 +391,33 @@ def test_ldexp_holds_what_its_power_of_two_does_not() -> None:
 def test_complex_values_do_not_fill_real_tensors() -> None:
     with pytest.raises(RuntimeError, match="cannot be converted to type int64"):
         numod.ones(2, dtype=numod.int64).masked_fill(numod.tensor(True), numod.tensor(1j))
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        assert numod.zeros(2, dtype=numod.int64).fill_(numod.tensor(1 + 2j)).tolist() == [1, 1]
+
+
+def test_powers_of_integers_wrap_around() -> None:
+    for base, exponent in ((3, 65537), (3, 70000), (-7, 1 << 20), (2, 1 << 40), (5, 64), (0, 0), (-1, (1 << 62) + 1)):
+        expected = pow(base, exponent, 1 << 64)
+        assert numod.pow(numod.tensor(base), numod.tensor(exponent)).item() == expected - (1 << 64) * (expected >> 63)
+    large = numod.tensor([(1 << 31) - 1], dtype=numod.int32)
+    assert (numod.tensor([3], dtype=numod.int32) ** large).item() == -1431655765
+
+
+def test_powers_of_complex_zeros() -> None:
+    real = numod.view_as_real(numod.zeros(4) ** numod.tensor([1 + 1j, 1j, -1 + 1j, 0j]))
+    np.testing.assert_array_equal(real.numpy(), [[0, 0], [np.nan, np.nan], [np.inf, np.nan], [1, 0]])
+
+
+def test_tensors_without_dimensions_or_elements() -> None:
+    for index in ([0], [0, 0], [-1]):
+        assert numod.zeros(()).index_fill_(0, numod.tensor(index), 0.5) == 0.5
+    assert numod.zeros(()).index_fill_(0, numod.tensor([], dtype=numod.int64), 0.5) == 0
+    with pytest.raises(IndexError):
+        numod.zeros(()).index_fill_(0, numod.tensor([1]), 0.5)
+    for x in (numod.ones(3, requires_grad=True), numod.ones((), requires_grad=True)):
+        x.gather(0, numod.zeros(0, dtype=numod.int64)).sum().backward()
+        assert x.grad.shape == x.shape and not x.grad.any()
+    for function in (numod.split, numod.chunk):
+        with pytest.raises(RuntimeError, match=f"{function.__name__} expects at least a 1-dimensional tensor"):
+            function(numod.tensor(1.0), 1)
+    assert numod.nn.functional.pad(numod.zeros(1, dtype=numod.bool), (1, 0), value=0.5).tolist() == [True, False]

@@ -234,7 +234,7 @@ REFERENCES: dict[str, Case] = {
     "round": Case(np.round, **EXACT),
     "frac": Case(lambda x: x - np.trunc(x)),
     "copysign": Case(np.copysign, **EXACT),
-    "heaviside": Case(lambda x, values: np.where(np.isnan(x), x, np.where(x == 0, values, np.where(x > 0, 1, 0)))),
+    "heaviside": Case(lambda x, values: np.where(x == 0, values, np.where(x > 0, 1, 0))),
     "nan_to_num": Case(lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf), numbers=(4.0, 5.0, -6.0), integer=lambda x, *_: x),
     # checks of indices: added up, they say in one number whether any is outside, any negative
     "bounds": Case(lambda x, low, high: np.where((x < low) | (x >= high), 2**32, np.where(x < 0, 1, 0)), numbers=(-4, 5)),

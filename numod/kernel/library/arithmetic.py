@@ -87,6 +87,20 @@ def modulus(x, y):
 
 
 @scalar
+def whole_power(x, y):
+    """A power of integers, which wraps around; of a negative exponent 0, unless x is 1 or -1. (Numba's computes those beyond 2^16 as floats.)"""
+    base, exponent, result = int64(x), int64(y), int64(1)
+    if exponent < 0:
+        exponent = exponent & 1 if base == 1 or base == -1 else int64(1)
+        base = base if base == 1 or base == -1 else int64(0)
+    while exponent > 0:
+        result = result * base if exponent & 1 else result
+        base = base * base
+        exponent = exponent >> 1
+    return result
+
+
+@scalar
 def whole_quotient(x, y):
     """Quotient of integers rounded towards minus infinity; 0 where the divisor is 0 (the caller refuses that first).
 

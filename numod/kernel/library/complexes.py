@@ -85,8 +85,8 @@ def complex_power(x, y):
     """x to the power y: the principal branch."""
     if y.real == 0.0 and y.imag == 0.0:
         return complex(real(1.0), real(0.0))
-    if x.real == 0.0 and x.imag == 0.0:
-        return complex(real(0.0) ** y.real, real(0.0))
+    if x.real == 0.0 and x.imag == 0.0:  # exp(y log(0))
+        return complex(real(0.0), real(0.0)) if y.real > 0.0 else complex(1e400 if y.real < 0.0 else 1e400 - 1e400, 1e400 - 1e400)
     length, angle = log(hypot(x.real, x.imag)), atan2(x.imag, x.real)
     size = exp(y.real * length - y.imag * angle)
     turn = y.imag * length + y.real * angle

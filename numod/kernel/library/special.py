@@ -89,7 +89,7 @@ def zeta(s, q):
         return 1e400
     if s != floor(s):
         return 1e400 - 1e400
-    negative = zeta_above(s, 1.0 - part) - zeta_above(s, 1.0 - q)
+    negative = zeta_above(s, -floor(-q) - q) - zeta_above(s, 1.0 - q)  # 1 - part would have lost the digits of a small q
     return zeta_above(s, part) + (negative if s == 2.0 * floor(0.5 * s) else -negative)
 
 
