@@ -62,7 +62,7 @@ class LinAlgError(RuntimeError):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
-        for each in self.listeners:
+        for each in tuple(self.listeners):
             each()
 
 

@@ -165,7 +165,7 @@ class Executable:
         try:
             return self.run(inputs)
         except CheckFailed as failure:
-            raise RuntimeError(f"{failure}; trace again") from None
+            raise failure.__cause__ or RuntimeError(f"{failure}; trace again") from None
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
         """A full report as text; see `explain.explain`."""

@@ -149,3 +149,10 @@ def test_what_a_call_on_the_host_raises_reaches_the_function() -> None:
         with pytest.raises(numod.linalg.LinAlgError, match="singular"):
             singular(numod.zeros(2, 2))
         assert singular(numod.eye(2))[0, 0] == 2
+
+
+def test_a_traced_program_raises_what_a_call_on_the_host_raises() -> None:
+    program = numod.graph.trace(lambda x: numod.linalg.cholesky(x) * 2, numod.eye(2))
+    for run in (program, numod.graph.Executable(program)):
+        with pytest.raises(numod.linalg.LinAlgError, match="positive-definite"):
+            run(-numod.eye(2))
