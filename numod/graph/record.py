@@ -399,9 +399,10 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
             results.append(each)
 
     replace(outputs, note)
-    leaves = _leaves(results, tensors)
-    if not results or leaves is None:
+    results = [each for each in results if _leaves([each], tensors) is not None]
+    if not results:
         return None
+    leaves = _leaves(results, tensors)
     seeds = [ones(each.shape, dtype=each.dtype, device=each.device) for each in results]
     for each in seeds:
         recorder.add_input(each)

@@ -435,3 +435,25 @@ def test_gradients_of_results_beside_the_used_one_are_memory_of_their_own() -> N
             weight.grad.add_(1)
         compiled()[0].sum().backward()
         assert weight.grad.min() == weight.grad.max()
+
+
+def test_what_is_returned_beside_a_loss_keeps_the_history_that_its_backward_pass_left() -> None:
+    def run(wrap: object) -> list:
+        w, v, z = (nn.Parameter(numod.ones(2) * k) for k in (1.0, 2.0, 3.0))
+
+        def step(x: numod.Tensor) -> tuple:
+            h = w + v + x
+            squares = h * h
+            loss = squares.sum()
+            loss.backward()
+            return h, squares, loss
+
+        step, found = wrap(step), []
+        for k in range(6):
+            h, _, loss = step(numod.ones(2) * k)
+            (h.sum() + z.sum()).backward()
+            found += [h.requires_grad, loss.item(), w.grad.clone(), v.grad.clone(), z.grad.clone()]
+            w.grad = None
+        return found
+
+    assert equal(run(lambda step: step), run(compile))
