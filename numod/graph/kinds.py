@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -21,7 +20,7 @@ from ..device.device import Device
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
 PACKAGE = __name__.partition(".")[0]
-_PYTHON = tuple({os.path.dirname(sysconfig.get_path(each)) for each in ("stdlib", "platstdlib")})  # where Python's own modules, or their archive, lie
+_PYTHON = os.path.dirname(os.path.dirname(os.__file__))  # where the folder, or the archive, of Python's own modules lies
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
