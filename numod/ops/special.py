@@ -31,13 +31,9 @@ digamma = pointwise("digamma", "digamma(float64(x))", dx=lambda g, x: g * trigam
 trigamma = pointwise("trigamma", "trigamma(float64(x))", dx=lambda g, x: g * polygamma(2.0, x), result="float")
 polygamma = pointwise("polygamma", "polygamma(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: g * polygamma(x + 1.0, y), result="float")
 zeta = pointwise("zeta", "zeta(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: -g * x * zeta(x + 1.0, y), result="float")
-gammainc = pointwise(
-    "gammainc", "incomplete_gamma(float64(x), float64(y), 0)", dx=zero, dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)),
-    result="float",
-)
+gammainc = pointwise("gammainc", "incomplete_gamma(float64(x), float64(y), 0)", dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)), result="float")
 gammaincc = pointwise(
-    "gammaincc", "incomplete_gamma(float64(x), float64(y), 1)", dx=zero, dy=lambda g, x, y: -g * exp((x - 1.0) * log(y) - y - lgamma(x)),
-    result="float",
+    "gammaincc", "incomplete_gamma(float64(x), float64(y), 1)", dy=lambda g, x, y: -g * exp((x - 1.0) * log(y) - y - lgamma(x)), result="float"
 )
 for _row, _name in ((zeta, "special_zeta: self"), (gammainc, "igamma: input"), (gammaincc, "igammac: input")):
     _row.refuse(0, _name)

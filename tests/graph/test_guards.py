@@ -488,7 +488,25 @@ def test_the_default_device() -> None:
     assert compiled(2).device.type == "cpu"
 
 
-def test_hooks_of_saved_tensors_checkpoints_and_anomalies_begin_between_calls() -> None:
+def test_checkpoints_begin_between_calls(capsys: pytest.CaptureFixture) -> None:
+    """Inside, the function itself runs, whose nodes a checkpoint drops."""
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        print("ran")
+        return (weight * x).exp()
+
+    weight, x = nn.Parameter(numod.ones(2)), numod.ones(2)
+    compiled = compile(function)
+    for _ in range(3):
+        compiled(x)
+    assert capsys.readouterr().out == "ran\n"
+    numod.utils.checkpoint.checkpoint(compiled, x, use_reentrant=False).sum().backward()
+    assert capsys.readouterr().out == "ran\n" * 2 and weight.grad[0] > 2
+    compiled(x)
+    assert capsys.readouterr().out == ""
+
+
+def test_hooks_of_saved_tensors_and_anomalies_begin_between_calls() -> None:
     weight, x, packed = nn.Parameter(numod.ones(2)), numod.ones(2), []
     compiled = compile(lambda x: (weight * x).exp())
     for _ in range(3):
