@@ -11,7 +11,7 @@ import importlib.metadata
 import inspect
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -112,6 +112,14 @@ def lengthened(buffer: object, count: int) -> object:
     else:
         found.begin_copy(buffer, current.stream)
     return found
+
+
+replaying = True  # whether compiled functions have their kernels started together; the profiler, which times each, says no
+
+
+def graph(launches: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]]) -> cuda_driver.Graph:
+    """The launches (of `launch_on`) as a graph, with these arguments; `behind`: for each the numbers of those that must have ended before."""
+    return cuda_driver.Graph(driver(), [each.kernel.node(*each.shape) for each in launches], given, behind, current)
 
 
 _flying: list[tuple] = []  # (event, host array): copies under way
@@ -407,7 +415,7 @@ def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
 
 
 def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
-    """The launcher of a kernel for a number of blocks and threads. It has its kernel with it, for the profiler."""
+    """The launcher of a kernel for a number of blocks and threads. It has both with it, for the profiler and for graphs."""
     if config.cuda_simulator():
         start = kernel[shape]
 
@@ -416,5 +424,5 @@ def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
 
     else:
         launch = kernel.launcher(*shape, current)
-    launch.kernel = kernel
+    launch.kernel, launch.shape = kernel, shape
     return launch

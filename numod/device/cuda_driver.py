@@ -11,7 +11,7 @@ import functools
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 import numpy as np
@@ -33,6 +33,9 @@ _FUNCTIONS = {
     "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "cuGraphCreate": (POINTER(c_void_p), c_uint), "cuGraphDestroy": (c_void_p,), "cuGraphExecDestroy": (c_void_p,),
+    "cuGraphAddKernelNode": (POINTER(c_void_p), c_void_p, c_void_p, c_size_t, c_void_p), "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
+    "cuGraphExecKernelNodeSetParams": (c_void_p, c_void_p, c_void_p), "cuGraphLaunch": (c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
 _UNKNOWN_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
@@ -231,6 +234,45 @@ class Buffer:
         return host
 
 
+class Graph:
+    """Launches that the driver keeps, and starts by one call. `nodes` are their functions (`Function.node`), `given` their arguments, `behind` for each the
+    numbers of those that must have ended before. It may be started on any stream, and waits for its last time."""
+
+    def __init__(self, driver: Driver, nodes: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]], current: object) -> None:
+        self.driver, self.nodes, self.current, self.handles = driver, nodes, current, []
+        driver.activate()
+        self.graph = driver.read(c_void_p, "cuGraphCreate", 0)
+        for node, arguments, before in zip(nodes, given, behind):
+            before = (c_void_p * len(before))(*[self.handles[k] for k in before])
+            self.handles.append(driver.read(c_void_p, "cuGraphAddKernelNode", self.graph, before, len(before), node(*arguments)))
+        self.handle = driver.read(c_void_p, "cuGraphInstantiateWithFlags", self.graph, 0)
+        self._start, self._what = untyped(driver._functions["cuGraphLaunch"]), c_void_p(self.handle)
+
+    def change(self, given: dict[int, Sequence]) -> None:
+        """Give launches, by their numbers, other arguments from the next start on."""
+        self.driver.activate()
+        for k, arguments in given.items():
+            self.driver.call("cuGraphExecKernelNodeSetParams", self.handle, self.handles[k], self.nodes[k](*arguments))
+
+    def start(self) -> None:
+        """Start all, and return at once."""
+        if not self.driver.here.ready:
+            self.driver.activate()
+        stream = self.current.stream
+        stream = None if stream is None else c_void_p(stream.handle)
+        number = self._start(self._what, stream)
+        if number in _ELSEWHERE:
+            self.driver.activate()
+            number = self._start(self._what, stream)
+        if number:
+            raise self.driver.refused(number, "cuGraphLaunch")
+
+    def __del__(self) -> None:
+        for name, kept in (("cuGraphExecDestroy", "handle"), ("cuGraphDestroy", "graph")):
+            if kept in vars(self):
+                self.driver.release(name, getattr(self, kept))
+
+
 class _Made:
     """Base of what the driver makes and is told to destroy when nobody refers to it any more."""
 
@@ -315,7 +357,8 @@ class _Pinned:
 
 
 class Function:
-    """A kernel on the device, for a signature such as `float32[], int64`: `launcher(blocks, threads, current)` gives what launches it.
+    """A kernel on the device, for a signature such as `float32[], int64`: `launcher(blocks, threads, current)` gives what launches it, `node` what tells
+    a graph of its launch.
 
     Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are packed into a block whose
     places the driver was told once, behind what says where to run; so a launch is one `struct.pack_into` and one call of the driver.
@@ -330,24 +373,44 @@ class Function:
 
     def launcher(self, blocks: int, threads: int, current: object) -> Callable:
         """A function of the kernel's arguments; it launches on the stream of `current`, and returns at once."""
+        start, handle = untyped(self.driver._functions["cuLaunchKernelEx"]), c_void_p(self.handle)
+        known = {"current": current, "start": start, "handle": handle, "here": self.driver.here, "elsewhere": _ELSEWHERE}
+        return self._written(_LAUNCH, blocks, threads, {**known, "activate": self.driver.activate, "refused": self.driver.refused})
+
+    def node(self, blocks: int, threads: int) -> Callable:
+        """A function of the kernel's arguments; it gives a launch as graphs are told of it, a CUDA_KERNEL_NODE_PARAMS, which is valid until the next."""
+        return self._written(_NODE, blocks, threads, {"told": functools.partial(struct.pack, "=Q7I4xQQ", self.handle, blocks, 1, 1, threads, 1, 1, 0)})
+
+    def _written(self, text: str, blocks: int, threads: int, known: dict[str, object]) -> Callable:
+        """A text's function, with the words of this signature written out."""
         layout, values = words(self.signature)
-        known = {
-            "pack": layout.pack_into, "own": _Told(layout.size, blocks, threads), "start": untyped(self.driver._functions["cuLaunchKernelEx"]),
-            "handle": c_void_p(self.handle), "kept": self.driver, "current": current, "here": self.driver.here, "elsewhere": _ELSEWHERE,
-            "activate": self.driver.activate, "refused": self.driver.refused,
-        }  # fmt: skip
-        text = (
-            f"def launch({', '.join(f'a{k}' for k in range(len(self.signature)))}):\n    if not here.ready:\n        activate()\n"
-            "    stream = current.stream\n    block, configuration, places = own.parts\n"
-            f"    pack(block, {_STREAM}, 0 if stream is None else stream.handle, {values})\n    number = start(configuration, handle, places, None)\n"
-            "    if number in elsewhere:\n        activate()\n        number = start(configuration, handle, places, None)\n"
-            "    if number:\n        raise refused(number, 'cuLaunchKernelEx')\n"
-        )
-        exec(text, known)  # the words of one signature, written out
-        return known["launch"]
+        names = ", ".join(f"a{k}" for k in range(len(self.signature)))
+        known.update(pack=layout.pack_into, own=_Told(layout.size, blocks, threads), kept=self.driver)
+        exec(text.format(names=names, values=values, at=_STREAM), known)
+        return known["run"]
 
 
 _STREAM, _CONFIGURATION = 32, 56  # bytes: where CUlaunchConfig has the stream, and all of it
+_LAUNCH = """\
+def run({names}):
+    if not here.ready:
+        activate()
+    stream = current.stream
+    block, configuration, places = own.parts
+    pack(block, {at}, 0 if stream is None else stream.handle, {values})
+    number = start(configuration, handle, places, None)
+    if number in elsewhere:
+        activate()
+        number = start(configuration, handle, places, None)
+    if number:
+        raise refused(number, "cuLaunchKernelEx")
+"""
+_NODE = """\
+def run({names}):
+    block, _, places = own.parts
+    pack(block, {at}, 0, {values})
+    return told(places.value, 0)
+"""
 
 
 class _Told(threading.local):

@@ -25,6 +25,7 @@ from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .names import sees_order
 from .program import Value
+from .replay import Replay
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .section import CheckFailed
@@ -359,21 +360,34 @@ class Checker(Writer):
 
 
 class InTurn(Writer):
-    """Generates the function for a section whose kernels are launched in turn. Local memory belongs to the program, and is used by one call at a time."""
+    """Generates the function for a section whose kernels are launched in turn, or as a graph. Local memory belongs to the program, and is used by one call at a
+    time."""
 
     def _sort_memory(self) -> None:
         """Results and gradients are new memory at every call."""
         self.gradients, self.owners = {}, {}
         self.results = {each: f"m{k}" for k, each in enumerate(each for each in self.section.arrays if each.kind != "input")}
-        self.space["busy"] = self.executable.busy
+        replay = self.section.replay
+        self.space["busy"] = self.executable.busy if replay is None else replay.lock
 
     def _launch(self) -> list[str]:
         arrays: dict[Span, str] = {}
+        if self.section.replay is not None:
+            return self._start(self.section.replay)
         turns = [line for each, launch in zip(self.section.calls, self.section.launchers) for line in self._turn(each, launch, arrays)]
         lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
         guarded = [*lines, *self._all_numbers(), *turns]
         return ["if busy.locked():", f"    {self.back}", "with busy:", *(f"    {each}" for each in guarded or ["pass"])]
+
+    def _start(self, replay: Replay) -> list[str]:
+        """Lines that start the graph."""
+        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        arrays = "".join(f"{self._array(Span(each))}, " for each in replay.buffers)
+        numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
+        lines += [*self._all_numbers(), f"{self._name(replay, 'replay')}.start(({arrays}), ({numbers}))"]
+        held = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
+        return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {each}" for each in lines)]
 
     def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""

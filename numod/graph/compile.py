@@ -364,7 +364,8 @@ class Compiled:
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
         """Make this version's fast path the next call's entry point."""
         executable = version.executable
-        here = executable.section.linked or all(each.device.type == "cpu" for each in executable.section.buffers)
+        section = executable.section
+        here = section.linked or section.replay is not None or all(each.device.type == "cpu" for each in section.buffers)
         undone = type(executable) is not Executable or not executable.spoiled  # the fast path cannot undo writes that precede a failed check, but a run can
         if here and undone:
             self.__call__ = version.caller(arguments, named, self._call, self.function)

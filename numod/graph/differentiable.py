@@ -59,8 +59,9 @@ class Differentiable(Executable):
             if each.device.type != "cpu":  # a section's local memory there is its run's alone: what backward reads lasts as results do
                 each.kind = "result"
         self.places, self.arena_size = memory.plan(self.lowered, self.boundary)
-        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], self.places, name, form)
-        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], self.places, f"{name}_backward", form)
+        forward, backward = ([each for each in calls if (each.position < self.boundary) is first] for first in (True, False))
+        self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
+        self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
             where = self.backward.tests[0].where
             raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")

@@ -143,7 +143,7 @@ def frozen(values: list[Frozen]) -> str:
 def _kernels(section: Section) -> str:
     calls = [each for each in section.calls if isinstance(each, Call)]
     counts = Counter(each.kernel.name if each.kernel else f"{each.step.op.name} (host)" for each in calls)
-    form = f"{len(calls)} launches in turn"
+    form = f"{len(calls)} launches {'in turn' if section.replay is None else 'as one graph'}"
     if section.linked:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]

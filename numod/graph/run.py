@@ -48,7 +48,7 @@ class Executable:
 
     def _prepare(self, name: str, form: Form) -> None:
         self.places, self.arena_size = memory.plan(self.lowered)
-        self.section = Section(self.lowered, self.lowered.calls, self.places, name, form)
+        self.section = Section(self.lowered, self.lowered.calls, self.places, self.arena_size, name, form)
         self.arena = memory.arena(self.arena_size)
         self.busy = threading.Lock()  # kernels release the GIL: a second thread uses memory of its own
 

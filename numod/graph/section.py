@@ -1,4 +1,5 @@
-"""A sequence of kernel calls, ready to run: as one native function if the work is small, else kernel by kernel, as eager ops launch them."""
+"""A sequence of kernel calls, ready to run: as one native function if the work is small, on a GPU as a graph of the driver's (`replay`), else kernel by kernel,
+as eager ops launch them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from ..kernel import build
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .order import may_fail
+from .replay import Replay, suits
 from .roll import key_of_call, stretches
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
@@ -39,9 +41,11 @@ class Form:
 
 
 class Section:
-    """Calls of a lowered program. `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section."""
+    """Calls of a lowered program. `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section.
 
-    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, form: Form) -> None:
+    `places`, `size`: offsets of local memory in an arena, and its size."""
+
+    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], size: int, name: str, form: Form) -> None:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
@@ -52,11 +56,14 @@ class Section:
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
         self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))
+        self.replay: Replay | None = None
         if self.linked:
             self._link(name, form.dynamic)
         else:
             self.kernel = None
             self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
+            if form.linked is not False and suits(self.calls, size):
+                self.replay = Replay(self.calls, lambda: self.launchers, places, size)
 
     def _link(self, name: str, dynamic: bool) -> None:
         """Link the calls. Inputs are arguments; addresses of results and gradients are filled into the table by each call."""
@@ -97,6 +104,12 @@ class Section:
     def _run_in_turn(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
         memory = {each: _elements(inputs[each.number]) if each.kind == "input" else memory_of[each].data for each in self.arrays}
         memory.update((each, each.tensor._storage.data) for each in self.held)
+        replay = self.replay
+        if replay is not None and replay.backend.replaying and replay.lock.acquire(blocking=False):
+            try:
+                return replay.start([memory[each] for each in replay.buffers], [values[source][index] for source, index in replay.numbers])
+            finally:
+                replay.lock.release()
         for each in self.buffers:
             if each.kind == "local":
                 memory[each] = self.local(each, arena)

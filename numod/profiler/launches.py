@@ -37,6 +37,7 @@ class Launches:
         self._gpu = sys.modules.get(f"{bind.__name__.split('.')[0]}.device.cuda")
         if self._gpu is not None:
             exchange.replace(self._gpu, "launch_on", lambda plain: lambda *arguments: self._time_gpu(plain(*arguments)))
+            exchange.replace(self._gpu, "replaying", lambda _: False)
         self._wire_plans(self._timed)
 
     def stop(self) -> None:
@@ -120,6 +121,9 @@ class Launches:
         if self.on and self._compiled.get(id(compiled)) != (compiled, short, compiled.recorded):
             for kernel in build.kernels():
                 self._time(kernel)
+            if self._gpu is not None:
+                for launch in _launches([each.launchers for each in _sections(compiled) if not each.linked], set()):
+                    self._time_gpu(launch)
             _wire_program(compiled, short, self._timed, self._plain)
             self._compiled[id(compiled)] = (compiled, short, compiled.recorded)
 
@@ -200,9 +204,12 @@ def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callabl
     space = getattr(short, "__globals__", {})
     if "slow" in space:
         space.update({name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")})
-    for versions in compiled.versions.values():
-        for version in versions:
-            for section in [each for each in vars(version.executable).values() if hasattr(each, "launchers") or hasattr(each, "launch")]:
-                for name in ("launch", "launchers"):
-                    if name in vars(section):
-                        setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))
+    for section in _sections(compiled):
+        name = "launch" if section.linked else "launchers"
+        setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))
+
+
+def _sections(compiled: object) -> list[object]:
+    """The sections of a compiled function's programs."""
+    executables = [version.executable for versions in compiled.versions.values() for version in versions]
+    return [each for executable in executables for each in vars(executable).values() if hasattr(each, "linked")]

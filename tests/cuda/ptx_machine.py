@@ -84,6 +84,7 @@ class Machine:
         self.origin = self.memory.bytes.ctypes.data
         self.next, self.free, self.sizes = GAP, defaultdict(list), {}
         self.modules: list = []
+        self.graphs: list[list] = []
         self.kernels: list[Kernel] = []
         self.counts: Counter | None = None
         self.launches, self.fault, self.kept = 0, None, []
@@ -272,6 +273,11 @@ class Machine:
             return 801
         if not gx or not bx or bx > 1024:
             return 1
+        self.last = self.given(function, places), gx, bx
+        self.launch(self.kernels[function - 1], gx, bx, self.last[0])
+
+    def given(self, function, places):
+        """The arguments of a launch, which a driver copies when it is told of it."""
         kernel = self.kernels[function - 1]
         parameters = kernel.program.parameters
         pointers = (ctypes.c_void_p * len(parameters)).from_address(places)
@@ -279,8 +285,43 @@ class Machine:
         for pointer, each in zip(pointers, parameters):
             start = kernel.program.variables[next(name for name in kernel.program.variables if name.rpartition(".")[0] == each.name)][1]
             arguments[start : start + each.size] = ctypes.string_at(pointer, each.size)
-        self.last = bytes(arguments), gx, bx
-        self.launch(kernel, gx, bx, bytes(arguments))
+        return bytes(arguments)
+
+    # graphs: a list of nodes (kernel, blocks, threads, arguments, nodes before); an instance has nodes of its own
+
+    def node(self, parameters):
+        """A CUDA_KERNEL_NODE_PARAMS."""
+        function, gx, gy, gz, bx, by, bz, shared, places, extra = struct.unpack("=Q7I4xQQ", ctypes.string_at(parameters, 56))
+        assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0) and gx and 0 < bx <= 1024
+        return [self.kernels[function - 1], gx, bx, self.given(function, places)]
+
+    def cuGraphCreate(self, out, flags):
+        self.graphs.append([])
+        out[0] = len(self.graphs)
+
+    def cuGraphAddKernelNode(self, out, graph, before, count, parameters):
+        nodes = self.graphs[graph - 1]
+        behind = list((ctypes.c_void_p * count).from_address(before)) if count else []
+        assert all(1 <= each <= len(nodes) for each in behind)
+        nodes.append([*self.node(parameters), behind])
+        out[0] = len(nodes)
+
+    def cuGraphInstantiateWithFlags(self, out, graph, flags):
+        self.graphs.append([list(each) for each in self.graphs[graph - 1]])
+        out[0] = len(self.graphs)
+
+    def cuGraphExecKernelNodeSetParams(self, instance, node, parameters):
+        self.graphs[instance - 1][node - 1][:4] = self.node(parameters)
+
+    def cuGraphLaunch(self, instance, stream):
+        """The nodes in another order than they were told, as far as they do not wait for each other."""
+        nodes = self.graphs[instance - 1]
+        left = list(range(len(nodes)))
+        while left:
+            ready = [k for k in left if not any(each - 1 in left for each in nodes[k][4])]
+            left.remove(ready[-1])
+            kernel, gx, bx, arguments, _ = nodes[ready[-1]]
+            self.launch(kernel, gx, bx, arguments)
 
 
 class Run:

@@ -1,0 +1,116 @@
+"""A section's kernels on a GPU, started by one call: the driver keeps them as a graph, and is told again only those whose arguments have changed.
+
+What a run makes (results, gradients) and is given has other addresses each time, and random numbers and hyper-parameters other values; most kernels work on
+local memory and weights, and stay as they are. Kernels that do not wait for one another run beside each other, as far as there is room.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .lower import Buffer, Call, Integer, Number, Span, Test
+
+LEAST = 3  # kernels that are worth it
+MOST = 1 << 27  # bytes of local memory that a program may keep for itself: kernels that work on more take longer than their launches
+
+
+def suits(calls: Sequence[Call | Test], size: int) -> bool:
+    """Whether the calls are kernels on a GPU and nothing else, with local memory of this size in all."""
+    kernels = [each.kernel for each in calls if isinstance(each, Call)]
+    if len(calls) < LEAST or len(kernels) < len(calls) or size > MOST:
+        return False
+    return all(each is not None and each.device.type == "cuda" and not each.device.backend.SIMULATED for each in kernels)
+
+
+class Replay:
+    """Calls whose launchers are `launchers()`, ready to start together; `lock` must be held for it: they have their local memory, of `size` bytes, once.
+
+    `buffers` and `numbers` are what may change from run to run: memory that is not local, and the (source, index) of run-time numbers.
+    """
+
+    def __init__(self, calls: Sequence[Call], launchers: Callable[[], Sequence[Callable]], places: dict[Buffer, int], size: int) -> None:
+        self.calls, self.launchers, self.places, self.size = calls, launchers, places, size
+        self.backend, self.lock = calls[0].kernel.device.backend, threading.Lock()
+        self.buffers = list(dict.fromkeys(a.buffer for each in calls for a in each.arguments if isinstance(a, Span) and a.buffer.kind != "local"))
+        late = sorted({((a.source, a.index), a.kind) for each in calls for a in each.arguments if isinstance(a, (Number, Integer))})
+        self.numbers = [key for key, _ in late]
+        self.users: list[list[int]] = [[] for _ in (*self.buffers, *self.numbers)]  # for each what changes with it
+        place = {each: k for k, each in enumerate((*self.buffers, *self.numbers))}
+        for k, each in enumerate(calls):
+            keys = [a.buffer if isinstance(a, Span) else (a.source, a.index) for a in each.arguments if isinstance(a, (Span, Number, Integer))]
+            for key in dict.fromkeys(keys):
+                if key in place:
+                    self.users[place[key]].append(k)
+        self.words = struct.Struct(f"={len(self.buffers)}Q{''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
+        self.graph: Any = None
+        self.told, self.streams = b"", set()
+
+    def start(self, arrays: Sequence, numbers: Sequence[float]) -> None:
+        """Start the kernels on memory for `buffers` and these `numbers`, in the current stream."""
+        now = self.words.pack(*[each.address for each in arrays], *numbers)
+        if now != self.told or self.backend.current.stream not in self.streams:
+            self._tell(now, arrays, numbers)
+        self.graph.start()
+
+    def _tell(self, now: bytes, arrays: Sequence, numbers: Sequence[float]) -> None:
+        memory, values = dict(zip(self.buffers, arrays)), dict(zip(self.numbers, numbers))
+
+        def given(each: Any) -> Any:
+            if isinstance(each, Span):
+                array = memory[each.buffer] if each.buffer in memory else self._local(each.buffer)
+                return array[each.offset :] if each.offset else array
+            return values[each.source, each.index] if isinstance(each, (Number, Integer)) else each
+
+        if self.graph is None:
+            self.arena = self.backend.empty(max(self.size, 1), np.dtype(np.uint8))
+            arguments = [[given(a) for a in each.arguments] for each in self.calls]
+            self.graph = self.backend.graph(self.launchers(), arguments, dependencies(self.calls, self.places))
+        else:
+            changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != self.told[8 * k : 8 * k + 8]]
+            stale = dict.fromkeys(number for k in changed for number in self.users[k])
+            self.graph.change({k: [given(a) for a in self.calls[k].arguments] for k in stale})
+        self.told = now
+        if self.backend.current.stream not in self.streams:
+            self.streams.add(self.backend.current.stream)
+            self.backend.record_stream(self.arena, self.backend.current.stream)
+
+    def _local(self, buffer: Buffer) -> Any:
+        offset = self.places[buffer]
+        return self.arena[offset : offset + buffer.nbytes].view(buffer.storage)
+
+
+def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[int]]:
+    """For each call the numbers of those it must wait for: the last that wrote what it touches, and those that have read since what it writes.
+
+    Local memory is known by its bytes, which buffers share. Arguments may be views of the same memory: they count as one.
+    """
+    touched = [dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span)) for each in calls]
+    locals_ = [each for each in dict.fromkeys(key for keys in touched for key in keys) if isinstance(each, Buffer) and each.kind == "local"]
+    starts = np.array([places[each] for each in locals_], np.int64)
+    ends = starts + np.array([max(each.nbytes, 1) for each in locals_], np.int64)
+    beside = {each: [locals_[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))] for k, each in enumerate(locals_)}
+    writer: dict[Any, int] = {}
+    readers: dict[Any, list[int]] = {}
+    found, before = [], []  # `before`: of each call all that it waits for, through others too, as bits
+    for number, (call, keys) in enumerate(zip(calls, touched)):
+        reads = {"input" if each.kind == "input" else each for each in call.reads}
+        writes = {"input" if each.kind == "input" else each for each in call.writes}
+        written = {key for key in keys if key in writes or key not in reads}
+        waits = {writer[each] for key in keys for each in beside.get(key, [key]) if each in writer}
+        waits.update(reader for key in written for each in beside.get(key, [key]) for reader in readers.get(each, ()))
+        bits = 0
+        for each in waits:
+            bits |= before[each]
+        found.append(sorted(each for each in waits if not bits >> each & 1))
+        before.append(bits | sum(1 << each for each in waits))
+        for key in keys:
+            if key in written:
+                writer[key], readers[key] = number, []
+            else:
+                readers.setdefault(key, []).append(number)
+    return found

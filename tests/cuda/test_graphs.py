@@ -1,0 +1,141 @@
+"""Compiled functions whose kernels are started as one of the driver's graphs, by `ptx_machine`, which runs those that need not wait for each other in turned
+order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod import config, nn, optim
+from numod.nn import functional as F
+
+pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
+sys.path.insert(0, str(Path(__file__).parent))
+from ptx_machine import Machine
+
+pytestmark = [
+    pytest.mark.ptx,
+    pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> Iterator[Machine]:
+    with Machine(1 << 27).installed() as made:
+        yield made
+
+
+def trained(device: str, wrap: Callable) -> tuple[list, dict]:
+    """Losses, the first weight's gradients, and the state after six steps at changing rates, on changing memory."""
+    numod.manual_seed(0)
+    layers = nn.Conv2d(1, 2, 3, bias=False), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(18, 7), nn.Tanh(), nn.Linear(7, 3)
+    model = nn.Sequential(*layers).to(device)
+    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    x, target = numod.randn(4, 1, 5, 5).to(device), numod.tensor([0, 2, 1, 1]).to(device)
+
+    @wrap
+    def step(x: numod.Tensor, target: numod.Tensor) -> numod.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    found = []
+    for k in range(6):
+        optimizer.param_groups[0]["lr"] = 0.05 / (k + 1) if k != 4 else -0.0
+        loss = step(x if k % 2 else x.clone(), target)
+        found.append((loss, model[0].weight.grad))  # which must stay as they are
+    return [(loss.item(), gradient.tolist()) for loss, gradient in found], {name: each.cpu().numpy() for name, each in model.state_dict().items()}
+
+
+def test_a_step_is_one_graph_that_is_told_only_what_changes(machine: Machine) -> None:
+    expected, state = trained("cpu", lambda step: step)
+    before, made = machine.calls.copy(), []
+    found, replayed = trained("cuda", lambda step: made.append(numod.compile(step)) or made[0])
+    calls = machine.calls - before
+    for (loss, gradient), (other, slope) in zip(expected, found):
+        np.testing.assert_allclose(other, loss, rtol=1e-5)
+        np.testing.assert_allclose(slope, gradient, rtol=1e-3, atol=1e-5)
+    for name, each in state.items():
+        np.testing.assert_allclose(replayed[name], each, rtol=1e-4, atol=1e-5, err_msg=name)
+    kernels = calls["cuGraphAddKernelNode"]
+    assert f"{kernels} launches as one graph" in made[0].explain()
+    assert calls["cuGraphInstantiateWithFlags"] == 1 and calls["cuGraphLaunch"] >= 4 and calls["cuGraphExecKernelNodeSetParams"] < calls["cuGraphLaunch"] * kernels / 2
+
+
+def test_kernels_of_one_graph_wait_for_what_they_read_and_overwrite(machine: Machine) -> None:
+    x, y = numod.arange(6.0, device="cuda"), numod.ones(6, device="cuda")
+
+    @numod.compile
+    def chain(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        y.add_(x.sum())  # a read, a write, and reads and writes behind it
+        a = y.cumsum(0)
+        y.mul_(a.max())
+        x.sub_(y.sum())
+        return a, x * y, y.flip(0).sum()
+
+    expected = [(a.cpu(), b.cpu(), c.cpu()) for a, b, c in [chain.function(x.clone(), y.clone())]]
+    for _ in range(4):
+        found = chain(x.clone(), y.clone())
+        assert all(a.tolist() == b.tolist() for a, b in zip(expected[0], found))
+    assert "as one graph" in chain.explain()
+
+
+def test_models_whose_loss_is_outside(machine: Machine) -> None:
+    numod.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)).cuda()
+    compiled, before = numod.compile(model), machine.calls.copy()
+    for _ in range(4):
+        x = numod.randn(5, 3, device="cuda", requires_grad=True)
+        slopes = []
+        for each in (compiled, model):
+            model.zero_grad()
+            each(x).square().sum().backward()
+            slopes.append([x.grad.tolist(), *(each.grad.tolist() for each in model.parameters())])
+            x.grad = None
+        for a, b in zip(*slopes):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert (machine.calls - before)["cuGraphInstantiateWithFlags"] == 2  # forward and backward
+
+
+def test_threads_and_streams_share_no_memory(machine: Machine) -> None:
+    weight = numod.randn(4, 4, device="cuda")
+
+    @numod.compile
+    def function(x: numod.Tensor) -> numod.Tensor:
+        return ((x @ weight).softmax(1) @ weight).cumsum(0)
+
+    def use(k: int) -> bool:
+        x = numod.full((3, 4), float(k), device="cuda")
+        with numod.cuda.stream(numod.cuda.Stream() if k % 2 else numod.cuda.default_stream()):
+            return all(function(x).tolist() == function.function(x).tolist() for _ in range(3))
+
+    assert use(0) and use(1)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(use, range(8)))
+
+
+def test_in_turn_where_that_is_asked_for_or_kernels_are_timed(machine: Machine) -> None:
+    x = numod.ones(3, 4, device="cuda")
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        return (x.cumsum(0) @ x.T).softmax(1).sum(0)
+
+    for options in ({"linked": False}, {}):
+        compiled, before = numod.compile(function, options=options), machine.calls.copy()
+        with numod.profiler.profile(with_jit=True):
+            compiled(x), compiled(x), compiled(x)
+        assert not (machine.calls - before)["cuGraphLaunch"]
+        assert compiled(x).tolist() == compiled(x).tolist() == function(x).tolist()
+        assert bool((machine.calls - before)["cuGraphLaunch"]) is not bool(options)
+    with numod.profiler.profile(with_jit=True) as prof:
+        compiled(x)
+    assert any("cumsum" in each.kernel.name for each in prof.kernels())
