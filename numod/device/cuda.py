@@ -268,8 +268,9 @@ def namespace() -> dict[str, object]:
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
     numbers = ("float32", "float64", "complex64", "complex128")
     helper = cuda.jit(device=True)
+    inlined = helper if config.cuda_simulator() or _own() else cuda.jit(device=True, forceinline=True)
     common = {
-        "cuda": cuda, "device_function": helper, "inlined_function": helper, "shared_function": helper, "rounded_product": _rounded_product(), **_bit_views(),
+        "cuda": cuda, "device_function": helper, "inlined_function": inlined, "shared_function": helper, "rounded_product": _rounded_product(), **_bit_views(),
         **_fours(),
     }
     if config.cuda_simulator():

@@ -20,7 +20,7 @@ from ..autograd import set_grad_enabled
 from ..core import apply as waist
 from ..core.random import Draw
 from ..core.tensor import Tensor
-from ..core.transfer import peek
+from ..core.transfer import Move, peek
 from ..device import Storage
 from ..ops import table, view
 from ..ops.op import Op
@@ -67,6 +67,7 @@ class Recorder:
         self.alive: list[Tensor] = []  # of each value. Ids must not be used again while recording
         self.others: list[object] = []  # aliases and storages, for the same reason
         self.made_here: set[int] = set()  # storages that the function made
+        self.constant: set[int] = set()  # those that hold Python's values
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
@@ -104,13 +105,18 @@ class Recorder:
         if get_ident() != self.thread:
             self.elsewhere.update(each._storage for each in (() if in_place else outputs))
             return
+        if isinstance(op, Move) and id(inputs[0]._storage) in self.constant:
+            self.made(outputs[0], "values")
+            return
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
                 existed = id(each) in self.outside or self.numbers[id(each)] in self.program.held or self.numbers[id(each)] in self.program.inputs
                 self.made_state |= not existed
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
-        if not in_place and not op.is_view:
+        if in_place:
+            self.constant.difference_update(id(each._storage) for each in outputs)
+        elif not op.is_view:
             self.made_here.update(id(each._storage) for each in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, line()))
         if in_place and self.copies and not self.following:
@@ -294,8 +300,9 @@ class Recorder:
             self(EMPTY, (), (), (tensor,), False)
             return
         original = tensor.detach()._alias()
-        original._storage = Storage(tensor._storage.data.copy())
+        original._storage = Storage(tensor.device.backend.lengthened(tensor._storage.data, len(tensor._storage.data)))
         self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
+        self.constant.add(id(tensor._storage))
 
     def draw(self, offset: Draw) -> None:
         """Random numbers are drawn."""

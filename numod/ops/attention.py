@@ -1,7 +1,8 @@
 """Attention: softmax(query @ key^T * scale + mask) @ value, by blocks of keys with an online softmax, so that the matrix of scores is never materialised.
 
 Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022. Backward recomputes the scores block by
-block, from the logsumexp of each row. For double backward the gradient is composed of tensor operations.
+block, from the logsumexp of each row. For double backward the gradient is composed of tensor operations. On a GPU blocks of threads do the same
+(`attention_team`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
-from . import attention_kernels as kernels, table
+from . import attention_kernels as kernels, attention_team as teams, table
 from .op import Op, Plan, single_device
 
 LEADS = 3  # leading dimensions that the kernels support; the caller merges more
@@ -22,6 +23,7 @@ _ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a pa
 _WORKERS = 8
 _SMALL = 1 << 15  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
 _FEW = 4  # queries for which the composed form, which reads keys and values where they are, takes less time than packing them (decoding with a cache of keys)
+_WIDEST = 128  # depth and width of a head for which a block of GPU threads holds its results in registers
 _STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 
 
@@ -29,6 +31,8 @@ def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bo
     """Whether the kernels here take queries (…, L, E) of so many heads, with `count` keys and values of `width`; `masked`: some keys are left out."""
     length, depth = query.shape[-2:]
     work = heads * length * count * (depth + width)
+    if query.device.type == "cuda":  # 16-bit products take tensor cores, which the kernels here do not
+        return query.dtype is dtypes.float32 and min(work, width) > 0 and max(depth, width) <= _WIDEST and length > _FEW
     return query.device.type == "cpu" and query.dtype.is_floating_point and min(depth, width, work) > 0 and (length > _FEW if work >= _SMALL else masked)
 
 
@@ -67,38 +71,47 @@ class _Blocked(Op):
 
     def _blocks(self, kernel: Callable, inputs: tuple, mask_at: int, results: tuple[Layout, ...], tasks: int, parts: Callable, parameters: tuple) -> Plan:
         """`parts(block, width panels, depth panels)` are the elements of a worker's scratch arrays."""
-        query, key, value, mask = inputs[mask_at - 3 : mask_at + 1]
-        (length, depth), (count, width), storage = query.shape[-2:], value.shape[-2:], query.storage
-        lead = (1,) * (LEADS + 2 - query.ndim) + tuple(query.shape[:-2])
+        query, value = inputs[mask_at - 3], inputs[mask_at - 1]
+        depth, (count, width), storage = query.shape[-1], value.shape[-2:], query.storage
         lanes, workers = tiles.host().lanes(storage.itemsize), min(_WORKERS, tasks)
         block = min(_KEYS, -(-count // 48) * 48)  # whole panels on every processor
         panels = tiles.panel(width, lanes), tiles.panel(depth, lanes)
-        masked = 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
-        steps = [step for each in (query, key, value, mask) for step in _steps(each)]
-        scale, causal, dropped = parameters
         needed = tuple((workers * each, storage) for each in parts(block, *panels))
-        numbers = (
-            prod(lead), *lead[1:], length, count, depth, width, *steps, masked, int(causal), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers,
-        )
-        arrays = [storage] * (len(inputs) + len(results) - 1 + len(needed))
-        arrays[mask_at] = dtypes.bool_
-        signature = bind.signature(*arrays, numbers=2 + len(numbers), others=["float64", "float64"])
-        source, work = _source(kernel, storage.itemsize, dropped > 0.0), prod(lead) * length * count * (width + depth) // 4
+        numbers = (*_numbers(inputs, mask_at, parameters), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers)
+        signature = _signature(storage, len(inputs) + len(results) - 1 + len(needed), mask_at, len(numbers))
+        dropped = parameters[2]
+        source, work = _source(kernel, storage.itemsize, dropped > 0.0), prod(query.shape[:-1]) * count * (width + depth) // 4
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, work, build.FAST_REDUCTION)
-        nothing = [query.device.empty(0, each) for each in (dtypes.bool_.storage, storage)]
-        scratch, tail = query.device.backend.scratch, (float(scale), float(dropped))
+        scratch, tail, masks = query.device.backend.scratch, _tail(parameters), _masks(query, inputs[mask_at])
 
         def launch(*given: object) -> None:
             *buffers, seed, offset = given
-            mask = buffers.pop(mask_at) if masked else None
-            buffers[mask_at:mask_at] = mask if masked == 1 else nothing[0], mask if masked == 2 else nothing[1]
+            buffers[mask_at:mask_at] = masks(buffers, mask_at)
             run(*buffers, *scratch(needed), seed, offset, *numbers, *tail)
 
         return Plan(results, launch)
 
+    def _team(self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, parameters: tuple) -> tuple[Callable, tuple]:
+        """The launcher of a kernel for a GPU, of so many arrays, by blocks that have `rows` of each head between them; and its last arguments."""
+        query, value = inputs[mask_at - 3], inputs[mask_at - 1]
+        line = 32 if query.device.backend.SIMULATED else 64
+        depth, width = query.shape[-1], value.shape[-1]
+        words = {
+            "LINE": line, "ACROSS": line // 4, "TEAM": line * line // 32, "SLICE": min(line, -(-max(depth, width) // 4) * 4), "DEPTHS": -(-depth // line),
+            "PARTS": -(-width // line), "DROPPED": int(parameters[2] > 0.0), "STEPS": _STEPS,
+        }  # fmt: skip
+        helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in teams.HELPERS)
+        source, numbers = _filled(helpers + bind.source_of(kernel), words), _numbers(inputs, mask_at, parameters)
+        blocks = prod(query.shape[:-2]) * -(-rows // line)
+        signature = _signature(query.storage, arrays, mask_at, len(numbers))
+        if resident := teams.RESIDENT.get(kernel):
+            source = f"RESIDENT = {words['TEAM']}, {resident}\n{source}"
+        run = bind.launcher(query.device, self.name, source, signature, query.dtype, query.size, build.FAST_REDUCTION, (blocks, words["TEAM"]))
+        return run, (*numbers, *_tail(parameters))
+
 
 class Attention(_Blocked):
-    """(out (…, L, Ev), logsumexp (…, L)); no size may be 0. CPU only."""
+    """(out (…, L, Ev), logsumexp (…, L)); no size may be 0."""
 
     inputs, outputs = ("query", "key", "value", "mask", "seed", "offset"), ("out", "logsumexp")
 
@@ -107,6 +120,15 @@ class Attention(_Blocked):
         device = single_device(self.name, [each for each in arguments if isinstance(each, Layout)])
         *lead, length, depth = query.shape
         results = layout((*lead, length, value.shape[-1]), query.dtype, device), layout((*lead, length), query.dtype, device)
+        if device.type == "cuda":
+            run, tail = self._team(teams.attention_team, arguments, 3, 7, length, parameters)
+            masks = _masks(query, mask)
+
+            def launch(*given: object) -> None:
+                *buffers, seed, offset = given
+                run(*buffers[:3], *masks(buffers, 3), *buffers[3:], seed, offset, *tail)
+
+            return Plan(results, launch)
 
         def parts(block: int, panels: tuple, _: tuple) -> tuple:
             return depth * block, block * panels[1], _ROWS * block, 3 * _CHUNK
@@ -125,6 +147,19 @@ class AttentionGradient(_Blocked):
         results = tuple(layout(each.shape, query.dtype, query.device) for each in (query, key, value))
         *lead, length, depth = query.shape
         width = value.shape[-1]
+        if query.device.type == "cuda":
+            rows, tail = self._team(teams.attention_rows_team, arguments, 4, 10, length, parameters)
+            columns, _ = self._team(teams.attention_columns_team, arguments, 4, 10, key.shape[-2], parameters)
+            masks, levels, scratch = _masks(query, arguments[4]), ((prod(lead) * length, query.storage),), query.device.backend.scratch
+
+            def launch(*given: object) -> None:
+                *buffers, seed, offset = given
+                masked, (level,) = masks(buffers, 4), scratch(levels)
+                *first, out, logsumexp, d_query, d_key, d_value = buffers
+                rows(*first, *masked, out, logsumexp, d_query, level, seed, offset, *tail)
+                columns(*first, *masked, level, logsumexp, d_key, d_value, seed, offset, *tail)
+
+            return Plan(results, launch)
 
         def parts(block: int, panels: tuple, depth_panels: tuple) -> tuple:
             (_, padded), (_, padded_depth) = panels, depth_panels
@@ -141,11 +176,50 @@ def _steps(x: Layout | type) -> tuple[int, ...]:
     return (0,) * (LEADS - len(strides)) + (*strides, *x.strides[-2:])
 
 
+def _numbers(inputs: tuple, mask_at: int, parameters: tuple) -> tuple[int, ...]:
+    """The kernels' first integers: sizes, steps, the kind of mask (1: bool, 2: added), and whether they are causal."""
+    query, key, value, mask = inputs[mask_at - 3 : mask_at + 1]
+    lead = (1,) * (LEADS + 2 - query.ndim) + tuple(query.shape[:-2])
+    steps = [step for each in (query, key, value, mask) for step in _steps(each)]
+    return prod(lead), *lead[1:], *query.shape[-2:-1], key.shape[-2], query.shape[-1], value.shape[-1], *steps, _kind(mask), int(parameters[1])
+
+
+def _kind(mask: Layout | type) -> int:
+    return 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
+
+
+def _tail(parameters: tuple) -> tuple[float, float]:
+    """The kernels' last arguments: scale and the probability of dropout."""
+    return float(parameters[0]), float(parameters[2])
+
+
+def _signature(storage: object, arrays: int, mask_at: int, numbers: int) -> str:
+    kinds = [storage] * arrays
+    kinds[mask_at] = dtypes.bool_
+    return bind.signature(*kinds, numbers=2 + numbers, others=["float64", "float64"])
+
+
+def _masks(query: Layout, mask: Layout | type) -> Callable:
+    """A function that takes the mask, if there is one, out of a list of buffers: those for `allowed` and `added`, one of them empty."""
+    nothing, kind = [query.device.empty(0, each) for each in (dtypes.bool_.storage, query.storage)], _kind(mask)
+
+    def taken(buffers: list, at: int) -> tuple[object, object]:
+        given = buffers.pop(at) if kind else None
+        return given if kind == 1 else nothing[0], given if kind == 2 else nothing[1]
+
+    return taken
+
+
+def _filled(text: str, words: dict[str, object]) -> str:
+    """A kernel's text with its sizes."""
+    return re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
+
+
 def _source(kernel: Callable, size: int, dropped: bool) -> str:
     """The kernel's text with its sizes; without random numbers, which take as long to compile as the rest, where nothing is dropped."""
     lanes = tiles.host().lanes(size)
     words = {"TILE_ROWS": tiles.host().rows, "LANES": lanes, "SIZE": size, "PANEL": tiles.VECTORS * lanes, "ROWS": _ROWS, "CHUNK": _CHUNK, "STEPS": _STEPS}
-    text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), bind.source_of(kernel))
+    text = _filled(bind.source_of(kernel), words)
     return text.replace("weigh_slopes(", "weigh_dropped_slopes(") if dropped else re.sub(r"\n *drop_scores\(.*", "", text)
 
 

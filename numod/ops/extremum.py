@@ -95,11 +95,13 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
         for k in range(start + 4 * thread, whole, 16 * TEAM):
             for part in range(4):  # all loads are in flight at once
                 hold_4(held, 4 * part, x, uintp(base + k + 4 * TEAM * part))
+            found = int32(-1)  # of these, so that one word is chosen for each, not two
             for slot in range(16):
                 value = held[slot]
-                better = (value > best) | ((value != value) & (best == best))
+                better = (not best >= value) & (best == best)
                 best = value if better else best
-                where = k + slot // 4 * 4 * TEAM + slot % 4 if better else where
+                found = int32(slot // 4 * 4 * TEAM + slot % 4) if better else found
+            where = k + found if found != -1 else where
         for k in range(whole + thread, stop, TEAM):
             value = x[uintp(base + k)]
             better = (value > best) | ((value != value) & (best == best))

@@ -146,7 +146,7 @@ class RunningExtremum(Op):
 def turned(kernel: Callable, least: bool) -> str:
     """The kernel's text, for the least with its comparisons reversed."""
     text = bind.source_of(kernel)
-    return text.replace(" > ", " < ").replace("greatest", "least") if least else text
+    return text.replace(" > ", " < ").replace(" >= ", " <= ").replace("greatest", "least") if least else text
 
 
 def _work(x: Layout, dim: int) -> int:

@@ -71,3 +71,26 @@ def test_a_compiled_model_whose_loss_is_outside() -> None:
         found.append([each.grad.cpu().numpy() for each in network.parameters()])
     for here, there in zip(*found):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+
+
+def test_python_s_values_made_on_the_device_are_constants() -> None:
+    def function(x: numod.Tensor) -> tuple:
+        y = numod.tensor([1.0, 2.0], device="cuda")
+        y += x
+        z = numod.tensor([3.0, 4.0])
+        kept = z.to("cuda")
+        z *= 2.0
+        shown = numod.nn.functional.interpolate(x.reshape(1, 1, 2), scale_factor=2, mode="linear")
+        return y * numod.tensor(2.0), numod.full((2,), 3.0, device="cuda") + kept, shown, x * numod.as_tensor([5, 6], device=x.device)
+
+    compiled = numod.compile(function, fullgraph=True)
+    for k in range(4):
+        x = numod.tensor([float(k), 1.0], device="cuda")
+        for found, expected in zip(compiled(x), function(x)):
+            assert found.is_cuda and found.tolist() == expected.tolist()
+
+    weight = numod.tensor([1.0, 2.0])  # it may change
+    with pytest.raises(RuntimeError, match="copies a tensor to another device"):
+        numod.compile(lambda x: x * weight.cuda(), fullgraph=True)(x)
+    with pytest.raises(RuntimeError, match="copies a tensor to another device"):
+        numod.compile(lambda x: x * (numod.tensor([1.0, 2.0]) + weight).cuda(), fullgraph=True)(x)

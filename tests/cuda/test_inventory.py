@@ -54,3 +54,5 @@ def test_composed_ops_are_composed_there() -> None:
     meta = numod.zeros(2, 512, 64, device="meta")
     assert not recurrent_layer.runs(meta)
     assert not attention.suits(meta._layout, 2, 512, 64, False) and attention.suits(numod.zeros(2, 512, 64)._layout, 2, 512, 64, False)
+    for dtype, depth, kernel in ((dtypes.float32, 128, True), (dtypes.float32, 160, False), (dtypes.float16, 64, False), (dtypes.float64, 64, False)):
+        assert attention.suits(layout((2, 512, depth), dtype, GPU), 2, 512, 64, False) is kernel

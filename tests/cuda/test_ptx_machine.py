@@ -272,6 +272,19 @@ def test_layers_and_their_gradients(name: str) -> None:
     check(LAYERS[name], made(3, 6, 11, 13), tolerance=1e-3)
 
 
+@pytest.mark.parametrize("depth, width, causal, dropped", [(64, 64, True, 0.0), (20, 32, False, 0.2), (100, 128, False, 0.0)], ids=str)
+def test_attention_by_tiles(depth: int, width: int, causal: bool, dropped: float) -> None:
+    heads = made(2, 70, 2, depth), made(2, 90, 2, depth), made(2, 90, 2, width)  # as layers have them
+    mask = None if causal else numod.tensor(np.arange(70 * 90).reshape(70, 90) % 7 > 1)
+
+    def attend(query: numod.Tensor, key: numod.Tensor, value: numod.Tensor) -> numod.Tensor:
+        numod.manual_seed(0)
+        query, key, value = (each.transpose(1, 2) for each in (query, key, value))
+        return F.scaled_dot_product_attention(query, key, value, mask if mask is None else mask.to(query.device), dropped, causal)
+
+    check(attend, *heads, tolerance=1e-4)
+
+
 @pytest.mark.parametrize("n", [5, 100, 1000, 5000])
 def test_rows_shared_by_teams(n: int) -> None:
     x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)

@@ -256,6 +256,34 @@ def test_layers_and_their_gradients(name: str) -> None:
     same(there.grad, here.grad, 1e-3)
 
 
+@pytest.mark.parametrize(
+    "queries, keys, values, mask, options",
+    [
+        ((2, 9, 5), (2, 35, 5), (2, 35, 6), None, {}),  # a tile has 32 rows and columns here, and parts of as many
+        ((2, 1, 40, 8), (1, 3, 40, 8), (2, 3, 40, 8), None, {"is_causal": True, "scale": 0.3}),
+        ((3, 33, 17), (3, 18, 17), (3, 18, 20), "added", {}),
+        ((2, 21, 33), (2, 33, 33), (2, 33, 34), "allowed", {"dropout_p": 0.3}),
+    ],
+    ids=str,
+)
+def test_attention(queries: tuple, keys: tuple, values: tuple, mask: str | None, options: dict) -> None:
+    ends = []
+    for device in ("cpu", "cuda"):
+        numod.manual_seed(0)
+        given = [numod.randn(*shape).transpose(0, 1).contiguous().transpose(0, 1).to(device).requires_grad_() for shape in (queries, keys, values)]
+        lines = numod.randn(queries[-2], keys[-2])
+        lines[2] = float("-inf")  # nobody to attend to
+        lines = lines if mask == "added" else (lines > -0.5) if mask else None
+        weight = numod.randn(*np.broadcast_shapes(queries[:-2], keys[:-2]), queries[-2], values[-1]).to(device)
+        numod.manual_seed(1)
+        out = F.scaled_dot_product_attention(*given, lines if lines is None else lines.to(device), **options)
+        assert device == "cpu" or out.grad_fn.name() == "AttentionBackward0"
+        (out * weight).sum().backward()
+        ends.append([out, *(each.grad for each in given)])
+    for expected, found in zip(*ends):
+        same(found, expected, 1e-4)
+
+
 @pytest.mark.parametrize("name", ["LSTMCell", "GRUCell"])
 def test_recurrent_cells(name: str) -> None:
     numod.manual_seed(0)
