@@ -283,12 +283,14 @@ _IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
 
 
 def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
-    """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. `a_order` and `b_order`: where their memory runs on."""
-    steps = ("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column")
-    left = Operand(a_order, "x", "batch * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
-    right = Operand(b_order, "y", "batch * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
+    """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. Batches are runs of `together`, with steps from run to run and from one
+    to the next. `a_order` and `b_order`: where their memory runs on."""
+    steps = ("together", "a_run", "a_batch", "a_row", "a_column", "b_run", "b_batch", "b_row", "b_column")
+    left = Operand(a_order, "x", "run * a_run + one * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
+    right = Operand(b_order, "y", "run * b_run + one * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
     added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}  # a product with a bias is one, or its parts
-    return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, value="value + added")
+    batch = ("run, one = batch // together, batch % together",)
+    return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, batch, value="value + added")
 
 
 class _Geometry:
@@ -306,6 +308,7 @@ class _Geometry:
         self.lines = ("taps = kernel_d * kernel_h * kernel_w", "positions = out_d * out_h * out_w", "places = depth * height * width")
         divisors = ["taps", *(f"{name}_{c}" for c in "dhw" for name in ("kernel", "stride", "out")), *_SIZES.values()]
         self.lines += tuple(f"by_{each} = reciprocal32({each})" for each in divisors)
+        self.batch = ("part, group = batch // groups, batch % groups",)  # a batch is a part of the sums of a group
 
     def tap(self, index: str, channel: str) -> dict[str, str]:
         """Of an element of a patch: its channel, and its shift from the first tap."""
@@ -344,28 +347,32 @@ def _split(index: str, last: str, sizes: dict[str, str], name: str, then: str) -
 
 
 def convolution(sizes: dict[str, int]) -> Product:
-    """out = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product for each group."""
+    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product for each group; a part has a run of
+    `inner`, whole channels."""
     of = _Geometry(sizes)
-    left = Operand("inner", "weight", "(batch * features + o) * inner", jumps=("inner", "1"))
-    at = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
+    left = Operand("inner", "weight", "(group * features + o) * terms + part * inner", jumps=("terms", "1"))
+    at = f"((image * groups + group) * channels + part * run) * places + {of.input('at', of.spans)}"
     if of.moves:
         right = Operand(
             "outer", "x", at, f"channel * places + {of.input('tap', of.moves)}", outer=of.patch("o"), inner=of.tap("k", "channel"), inside=of.within()
         )
     else:
         right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
-    column = {"image": "quotient32(o, positions)", "target": "(image * groups + group) * features * positions + o - image * positions"}
-    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, ("group = batch",), of.lines)
+    column = {"image": "quotient32(o, positions)", "target": "((part * images + image) * groups + group) * features * positions + o - image * positions"}
+    lines = (*of.lines, "terms, run = channels * taps, inner // taps")
+    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, of.batch, lines)
 
 
 def convolution_input(sizes: dict[str, int]) -> Product:
-    """out = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features * taps, images * input places), for each group."""
+    """out (parts, ...) = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features * taps, images * input places), for each
+    group; a part has a run of `inner`, whole features."""
     of = _Geometry(sizes)
     places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
     taps = {"feature": "quotient_by(k, by_taps)", "tap": "k - feature * taps"}
-    left = Operand("inner", "weight", "(group * features * channels + o) * taps", "feature * channels * taps + tap", ("taps", ""), inner=taps)
+    at = "((group * features + part * run) * channels + o) * taps"
+    left = Operand("inner", "weight", at, "feature * channels * taps + tap", ("taps", ""), inner=taps)
     even, moved = [c for c in of.extends if c not in of.strided], [c for c in of.moves if c not in of.strided]
-    at = f"(image * groups + group) * features * positions + {of.output({c: f'at_{c}' for c in even})}"
+    at = f"((image * groups + group) * features + part * run) * positions + {of.output({c: f'at_{c}' for c in even})}"
     shift = f"feature * positions - ({of.output({c: f'tap_{c}' for c in moved})})"
     from_ = {c: f"at_{c} - tap_{c}" if c in of.moves else f"at_{c}" for c in of.extends}
     found = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in of.strided}
@@ -373,8 +380,9 @@ def convolution_input(sizes: dict[str, int]) -> Product:
     inside += [f"({from_[c]} == {found[c]} * stride_{c}) & ({found[c]} < out_{c})" for c in of.strided]
     joint = of.output(found) if found else ""
     right = Operand("outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint)
-    column = {"image": "quotient32(o, places)", "target": "(image * groups + group) * channels * places + o - image * places"}
-    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, ("group = batch",), of.lines)
+    column = {"image": "quotient32(o, places)", "target": "((part * images + image) * groups + group) * channels * places + o - image * places"}
+    lines = (*of.lines, "run = inner // taps")
+    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, of.batch, lines)
 
 
 def convolution_weight(sizes: dict[str, int]) -> Product:
@@ -389,4 +397,4 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
         inner={"here": f"int32({here})", **of.patch("here")}, inside=inside,
     )
     lines = (*of.lines, "by_positions = reciprocal32(positions)")
-    return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, ("part, group = batch // groups, batch % groups",), lines)
+    return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, of.batch, lines)

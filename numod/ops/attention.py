@@ -15,6 +15,7 @@ from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.written import written_out
 from . import attention_kernels as kernels, attention_team as teams, table
 from .op import Op, Plan, single_device
 
@@ -94,18 +95,15 @@ class _Blocked(Op):
     def _team(self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, parameters: tuple) -> tuple[Callable, tuple]:
         """The launcher of a kernel for a GPU, of so many arrays, by blocks that have `rows` of each head between them; and its last arguments."""
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
-        line = 32 if query.device.backend.SIMULATED else 64
-        depth, width = query.shape[-1], value.shape[-1]
+        depth, width, line, wide = query.shape[-1], value.shape[-1], 64, teams.WIDE[kernel]
         words = {
-            "LINE": line, "ACROSS": line // 4, "TEAM": line * line // 32, "SLICE": min(line, -(-max(depth, width) // 4) * 4), "DEPTHS": -(-depth // line),
-            "PARTS": -(-width // line), "DROPPED": int(parameters[2] > 0.0), "STEPS": _STEPS,
+            "LINE": line, "ACROSS": 8, "TEAM": 64, "WIDE": wide, "SEEN": 32 * wide, "SLICE": min(line, -(-max(depth, width) // 4) * 4),
+            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "PIECE": teams.PIECE, "DROPPED": int(parameters[2] > 0.0), "STEPS": _STEPS,
         }  # fmt: skip
         helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in teams.HELPERS)
-        source, numbers = _filled(helpers + bind.source_of(kernel), words), _numbers(inputs, mask_at, parameters)
+        source, numbers = written_out(_filled(helpers + bind.source_of(kernel), words)), _numbers(inputs, mask_at, parameters)
         blocks = prod(query.shape[:-2]) * -(-rows // line)
         signature = _signature(query.storage, arrays, mask_at, len(numbers))
-        if resident := teams.RESIDENT.get(kernel):
-            source = f"RESIDENT = {words['TEAM']}, {resident}\n{source}"
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, query.size, build.FAST_REDUCTION, (blocks, words["TEAM"]))
         return run, (*numbers, *_tail(parameters))
 

@@ -1,13 +1,14 @@
 """Attention's kernels for blocks of GPU threads: scores are never in the device's memory, which has only the logarithm of each row's sum. See
 `ops.attention`.
 
-A block has LINE rows of queries (or of keys), and goes through the keys (or queries) LINE at a time. Why it is laid out so:
-- A thread owns 8 rows and 4 columns of a tile of scores, and of results: ACROSS threads side by side, TEAM of them in all. A step of a product reads 8 and 4
-  words for 32 multiply-adds, 16 bytes at a time; threads of a warp read one run of four beside the other, or the same.
-- A tile in shared memory has a line for each step of a product. Run r of line k lies at r ^ (k / 4): what is read along the lines from memory, and
-  written across them here, meets a bank twice at most, and so do chances, which threads write four lines each.
+A block has LINE rows of queries (or of keys), and goes through the keys (or queries) SEEN at a time. Why it is laid out so:
+- A thread owns 8 rows and 8 columns of a tile of results, ACROSS threads side by side, TEAM in all; of scores 8 rows and WIDE runs of four columns, 32 apart.
+  A step of a product reads 8 and 8 words for 64 multiply-adds, 16 bytes at a time: shared memory gives a warp 512 bytes in the time of 16 multiply-adds, so
+  that both are busy; with half the columns, reading takes longer than multiplying. Few threads with many registers: there is enough to do in each.
+- A tile in shared memory has a line for each step of a product. Run r of line k lies at r ^ (k / 4 mod 8): what is read along the lines from memory and
+  written across them here meets a bank twice at most, chances, which threads write four lines each, and all reads, once.
 - Chances take the place of keys in shared memory, so that three tiles of 16 KiB are enough, as much as a block may have; four blocks share a multiprocessor.
-- Barriers are many, and cost next to nothing beside a tile's 4096 multiply-adds a thread.
+- Barriers are many, and cost next to nothing beside a tile's multiply-adds, 4096 and more of a thread.
 Products and sums run in an order of their own, so every run gives the same bits. Gradients are computed twice as far as chances and slopes go: once by rows
 (of queries), once by columns (keys), as sums in memory would have no order.
 
@@ -26,7 +27,7 @@ def attention_team(
     near_query = shared_array(SLICE * LINE, real, SHARED)
     near_value = shared_array(LINE * LINE, real, SHARED)
     near = shared_array(LINE * LINE, real, SHARED)
-    scores, totals = cuda.local.array(32, real), cuda.local.array(32 * PARTS, real)
+    scores, totals = cuda.local.array(32 * WIDE, real), cuda.local.array(64 * PARTS, real)
     sums, again = cuda.local.array(8, real), cuda.local.array(8, real)
     thread = int32(cuda.threadIdx.x)
     down, across = int32(thread // ACROSS), int32(thread % ACROSS)
@@ -39,32 +40,36 @@ def attention_team(
         value_at = i * value_first + j * value_second + k * value_third
         mask_at = i * mask_first + j * mask_second + k * mask_third
         high, shift = real(-1e400), real(0.0)  # of row `thread`
-        for c in range(32 * PARTS):
+        for c in range(64 * PARTS):
             totals[c] = 0.0
         for c in range(8):
             sums[c] = 0.0
         if DEPTHS == 1:
-            bring_turned(near_query, query, query_at, query_row, query_column, length - top, depth, thread)
-        for low in range(0, min(count, top + LINE) if causal != 0 else count, LINE):
-            for c in range(32):
+            bring_turned(near_query, LINE, query, query_at, query_row, query_column, length - top, depth, thread)
+        for low in range(0, min(count, top + LINE) if causal != 0 else count, SEEN):
+            for c in range(32 * WIDE):
                 scores[c] = 0.0
-            for part in range(DEPTHS):
+            for part in written(DEPTHS):
                 cuda.syncthreads()
                 if DEPTHS > 1:
-                    bring_turned(near_query, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread)
-                bring_turned(near, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
+                    bring_turned(
+                        near_query, LINE, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread
+                    )
+                bring_turned(near, SEEN, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
                 if part == 0:
-                    bring(near_value, 0, LINE, value, value_at + low * value_row, value_row, value_column, count - low, width, thread)
+                    bring(near_value, 0, SEEN, value, value_at + low * value_row, value_row, value_column, count - low, width, thread)
                 cuda.syncthreads()
-                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, down, across)
-            for c in range(32):
-                scores[c] = score_of(
-                    scores[c], top + 8 * down + c // 4, low + 4 * across + c % 4, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal,
-                    real(scale),
+                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for first in written(0, 32 * WIDE, PIECE):
+                weigh_scores(
+                    scores, first, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale), down, across
                 )
             cuda.syncthreads()
             for r in range(8):
-                near[uintp((8 * down + r) * ACROSS + across)] = max(max(scores[4 * r], scores[4 * r + 1]), max(scores[4 * r + 2], scores[4 * r + 3]))
+                greatest = scores[4 * WIDE * r]
+                for c in range(1, 4 * WIDE):
+                    greatest = max(greatest, scores[4 * WIDE * r + c])
+                near[uintp((8 * down + r) * ACROSS + across)] = greatest
             cuda.syncthreads()
             if thread < LINE:
                 before = high
@@ -75,26 +80,28 @@ def attention_team(
             cuda.syncthreads()
             for r in range(8):
                 again[r] = near[uintp(LINE * ACROSS + LINE + 8 * down + r)]
-                moved = near[uintp(LINE * ACROSS + 8 * down + r)]
-                for c in range(4):
-                    scores[4 * r + c] = exp(scores[4 * r + c] - moved)
-                sums[r] = sums[r] * again[r] + ((scores[4 * r] + scores[4 * r + 1]) + (scores[4 * r + 2] + scores[4 * r + 3]))
+                moved, total = near[uintp(LINE * ACROSS + 8 * down + r)], real(0.0)
+                for c in range(4 * WIDE):
+                    scores[4 * WIDE * r + c] = exp(scores[4 * WIDE * r + c] - moved)
+                    total += scores[4 * WIDE * r + c]
+                sums[r] = sums[r] * again[r] + total
             if DROPPED:
-                for c in range(32):
-                    scores[c] *= kept_share(seed, offset, (head * length + top + 8 * down + c // 4) * count + low + 4 * across + c % 4, real(dropped))
-            for c in range(32 * PARTS):
-                totals[c] *= again[c % 32 // 4]
+                for first in written(0, 32 * WIDE, PIECE):
+                    drop_chances(scores, first, (head * length + top) * count + low, count, seed, offset, real(dropped), down, across)
+            for c in range(64 * PARTS):
+                totals[c] *= again[c % 64 // 8]
             cuda.syncthreads()
-            leave(near, 0, scores, down, across)
-            for part in range(PARTS):
+            for run in written(WIDE):
+                leave(near, 32 * LINE * run, scores, WIDE, run, down, across)
+            for part in written(PARTS):
                 if part > 0:
                     cuda.syncthreads()
                     bring(
-                        near_value, 0, LINE, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low,
+                        near_value, 0, SEEN, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low,
                         width - part * LINE, thread,
                     )
                 cuda.syncthreads()
-                multiply_near(totals, 32 * part, near, 0, near_value, 0, LINE // 4, down, across)
+                multiply_near(totals, 64 * part, near, 0, near_value, 0, SEEN // 4, 2, down, across)
         cuda.syncthreads()
         for r in range(8):
             near[uintp((8 * down + r) * ACROSS + across)] = sums[r]
@@ -107,10 +114,10 @@ def attention_team(
             if top + thread < length:
                 logsumexp[uintp(head * length + top + thread)] = real(1e400) if total == 0.0 else shift + log(total)
         cuda.syncthreads()
-        for c in range(32 * PARTS):
-            totals[c] *= near[uintp(LINE * ACROSS + 8 * down + c % 32 // 4)]
-        for part in range(PARTS):
-            give_tile(out, (head * length + top) * width + part * LINE, width, length - top, width - part * LINE, totals, 32 * part, down, across)
+        for c in range(64 * PARTS):
+            totals[c] *= near[uintp(LINE * ACROSS + 8 * down + c % 64 // 8)]
+        for part in written(PARTS):
+            give_tile(out, (head * length + top) * width + part * LINE, width, length - top, width - part * LINE, totals, 64 * part, down, across)
 
 
 def attention_rows_team(
@@ -124,8 +131,7 @@ def attention_rows_team(
     near_query = shared_array(SLICE * LINE, real, SHARED)
     near_given = shared_array(SLICE * LINE, real, SHARED)
     near = shared_array(LINE * LINE, real, SHARED)
-    scores, slopes, totals = cuda.local.array(32, real), cuda.local.array(32, real), cuda.local.array(32 * DEPTHS, real)
-    level, shift = cuda.local.array(8, real), cuda.local.array(8, real)
+    scores, slopes, totals = cuda.local.array(32 * WIDE, real), cuda.local.array(32 * WIDE, real), cuda.local.array(64 * DEPTHS, real)
     thread = int32(cuda.threadIdx.x)
     down, across = int32(thread // ACROSS), int32(thread % ACROSS)
     chunks = (length + LINE - 1) // LINE
@@ -139,67 +145,58 @@ def attention_rows_team(
         given_at = (head * length + top) * width
         cuda.syncthreads()
         for r in range(8):
-            level[r], row = 0.0, 8 * down + r
+            level, row = real(0.0), 8 * down + r
             if top + row < length:
                 for c in range(across, width, ACROSS):
-                    level[r] += given[uintp(given_at + row * width + c)] * out[uintp(given_at + row * width + c)]
-            near[uintp(row * ACROSS + across)] = level[r]
+                    level += given[uintp(given_at + row * width + c)] * out[uintp(given_at + row * width + c)]
+            near[uintp(row * ACROSS + across)] = level
         cuda.syncthreads()
-        if thread < LINE:
-            total = real(0.0)
+        if thread < LINE and top + thread < length:
+            level = real(0.0)
             for c in range(ACROSS):
-                total += near[uintp(thread * ACROSS + c)]
-            near[uintp(LINE * ACROSS + thread)] = total
-            if top + thread < length:
-                levels[uintp(head * length + top + thread)] = total
-        cuda.syncthreads()
-        for r in range(8):
-            level[r] = near[uintp(LINE * ACROSS + 8 * down + r)]
-            shift[r] = logsumexp[uintp(head * length + min(top + 8 * down + r, length - 1))]
-        for c in range(32 * DEPTHS):
+                level += near[uintp(thread * ACROSS + c)]
+            levels[uintp(head * length + top + thread)] = level
+        for c in range(64 * DEPTHS):
             totals[c] = 0.0
         if DEPTHS == 1:
-            bring_turned(near_query, query, query_at, query_row, query_column, length - top, depth, thread)
+            bring_turned(near_query, LINE, query, query_at, query_row, query_column, length - top, depth, thread)
         if PARTS == 1:
-            bring_turned(near_given, given, given_at, width, 1, length - top, width, thread)
-        for low in range(0, min(count, top + LINE) if causal != 0 else count, LINE):
-            for c in range(32):
+            bring_turned(near_given, LINE, given, given_at, width, 1, length - top, width, thread)
+        for low in range(0, min(count, top + LINE) if causal != 0 else count, SEEN):
+            for c in range(32 * WIDE):
                 scores[c], slopes[c] = 0.0, 0.0
-            for part in range(DEPTHS):
+            for part in written(DEPTHS):
                 cuda.syncthreads()
                 if DEPTHS > 1:
-                    bring_turned(near_query, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread)
-                bring_turned(near, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
+                    bring_turned(
+                        near_query, LINE, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread
+                    )
+                bring_turned(near, SEEN, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
                 cuda.syncthreads()
-                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, down, across)
-            for part in range(PARTS):
+                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for part in written(PARTS):
                 cuda.syncthreads()
                 if PARTS > 1:
-                    bring_turned(near_given, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
+                    bring_turned(near_given, LINE, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
                 bring_turned(
-                    near, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE, thread
+                    near, SEEN, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE,
+                    thread,
                 )
                 cuda.syncthreads()
-                multiply_near(slopes, 0, near_given, 0, near, 0, SLICE // 4, down, across)
-            for c in range(32):
-                row, column = top + 8 * down + c // 4, low + 4 * across + c % 4
-                score = score_of(scores[c], row, column, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale))
-                if DROPPED:
-                    slopes[c] *= kept_share(seed, offset, (head * length + row) * count + column, real(dropped))
-                slopes[c] = exp(score - shift[c // 4]) * (slopes[c] - level[c // 4]) * real(scale)
-            for half in range(2):  # slopes of so many keys, and these keys, take a tile's place
-                for part in range(DEPTHS):
-                    cuda.syncthreads()
-                    if part == 0 and across // (ACROSS // 2) == half:
-                        leave(near, 0, slopes, down, across - half * (ACROSS // 2))
-                    bring(
-                        near, LINE * LINE // 2, LINE // 2, key, key_at + (low + half * (LINE // 2)) * key_row + part * LINE * key_column, key_row, key_column,
-                        count - low - half * (LINE // 2), depth - part * LINE, thread,
+                multiply_near(slopes, 0, near_given, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for first in written(0, 32 * WIDE, PIECE):
+                weigh_slopes(
+                    scores, slopes, first, 0, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale),
+                    logsumexp, levels, seed, offset, real(dropped), down, across,
+                )
+            for run in written(WIDE):  # slopes of 32 keys, and these keys, take a tile's place
+                for part in written(DEPTHS):
+                    pass_on(
+                        totals, part, near, slopes, run, key, key_at + (low + 32 * run) * key_row, key_row, key_column, count - low - 32 * run, depth, thread,
+                        down, across,
                     )
-                    cuda.syncthreads()
-                    multiply_near(totals, 32 * part, near, 0, near, LINE * LINE // 2, LINE // 8, down, across)
-        for part in range(DEPTHS):
-            give_tile(d_query, (head * length + top) * depth + part * LINE, depth, length - top, depth - part * LINE, totals, 32 * part, down, across)
+        for part in written(DEPTHS):
+            give_tile(d_query, (head * length + top) * depth + part * LINE, depth, length - top, depth - part * LINE, totals, 64 * part, down, across)
 
 
 def attention_columns_team(
@@ -211,8 +208,8 @@ def attention_columns_team(
     near_key = shared_array(SLICE * LINE, real, SHARED)
     near_value = shared_array(SLICE * LINE, real, SHARED)
     near = shared_array(LINE * LINE, real, SHARED)
-    scores, slopes = cuda.local.array(32, real), cuda.local.array(32, real)
-    key_totals, value_totals = cuda.local.array(32 * DEPTHS, real), cuda.local.array(32 * PARTS, real)
+    scores, slopes = cuda.local.array(32 * WIDE, real), cuda.local.array(32 * WIDE, real)
+    key_totals, value_totals = cuda.local.array(64 * DEPTHS, real), cuda.local.array(64 * PARTS, real)
     thread = int32(cuda.threadIdx.x)
     down, across = int32(thread // ACROSS), int32(thread % ACROSS)
     chunks = (count + LINE - 1) // LINE
@@ -223,126 +220,158 @@ def attention_columns_team(
         key_at = i * key_first + j * key_second + k * key_third + low * key_row
         value_at = i * value_first + j * value_second + k * value_third + low * value_row
         mask_at = i * mask_first + j * mask_second + k * mask_third
-        for c in range(32 * DEPTHS):
+        for c in range(64 * DEPTHS):
             key_totals[c] = 0.0
-        for c in range(32 * PARTS):
+        for c in range(64 * PARTS):
             value_totals[c] = 0.0
         cuda.syncthreads()
         if DEPTHS == 1:
-            bring_turned(near_key, key, key_at, key_row, key_column, count - low, depth, thread)
+            bring_turned(near_key, LINE, key, key_at, key_row, key_column, count - low, depth, thread)
         if PARTS == 1:
-            bring_turned(near_value, value, value_at, value_row, value_column, count - low, width, thread)
-        for top in range(low if causal != 0 else 0, length, LINE):
+            bring_turned(near_value, LINE, value, value_at, value_row, value_column, count - low, width, thread)
+        for top in range(low if causal != 0 else 0, length, SEEN):
             given_at, rows_at = (head * length + top) * width, query_at + top * query_row
-            for c in range(32):
+            for c in range(32 * WIDE):
                 scores[c], slopes[c] = 0.0, 0.0
-            for part in range(DEPTHS):
+            for part in written(DEPTHS):
                 cuda.syncthreads()
                 if DEPTHS > 1:
-                    bring_turned(near_key, key, key_at + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
-                bring_turned(near, query, rows_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread)
+                    bring_turned(near_key, LINE, key, key_at + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
+                bring_turned(near, SEEN, query, rows_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread)
                 cuda.syncthreads()
-                multiply_near(scores, 0, near_key, 0, near, 0, SLICE // 4, down, across)
-            for part in range(PARTS):
+                multiply_near(scores, 0, near_key, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for part in written(PARTS):
                 cuda.syncthreads()
                 if PARTS > 1:
-                    bring_turned(near_value, value, value_at + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE, thread)
-                bring_turned(near, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
+                    bring_turned(
+                        near_value, LINE, value, value_at + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE, thread
+                    )
+                bring_turned(near, SEEN, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
                 cuda.syncthreads()
-                multiply_near(slopes, 0, near_value, 0, near, 0, SLICE // 4, down, across)
-            for c in range(32):
-                row, column = top + 4 * across + c % 4, low + 8 * down + c // 4
-                score = score_of(scores[c], row, column, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale))
-                at = uintp(head * length + min(row, length - 1))
-                scores[c] = exp(score - logsumexp[at]) if row < length else real(0.0)
-                if DROPPED:
-                    share = kept_share(seed, offset, (head * length + row) * count + column, real(dropped))
-                    slopes[c] = scores[c] * (slopes[c] * share - levels[at]) * real(scale)
-                    scores[c] *= share
-                else:
-                    slopes[c] = scores[c] * (slopes[c] - levels[at]) * real(scale)
-            for half in range(2):  # of so many queries
-                for part in range(PARTS):
-                    cuda.syncthreads()
-                    if part == 0 and across // (ACROSS // 2) == half:
-                        leave(near, 0, scores, down, across - half * (ACROSS // 2))
-                    bring(
-                        near, LINE * LINE // 2, LINE // 2, given, given_at + half * (LINE // 2) * width + part * LINE, width, 1,
-                        length - top - half * (LINE // 2), width - part * LINE, thread,
+                multiply_near(slopes, 0, near_value, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for first in written(0, 32 * WIDE, PIECE):
+                weigh_slopes(
+                    scores, slopes, first, 1, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale),
+                    logsumexp, levels, seed, offset, real(dropped), down, across,
+                )
+            for run in written(WIDE):  # of 32 queries
+                for part in written(PARTS):
+                    pass_on(
+                        value_totals, part, near, scores, run, given, given_at + 32 * run * width, width, 1, length - top - 32 * run, width, thread, down, across
                     )
-                    cuda.syncthreads()
-                    multiply_near(value_totals, 32 * part, near, 0, near, LINE * LINE // 2, LINE // 8, down, across)
-                for part in range(DEPTHS):
-                    cuda.syncthreads()
-                    if part == 0 and across // (ACROSS // 2) == half:
-                        leave(near, 0, slopes, down, across - half * (ACROSS // 2))
-                    bring(
-                        near, LINE * LINE // 2, LINE // 2, query, rows_at + half * (LINE // 2) * query_row + part * LINE * query_column, query_row,
-                        query_column, length - top - half * (LINE // 2), depth - part * LINE, thread,
+                for part in written(DEPTHS):
+                    pass_on(
+                        key_totals, part, near, slopes, run, query, rows_at + 32 * run * query_row, query_row, query_column, length - top - 32 * run, depth,
+                        thread, down, across,
                     )
-                    cuda.syncthreads()
-                    multiply_near(key_totals, 32 * part, near, 0, near, LINE * LINE // 2, LINE // 8, down, across)
-        for part in range(DEPTHS):
-            give_tile(d_key, (head * count + low) * depth + part * LINE, depth, count - low, depth - part * LINE, key_totals, 32 * part, down, across)
-        for part in range(PARTS):
-            give_tile(d_value, (head * count + low) * width + part * LINE, width, count - low, width - part * LINE, value_totals, 32 * part, down, across)
+        for part in written(DEPTHS):
+            give_tile(d_key, (head * count + low) * depth + part * LINE, depth, count - low, depth - part * LINE, key_totals, 64 * part, down, across)
+        for part in written(PARTS):
+            give_tile(d_value, (head * count + low) * width + part * LINE, width, count - low, width - part * LINE, value_totals, 64 * part, down, across)
 
 
-def multiply_near(totals, at, left, left_at, right, right_at, runs, down, across):
-    """totals[at : at + 32] += products of this thread's 8 rows and 4 columns, over 4 * runs lines of the tiles that begin at left_at and right_at."""
-    a, b = cuda.local.array(8, real), cuda.local.array(4, real)
+def weigh_scores(scores, first, top, low, length, count, allowed, added, at, row_step, column_step, masked, causal, scale, down, across):
+    """PIECE scores from `first` on, scaled and masked."""
+    for c in range(first, first + PIECE):
+        row, column = top + 8 * down + c // (4 * WIDE), low + 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
+        scores[c] = score_of(scores[c], row, column, length, count, allowed, added, at, row_step, column_step, masked, causal, scale)
+
+
+def drop_chances(scores, first, at, count, seed, offset, p, down, across):
+    """PIECE chances from `first` on, those that are kept raised in the place of the others."""
+    for c in range(first, first + PIECE):
+        index = at + (8 * down + c // (4 * WIDE)) * count + 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
+        scores[c] *= kept_share(seed, offset, index, p)
+
+
+def weigh_slopes(
+    scores, slopes, first, turned, head_at, top, low, length, count, allowed, added, at, row_step, column_step, masked, causal, scale, logsumexp, levels, seed,
+    offset, p, down, across,
+):  # fmt: skip
+    """PIECE scores from `first` on become chances, and gradients of chances slopes. If `turned` a thread's rows are keys."""
+    for c in range(first, first + PIECE):
+        along, beside = 8 * down + c // (4 * WIDE), 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
+        row, column = (top + beside, low + along) if turned else (top + along, low + beside)
+        score = score_of(scores[c], row, column, length, count, allowed, added, at, row_step, column_step, masked, causal, scale)
+        line = uintp(head_at + min(row, length - 1))
+        chance = exp(score - logsumexp[line]) if row < length else real(0.0)
+        share = kept_share(seed, offset, (head_at + row) * count + column, p) if DROPPED else real(1.0)
+        slopes[c] = chance * (slopes[c] * share - levels[line]) * scale
+        scores[c] = chance * share
+
+
+def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, across):
+    """totals[at : at + 32 * wide] += products of this thread's 8 rows and `wide` runs of four columns, 32 apart, over 4 * runs lines of the tiles that begin at
+    left_at (LINE words each) and right_at (32 * wide)."""
+    a, b = cuda.local.array(8, real), cuda.local.array(8, real)
     for run in range(runs):
-        turned = int32(run & (ACROSS - 1))
+        turned = int32(run & 7)
         first = uintp(left_at + 4 * LINE * run + 4 * int32(2 * down ^ turned))
         second = uintp(left_at + 4 * LINE * run + 4 * int32((2 * down + 1) ^ turned))
-        other = uintp(right_at + 4 * LINE * run + 4 * int32(across ^ turned))
+        other = uintp(right_at + 128 * wide * run + 4 * int32(across ^ turned))
         for k in range(4):
             for i in range(4):
                 a[i], a[i + 4] = left[first + uintp(k * LINE + i)], left[second + uintp(k * LINE + i)]
-                b[i] = right[other + uintp(k * LINE + i)]
+                b[i] = right[other + uintp(k * 32 * wide + i)]
+                if wide == 2:
+                    b[i + 4] = right[other + uintp(k * 64 + 32 + i)]
             for i in range(8):
                 for j in range(4):
-                    totals[at + 4 * i + j] += a[i] * b[j]
+                    totals[at + 4 * wide * i + j] += a[i] * b[j]
+                    if wide == 2:
+                        totals[at + 8 * i + 4 + j] += a[i] * b[4 + j]
 
 
-def bring_turned(near, x, at, line_step, step, lines, depth, thread):
-    """near[k, line] = x[at + line * line_step + k * step], zero beyond `lines` and `depth`. Neighbouring threads take neighbouring k."""
-    for turn in range((LINE * (SLICE // 4) + TEAM - 1) // TEAM):
+def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width, thread, down, across):
+    """totals of a part += a run of the columns that threads hold, turned, @ 32 rows of x, which take the tile's place together."""
+    cuda.syncthreads()
+    if part == 0:
+        leave(near, 0, held, WIDE, run, down, across)
+    bring(near, 32 * LINE, 32, x, at + part * LINE * step, line_step, step, lines, width - part * LINE, thread)
+    cuda.syncthreads()
+    multiply_near(totals, 64 * part, near, 0, near, 32 * LINE, 8, 2, down, across)
+
+
+def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread):
+    """near[k, line] = x[at + line * line_step + k * step], for so many lines; zero beyond `lines` and `depth`. Neighbouring threads take neighbouring k."""
+    for turn in range((all_lines * (SLICE // 4) + TEAM - 1) // TEAM):
         item = int32(thread + turn * TEAM)
         line, k = int32(item // (SLICE // 4)), int32(item % (SLICE // 4) * 4)
-        if line < LINE:
+        if line < all_lines:
             a, b, c, d = read_four(x, at + line * line_step + k * step, step, min(depth - k, 4) if line < lines else 0)
-            place = uintp(k * LINE + 4 * int32(line // 4 ^ (k // 4 & (ACROSS - 1))) + line % 4)
-            near[place], near[place + uintp(LINE)], near[place + uintp(2 * LINE)], near[place + uintp(3 * LINE)] = a, b, c, d
+            place = uintp(k * all_lines + 4 * int32(line // 4 ^ (k // 4 & 7)) + line % 4)
+            near[place], near[place + uintp(all_lines)], near[place + uintp(2 * all_lines)], near[place + uintp(3 * all_lines)] = a, b, c, d
 
 
 def bring(near, near_at, all_lines, x, at, line_step, step, lines, width, thread):
-    """The tile from near_at on, near[line, c] = x[at + line * line_step + c * step], of so many lines; zero beyond `lines` and `width`."""
-    for turn in range((all_lines * ACROSS + TEAM - 1) // TEAM):
+    """The tile from near_at on, near[line, c] = x[at + line * line_step + c * step], for so many lines of LINE; zero beyond `lines` and `width`."""
+    for turn in range(all_lines * (LINE // 4) // TEAM):
         item = int32(thread + turn * TEAM)
-        line, c = int32(item // ACROSS), int32(item % ACROSS * 4)
+        line, c = int32(item // (LINE // 4)), int32(item % (LINE // 4) * 4)
         found = read_four(x, at + line * line_step + c * step, step, min(width - c, 4) if line < lines else 0)
-        store_four(near, uintp(near_at + line * LINE + 4 * int32(c // 4 ^ (line // 4 & (ACROSS - 1)))), found[0], found[1], found[2], found[3])
+        store_four(near, uintp(near_at + line * LINE + 4 * int32(c // 4 ^ (line // 4 & 7))), found[0], found[1], found[2], found[3])
 
 
-def leave(near, near_at, held, down, across):
-    """What a thread holds of a tile, turned: near[4 * across + j, 8 * down + i] = held[4 * i + j]."""
+def leave(near, near_at, held, wide, run, down, across):
+    """One of the runs of columns that a thread holds of a tile, turned: near[4 * across + j, 8 * down + i] = held[4 * wide * i + 4 * run + j]."""
     for j in range(4):
-        line, turned = near_at + (4 * across + j) * LINE, int32(across & (ACROSS - 1))
-        store_four(near, uintp(line + 4 * int32(2 * down ^ turned)), held[j], held[4 + j], held[8 + j], held[12 + j])
-        store_four(near, uintp(line + 4 * int32((2 * down + 1) ^ turned)), held[16 + j], held[20 + j], held[24 + j], held[28 + j])
+        line, first, step = near_at + (4 * across + j) * LINE, 4 * run + j, 4 * wide
+        store_four(near, uintp(line + 4 * int32(2 * down ^ across)), held[first], held[first + step], held[first + 2 * step], held[first + 3 * step])
+        first += 4 * step
+        store_four(near, uintp(line + 4 * int32((2 * down + 1) ^ across)), held[first], held[first + step], held[first + 2 * step], held[first + 3 * step])
 
 
 def give_tile(out, at, row_step, rows, columns, totals, first, down, across):
     """out[at + row * row_step + column] = this thread's totals, where there are such rows and columns."""
     for i in range(8):
-        place, k = uintp(at + (8 * down + i) * row_step + 4 * across), first + 4 * i
-        if 8 * down + i < rows:
-            if 4 * across + 4 <= columns:
+        for run in range(2):
+            column, k = 4 * across + 32 * run, first + 8 * i + 4 * run
+            place = uintp(at + (8 * down + i) * row_step + column)
+            if (8 * down + i < rows) & (column + 4 <= columns):
                 store_four(out, place, totals[k], totals[k + 1], totals[k + 2], totals[k + 3])
-            else:
+            elif 8 * down + i < rows:
                 for j in range(4):
-                    if 4 * across + j < columns:
+                    if column + j < columns:
                         out[place + uintp(j)] = totals[k + j]
 
 
@@ -376,5 +405,6 @@ def kept_share(seed, offset, index, p):
     return real(0.0) if random_uniform(seed, offset, index) < p else 1.0 / (1.0 - p)
 
 
-HELPERS = multiply_near, read_four, bring_turned, bring, leave, give_tile
-RESIDENT = {attention_team: 3, attention_rows_team: 3, attention_columns_team: 3}  # blocks that a multiprocessor has registers for
+PIECE = 16  # of a thread's scores: a loop over more of them is too long to be unrolled, and what it goes over would be no registers
+HELPERS = weigh_scores, drop_chances, weigh_slopes, multiply_near, read_four, bring_turned, bring, leave, pass_on, give_tile
+WIDE = {attention_team: 2, attention_rows_team: 1, attention_columns_team: 1}  # runs of four columns of scores that a thread has registers for

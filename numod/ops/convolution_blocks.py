@@ -8,9 +8,9 @@ from math import prod
 from ..device import Layout
 from ..kernel import bind, block, tensor_cores
 from .convolution_direct import GEOMETRY
-from .parts import BUSY, in_parts
+from .parts import BUSY, divisor, in_parts
 
-_RUN = 512  # positions that a block sums at least
+_RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
 
 
 def fits(x: tuple, result: tuple) -> bool:
@@ -21,7 +21,8 @@ def fits(x: tuple, result: tuple) -> bool:
 def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
     """Launcher and constants of a convolution or a gradient, for the numbers of GEOMETRY.
 
-    The weight's gradient sums over all positions; where it is too small to occupy the GPU they are cut into parts, which are summed in order.
+    Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all positions for the weight's gradient, else
+    channels.
     """
     images, groups, channels, features, *sizes = numbers
     places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
@@ -29,9 +30,11 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
         "convolution": (features, images * positions, channels * taps), "convolution_input": (channels, images * places, features * taps),
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
-    most = -(-inner // (8 if out.device.backend.SIMULATED else _RUN)) if name == "convolution_weight" else 1
+    positional = name == "convolution_weight"
+    most = -(-inner // (8 if out.device.backend.SIMULATED else _POSITIONS if positional else _RUN))
     tile = tensor_cores.choose(out, rows, columns, groups * most)
     parts = max(1, min(-(-BUSY // block.tiles(tile, groups, rows, columns)), most))
+    parts = parts if positional else divisor(inner // taps, parts)
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
     number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage

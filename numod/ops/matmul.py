@@ -17,7 +17,7 @@ from ..device.layout import layout
 from ..kernel import bind, block, build, emit, tensor_cores
 from .linear_gradient import joined
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
-from .parts import BUSY, in_parts
+from .parts import BUSY, divisor, in_parts
 from .pointwise import broadcast_shapes
 from .product_tiles import finished, panel_packer, takes_panels, tiled
 from .product_vectors import vector_product
@@ -75,21 +75,25 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
         out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
-def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
-    """Launcher and constants of the GPU's product, by blocks of threads. One with too few tiles to occupy it is a batch of runs of terms."""
-    (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
+def _blocks(name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tuple[int, ...], b_steps: tuple[int, ...]) -> tuple[Callable, tuple]:
+    """Launcher and constants of the GPU's product, by blocks of threads, for a batch of at most two dimensions with these steps. One with too few tiles to
+    occupy it is a batch of runs of terms."""
+    (rows, inner), columns, number, batches = a.shape[-2:], b.shape[-1], a.storage.name, prod(sizes)
+    (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(each)) + tuple(each) for each in (a_steps, b_steps))
     most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
     tile = tensor_cores.choose(a, rows, columns, batches * most, exact=False)
-    parts = _divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), most))
+    parts = divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), most))
     if parts > 1:
-        batches, inner = parts, inner // parts
+        sizes, batches, inner = (parts,), parts, inner // parts
         a_batch, b_batch = inner * a.strides[-1], inner * b.strides[-2]
-    constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
+    constants = (batches, rows, columns, inner, sizes[-1], a_run, a_batch, *a.strides[-2:], b_run, b_batch, *b.strides[-2:])
     summed = number if parts == 1 else a.dtype.compute.storage
     signature = bind.signature(number, number, summed, number, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
-    most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
+    runs = batches // sizes[-1]
+    ends = ((a_run, a_batch, rows, inner, a), (b_run, b_batch, inner, columns, b))
+    most = max(runs * run + sizes[-1] * step + down * each.strides[-2] + across * each.strides[-1] for run, step, down, across, each in ends)
     product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team)
@@ -99,15 +103,10 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)
 
 
-def _divisor(n: int, most: int) -> int:
-    """The greatest divisor of n up to `most`; 1 where there is none."""
-    return next((each for each in range(most, 1, -1) if n % each == 0), 1)
-
-
 def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
     if a.device.backend.FLAT:
-        return _blocks(name, a, b, batches, a_batch, b_batch)
+        return _blocks(name, a, b, (batches,), (a_batch,), (b_batch,))
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     little = batches >= _MANY and max(rows, columns, inner) <= _LITTLE
     fast = None if little else vector_product(name, a, b, batches, a_batch, b_batch) or tiled(name, a, b, batches, a_batch, b_batch)
@@ -220,15 +219,20 @@ def _joined_rows(x: Layout) -> Layout:
 
 
 def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, tuple]:
-    """Our loops over batches: one launch where a single step leads from batch to batch, else a launch for each."""
+    """Our loops over batches: one launch where a single step leads from batch to batch, on a GPU also two, else a launch for each."""
     def steps(each: Layout) -> list[int]:
         missing = len(batch) - (each.ndim - 2)
         return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
 
     sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
-    run, constants = _loops(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
-    outer = [range(n) for n in sizes[:-1]]
-    each_out = sizes[-1] * a.shape[-2] * b.shape[-1]
+    if a.device.backend.FLAT:
+        inside = min(len(sizes), 2)
+        run, constants = _blocks(name, a, b, *(tuple(each[-inside:]) for each in (sizes, a_steps, b_steps)))
+    else:
+        inside = 1
+        run, constants = _loops(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
+    outer = [range(n) for n in sizes[:-inside]]
+    each_out = prod(sizes[-inside:]) * a.shape[-2] * b.shape[-1]
     if not outer:
         return run, constants
 

@@ -10,6 +10,11 @@ from ..kernel import bind, writer
 BUSY = 264  # blocks that keep a GPU's multiprocessors at work: an H200 has 132
 
 
+def divisor(n: int, most: int) -> int:
+    """The greatest divisor of n up to `most`."""
+    return next(each for each in range(max(most, 1), 0, -1) if n % each == 0)
+
+
 def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
     """A launch by which `run` computes the parts, one after the other in memory and in the dtype of sums, and then their sum."""
     summed, empty = out.dtype.compute.storage, out.device.empty

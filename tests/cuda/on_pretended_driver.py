@@ -62,7 +62,7 @@ assert words[:14] == [*array(x), *array(z)] and ctypes.c_double.from_buffer(ctyp
 a, b = numod.zeros(130, 70).cuda(), numod.zeros(70, 200).cuda()
 c = a @ b
 words, grid = last_launch()
-assert grid == [3 * 4, 256] and words[:21] == [*array(a), *array(b), *array(c)] and words[28:] == [1, 130, 200, 70, 0, 70, 1, 0, 200, 1], (words, grid)
+assert grid == [3 * 4, 256] and words[:21] == [*array(a), *array(b), *array(c)] and words[28:] == [1, 130, 200, 70, 1, 0, 0, 70, 1, 0, 0, 200, 1], (words, grid)
 
 model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(18, 3)).cuda()
 words_of = nn.Embedding(5, 25).cuda()

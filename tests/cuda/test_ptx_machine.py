@@ -167,6 +167,15 @@ def test_products_of_transposed_and_sliced_matrices() -> None:
     check(lambda a, b: numod.addmm(a, a, b, beta=0.5, alpha=2.0), made(17, 17), made(17, 17), tolerance=1e-4)
 
 
+def test_batches_with_two_steps_are_one_launch(machine: Machine) -> None:
+    x = made(3, 9, 2, 7)  # heads as layers split them
+    attend = lambda x: x.transpose(1, 2) @ x.transpose(1, 2).mT  # noqa: E731
+    check(attend, x)
+    moved, before = x.cuda(), machine.calls["cuLaunchKernelEx"]
+    attend(moved)
+    assert machine.calls["cuLaunchKernelEx"] == before + 1
+
+
 def test_products_in_parts(machine: Machine) -> None:
     """Of few results and many terms, which blocks share."""
     check(lambda a, w, c: F.linear(a, w, c), made(9, 1040), made(67, 1040), made(67), tolerance=1e-3)
@@ -236,6 +245,7 @@ CONVOLUTIONS = [  # shapes of x and weight, and settings
     ((1, 1, 5, 6, 5), (2, 1, 2, 2, 2), {"padding": 1, "dilation": 2}),
     ((2, 3, 13, 14), (3, 1, 3, 3), {"groups": 3, "padding": 1}),
     ((2, 5, 9, 9), (67, 5, 1, 1), {"stride": 2}),
+    ((1, 60, 5, 4), (58, 60, 3, 3), {"padding": 1, "stride": 2}),  # few positions: in three parts, of the channels, and in two, of the features
 ]
 
 

@@ -1,0 +1,31 @@
+"""Loops of a kernel that are written out: `for k in written(2):` becomes its body twice, with 0 and 1 in the place of k.
+
+What a GPU's thread holds in an array is in registers only where every index is a constant. LLVM unrolls loops over it that are short; not long ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+
+
+def written_out(text: str) -> str:
+    """The text with its loops over `written(...)`, of numbers as `range` takes them, written out."""
+    return ast.unparse(_Loops().visit(ast.parse(text))) + "\n"
+
+
+class _Loops(ast.NodeTransformer):
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
+        self.generic_visit(node)
+        if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "written"):
+            return node
+        numbers = range(*[eval(ast.unparse(each), {"__builtins__": {}}) for each in node.iter.args])
+        return [_Named(node.target.id, number).visit(copy.deepcopy(each)) for number in numbers for each in node.body]
+
+
+class _Named(ast.NodeTransformer):
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(self.number) if node.id == self.name else node
