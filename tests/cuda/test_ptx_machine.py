@@ -241,7 +241,7 @@ def test_great_tile_of_tensor_cores(left: bool, right: bool, machine: Machine, m
     on_tensor_cores(machine, lambda a, b: (a.t() if left else a) @ (b.t() if right else b), a, b)
     moved = a.cuda().t() if left else a.cuda(), b.cuda().t() if right else b.cuda()
     found = counted(machine, lambda: moved[0] @ moved[1])
-    assert found["shared loads passes"] == 4 * found["shared loads"] and found["shared stores passes"] == 4 * found["shared stores"]
+    assert found["shared loads passes"] == 4 * found["shared loads"] and found["shared stores passes"] <= 4 * found["shared stores"]  # some write alone
 
 
 CONVOLUTIONS = [  # shapes of x and weight, and settings
