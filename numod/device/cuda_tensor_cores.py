@@ -20,10 +20,16 @@ _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf
 
 
 def intrinsics() -> dict[str, Callable]:
-    """The functions for kernels. `load_run(x, k)` gives 16 bytes from x[k] on as four words; `load_words(near, k)` and `store_words(near, k, ...)` access the
-    k-th
-    16 bytes of an array whose elements are as long. `tf32_bits(bits)` gives those of the nearest tf32 to a float32, `rounded_float16(x)` and
-    `rounded_bfloat16(x)` those of the nearest such number."""  # fmt: skip
+    """The functions for kernels.
+
+    Of `near`, an array in shared memory whose elements are of 16 bytes: `store_words(near, k, ...)` writes four words to the k-th. `load_matrices(near, k)`,
+    to which all threads of a warp come, gives thread (g, t) a word of each of four matrices of 8 rows of 16 bytes, word t of row g; row i of the j-th is
+    at the k of thread 8 j + i. `load_turned(near, k)` gives it 16-bit numbers (2 t, g) and (2 t + 1, g). `copy_run(near, k, x, from, count)` begins to
+    copy `count` elements from x[from] on, 0 for the rest of 16 bytes, where `begins_run(x, from)`: 16 bytes may begin there. `await_copies()` waits until
+    those have landed that the thread began before it last came there; the other threads see them behind a barrier.
+    `load_run(x, k)` gives 16 bytes from x[k] on as four words. `tf32_bits(bits)` gives the bits of the nearest tf32 to a float32, `rounded_float16(x)` and
+    `rounded_bfloat16(x)` those of the nearest such number.
+    """
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -38,14 +44,17 @@ def intrinsics() -> dict[str, Callable]:
     def lanes(builder: object, vector: object) -> list:
         return [builder.extract_element(vector, ir.Constant(word, j)) for j in range(4)]
 
+    def aligned(builder: object, first: object) -> object:
+        rest = builder.and_(builder.ptrtoint(first, ir.IntType(64)), ir.Constant(ir.IntType(64), 15))
+        return builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))
+
     @extending.intrinsic
     def load_run(context: object, x: object, k: object) -> tuple:
         count = 128 // x.dtype.bitwidth
 
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             first = builder.gep(data(context, builder, x, values[0]), [values[1]])
-            rest = builder.and_(builder.ptrtoint(first, ir.IntType(64)), ir.Constant(ir.IntType(64), 15))
-            with builder.if_else(builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))) as (then, otherwise):
+            with builder.if_else(aligned(builder, first)) as (then, otherwise):
                 with then:
                     together, here = builder.load(builder.bitcast(first, words.as_pointer()), align=16), builder.block
                 with otherwise:
@@ -63,12 +72,25 @@ def intrinsics() -> dict[str, Callable]:
     def place(context: object, builder: object, array: object, values: list) -> object:
         return builder.bitcast(builder.gep(data(context, builder, array, values[0]), [values[1]]), words.as_pointer())
 
-    @extending.intrinsic
-    def load_words(context: object, near: object, k: object) -> tuple:
-        def generate(context: object, builder: object, signature: object, values: list) -> object:
-            return cgutils.pack_array(builder, lanes(builder, builder.load(place(context, builder, near, values), align=16)))
+    def shared(context: object, builder: object, array: object, values: list) -> object:
+        """The address of an element within shared memory."""
+        near = ir.PointerType(words, addrspace=3)
+        return builder.ptrtoint(builder.addrspacecast(place(context, builder, array, values), near), word)
 
-        return types.UniTuple(types.uint32, 4)(near, types.uintp), generate
+    def loading(turned: str) -> Callable:
+        form = ir.FunctionType(ir.LiteralStructType([word] * 4), [word])
+        text = f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16 {{$0, $1, $2, $3}}, [$4];"
+        together = ir.InlineAsm(form, text, "=r,=r,=r,=r,r,~{memory}", side_effect=True)
+
+        @extending.intrinsic
+        def load(context: object, near: object, k: object) -> tuple:
+            def generate(context: object, builder: object, signature: object, values: list) -> object:
+                found = builder.call(together, [shared(context, builder, near, values)], attrs=("convergent",))
+                return cgutils.pack_array(builder, [builder.extract_value(found, j) for j in range(4)])
+
+            return types.UniTuple(types.uint32, 4)(near, types.uintp), generate
+
+        return load
 
     @extending.intrinsic
     def store_words(context: object, near: object, k: object, a: object, b: object, c: object, d: object) -> tuple:
@@ -80,6 +102,36 @@ def intrinsics() -> dict[str, Callable]:
             return context.get_dummy_value()
 
         return types.void(near, types.uintp, *[types.uint32] * 4), generate
+
+    @extending.intrinsic
+    def begins_run(context: object, x: object, k: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            return aligned(builder, builder.gep(data(context, builder, x, values[0]), [values[1]]))
+
+        return types.boolean(x, types.uintp), generate
+
+    @extending.intrinsic
+    def copy_run(context: object, near: object, k: object, x: object, from_: object, count: object) -> tuple:
+        form = ir.FunctionType(ir.VoidType(), [word, ir.IntType(64), word])
+        begin = ir.InlineAsm(form, "cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", side_effect=True)
+
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            first = builder.gep(data(context, builder, x, values[2]), [values[3]])
+            far = builder.ptrtoint(builder.addrspacecast(first, ir.PointerType(first.type.pointee, addrspace=1)), ir.IntType(64))
+            size = builder.mul(values[4], ir.Constant(word, x.dtype.bitwidth // 8))
+            builder.call(begin, [shared(context, builder, near, values[:2]), far, size])
+            return context.get_dummy_value()
+
+        return types.void(near, types.uintp, x, types.uintp, types.int32), generate
+
+    @extending.intrinsic
+    def await_copies(context: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            text = "cp.async.commit_group; cp.async.wait_group 1;"
+            builder.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), text, "~{memory}", side_effect=True), [])
+            return context.get_dummy_value()
+
+        return types.void(), generate
 
     @extending.intrinsic
     def tf32_bits(context: object, bits: object) -> tuple:
@@ -118,7 +170,7 @@ def intrinsics() -> dict[str, Callable]:
         return multiply
 
     found = {
-        "load_run": load_run, "load_words": load_words, "store_words": store_words, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"),
-        "rounded_bfloat16": rounding("bf16"),
+        "load_run": load_run, "load_matrices": loading(""), "load_turned": loading(".trans"), "store_words": store_words, "begins_run": begins_run,
+        "copy_run": copy_run, "await_copies": await_copies, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"), "rounded_bfloat16": rounding("bf16"),
     }
     return {**found, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}

@@ -2,7 +2,8 @@
 
 A block computes a tile of the result, DEPTH steps along the inner dimension at a time. Why it is laid out so:
 - Shared memory holds a slice of both matrices, the inner index outermost: `left[k, row]`, `right[k, column]`, so that every step of the inner loop
-  reads one line of each. Two slices of each are kept: while one is multiplied the next is on its way in registers, and one barrier a slice is enough.
+  reads one line of each. Two slices of each are kept: while one is multiplied the next is on its way in registers, and one barrier a slice is enough. Of
+  matrices that are copied without registers three are kept, and two on their way.
 - A thread owns ROWS neighbouring rows and COLUMNS columns, in runs of four that lie `4 * across` apart (`across`: threads side by side). It reads them
   four words at a time: the threads of a warp read neighbouring runs of `right`, every bank as often, and one or two runs of `left`, which are broadcast.
   So (ROWS + COLUMNS) / 4 reads feed ROWS * COLUMNS multiply-adds, and neighbouring threads write neighbouring runs of the result.
@@ -80,11 +81,11 @@ class Tile:
         """How a slice of one matrix comes into shared memory."""
         return Side(name, operand, self, number)
 
-    def declare(self, left: Side, right: Side, number: str) -> list[str]:
-        """Shared memory, registers, and what depends on the thread."""
+    def declare(self, left: Side, right: Side, number: str, kept: int) -> list[str]:
+        """Shared memory for `kept` slices, registers, and what depends on the thread."""
         return [
-            f"left = shared_array({2 * self.depth * left.line}, {number}, SHARED)",
-            f"right = shared_array({2 * self.depth * right.line}, {number}, SHARED)",
+            f"left = shared_array({kept * self.depth * left.line}, {number}, SHARED)",
+            f"right = shared_array({kept * self.depth * right.line}, {number}, SHARED)",
             f"a, b = cuda.local.array({self.rows}, {number}), cuda.local.array({self.columns}, {number})",
             f"row, column = thread // {self.across} * {self.rows}, thread % {self.across} * {self.vector}",
         ]
@@ -92,7 +93,7 @@ class Tile:
     def multiply(self, left: Side, right: Side) -> list[str]:
         """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
         runs = [f"uintp({j // self.vector * self.vector * self.across + j % self.vector})" for j in range(self.columns)]
-        lines = [f"{side.name}_from = uintp((turn - 1 & 1) * {self.depth * side.line} + {first})" for side, first in ((left, "row"), (right, "column"))]
+        lines = [f"{side.name}_from = uintp(taken * {self.depth * side.line} + {first})" for side, first in ((left, "row"), (right, "column"))]
         for step in range(self.depth):
             lines += [f"for i in range({self.rows}):", f"    a[i] = left[left_from + uintp({step * left.line} + i)]"]
             lines += [f"b[{j}] = right[right_from + uintp({step * right.line}) + {run}]" for j, run in enumerate(runs)]
@@ -113,9 +114,10 @@ TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Py
 class Operand:
     """How elements of a matrix are read: (o, k) is `array[at + shift]`, o its row (left) or column (right), k its inner index.
 
-    `order` says along which of the two memory runs. `at` depends on o alone and `shift` on k alone. `jumps` are the distances of neighbours along o and k
-    where they are the same everywhere: places are then only added up. `outer` and `inner` name, in order, what else depends on o or on k alone;
-    `inside` and `joint` on both: a condition without which the element is 0, and a further distance. All fit in 32 bits where `places` do.
+    `order` says along which of the two memory runs, "inner" or "outer" (or "neither": it is read as if along the outer one). `at` depends on o alone and
+    `shift` on k alone. `jumps` are the distances of neighbours along o and k where they are the same everywhere: places are then only added up. `outer`
+    and `inner` name, in order, what else depends on o or on k alone; `inside` and `joint` on both: a condition without which the element is 0, and
+    a further distance. All fit in 32 bits where `places` do.
     """
 
     order: str
@@ -177,12 +179,15 @@ def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
     `SHARED` ends a shared array's declaration as the target says.
     """
     left, right = tile.side("left", each.left, number), tile.side("right", each.right, number)
+    kept = 3 if left.copied or right.copied else 2  # slices in shared memory: one is multiplied while the others are on their way
+    put = left.put() + right.put()
+    behind = [*(["if turn < slices:", *indented(put)] if put else []), *(["await_copies()"] if kept > 2 else [])]
     bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""  # 128 registers a thread
     return f"""
 {bounds}
 def kernel({", ".join(each.arguments)}):
     zero, thread = {tile.sums(number)}(0), int64(cuda.threadIdx.x)
-    totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile.declare(left, right, number), 1)}
+    totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile.declare(left, right, number, kept), 1)}
     tiles_down, tiles_across = (rows + {tile.height - 1}) // {tile.height}, (columns + {tile.width - 1}) // {tile.width}
     slices = (inner + {tile.depth - 1}) // {tile.depth}{_block(each.lines, 1)}{_block(left.declare() + right.declare(), 1)}
     for task in range(int64(cuda.blockIdx.x), batches * tiles_down * tiles_across, int64(cuda.gridDim.x)):
@@ -190,11 +195,11 @@ def kernel({", ".join(each.arguments)}):
         top, first = place // tiles_across * {tile.height}, place % tiles_across * {tile.width}{_block(each.batch, 2)}
         for s in range({tile.results}):
             totals[s] = zero{_block(left.prepare() + right.prepare(), 2)}
-        for turn in range(int32(slices + 1)):  # a slice is read while the one before is multiplied
+        for turn in range(int32(slices + {kept - 1})):  # a slice is read while one before is multiplied
+            arriving, taken = uint32(turn) % uint32({kept}), uint32(turn + 1) % uint32({kept})  # which of them
             if turn < slices:
                 steps = int32(min(inner - turn * {tile.depth}, {tile.depth})){_block(left.fetch() + right.fetch(), 4)}
-            if turn > 0:{_block(tile.multiply(left, right), 4)}
-            if turn < slices:{_block(left.put() + right.put(), 4)}
+            if turn >= {kept - 1}:{_block(tile.multiply(left, right), 4)}{_block(behind, 3)}
             cuda.syncthreads()
 {_finish(each, tile, rounded)}"""[1:]
 
@@ -214,6 +219,8 @@ def _finish(each: Product, tile: Tile, rounded: bool) -> str:
 
 class Side:
     """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements, `step` apart."""
+
+    copied = False  # whether a slice goes there by itself, not by registers
 
     def __init__(self, name: str, operand: Operand, tile: Tile, number: str) -> None:
         self.name, self.operand, self.number, self.depth = name, operand, number, tile.depth
@@ -259,8 +266,8 @@ class Side:
         return lines + ([f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"] if self.added else [])
 
     def put(self) -> list[str]:
-        """Write the registers to this slice's half of the shared memory."""
-        place = f"((turn & 1) * {self.depth} + {self.deep}) * {self.line} + {self.near}"
+        """Write the registers to this slice's part of the shared memory."""
+        place = f"(arriving * {self.depth} + {self.deep}) * {self.line} + {self.near}"
         return [f"for slot in range({self.slots}):", f"    {self.name}[uintp({place})] = {self.name}_held[slot]"]
 
 
@@ -284,10 +291,11 @@ _IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
 
 def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
     """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. Batches are runs of `together`, with steps from run to run and from one
-    to the next. `a_order` and `b_order`: where their memory runs on."""
+    to the next. `a_order` and `b_order`: along what their memory runs, if it does."""
     steps = ("together", "a_run", "a_batch", "a_row", "a_column", "b_run", "b_batch", "b_row", "b_column")
-    left = Operand(a_order, "x", "run * a_run + one * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
-    right = Operand(b_order, "y", "run * b_run + one * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
+    a_at, b_at = "run * a_run + one * a_batch + o * a_row", "run * b_run + one * b_batch + o * b_column"
+    left = Operand(a_order, "x", a_at, jumps=("1" if a_order == "outer" else "a_row", "a_column"), places=places)
+    right = Operand(b_order, "y", b_at, jumps=("1" if b_order == "outer" else "b_column", "b_row"), places=places)
     added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}  # a product with a bias is one, or its parts
     batch = ("run, one = batch // together, batch % together",)
     return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, batch, value="value + added")

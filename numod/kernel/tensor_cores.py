@@ -1,14 +1,19 @@
 """Tiles of `kernel.block` that tensor cores multiply: a warp's instruction makes a (16, 8) part of the result from (16, 16) and (16, 8) numbers of 16 bits.
 
 The instructions and what each thread of a warp gives them are in `device.cuda_tensor_cores`. Why it is laid out so:
-- Shared memory holds lines of 64 bytes, the inner index innermost: 4 runs of 16 bytes of each row of the left matrix and each column of the right. Thread t
-  of four reads run t whole: its words 0 and 1 are what the instruction takes for words t and t + 4 of the first step, 2 and 3 for those of the second.
-  So the inner index is walked in another order, the same for both matrices, and an access of 16 bytes feeds two instructions, as `ldmatrix` would.
-- Run c of line o lies in place c ^ (o / 2 mod 4): eight threads, which memory serves at a time, meet all banks once, be they two lines' (reading, and
-  writing what memory holds along the inner index) or one run's of eight lines (writing what it holds along rows or columns).
-- A matrix whose memory runs along the inner index is read 16 bytes at a time where it can be.
-- ptxas 13.0 for sm_90 gives the great tile 128 registers a thread and 32 KiB shared: two blocks on a multiprocessor. In a slice's 650 instructions are 32
-  products, for which tensor cores take about as many cycles; half of the others are for runs that leave the matrix. Places of patches take 600 more.
+- `ldmatrix` reads four matrices of eight runs of 16 bytes, whose addresses the threads give, and leaves them where the products' instruction wants them: of
+  16 rows for a step, and of 8 columns for two, in registers that are side by side. So the inner index is walked in order, whatever the sides are, and of
+  each matrix a warp reads every word once a slice.
+- A slice lies in shared memory as lines of 64 bytes, the inner index innermost: 4 runs of each row of the left matrix and each column of the right. Run c of
+  line o lies in place c ^ (o / 2 mod 4). Memory serves eight threads at a time, and they meet all banks once, be they eight lines' of one run (reading,
+  and writing what memory holds anyhow) or two lines' (writing what it holds along the inner index).
+- A matrix of 16-bit numbers whose memory runs along rows (left) or columns (right) is not turned on its way: it lies as in memory, a line for each inner
+  index, of runs of eight rows or columns, and `ldmatrix` turns it. Run c of line k lies in place c ^ (k mod 8): eight lines' of one run (reading) or
+  eight neighbouring runs of one line (writing) meet all banks once again. Threads beside each other read neighbouring runs of memory.
+- What is neither of patches nor rounded is copied to shared memory by `cp.async`, two slices ahead, while nobody waits and no register holds it. Parts of runs
+  that leave the matrix are filled with 0. All runs of a thread are aligned as its first is; if that is not, it reads them by element.
+- ptxas 13.0 for sm_90 gives the great tile 128 registers a thread and 48 KiB shared: two blocks on a multiprocessor. Of the 160 instructions of a slice within
+  the matrix (sm_80: 140) 32 are products, for which tensor cores take some four cycles each. Places of patches take 600 more.
 """
 
 from __future__ import annotations
@@ -59,30 +64,27 @@ class WarpTile(Tile):
     def side(self, name: str, operand: Operand, number: str) -> Side:
         return RunSide(name, operand, self, number)
 
-    def declare(self, left: Side, right: Side, number: str) -> list[str]:
+    def declare(self, left: Side, right: Side, number: str, kept: int) -> list[str]:
         return [
-            f"left = shared_array({8 * self.height}, complex128, SHARED)",  # elements of 16 bytes
-            f"right = shared_array({8 * self.width}, complex128, SHARED)",
+            f"left = shared_array({kept * 4 * self.height}, complex128, SHARED)",  # elements of 16 bytes
+            f"right = shared_array({kept * 4 * self.width}, complex128, SHARED)",
             "lane, warp = thread % 32, thread // 32",
             f"row, column = warp // {self.across} * {self.rows} + lane // 4, warp % {self.across} * {self.columns} + lane % 4 * 2",
-            "near_left = row * 4 + (lane % 4 ^ lane // 8)",
-            "near_right = (column - lane % 4 * 2 + lane // 4) * 4 + (lane % 4 ^ lane // 8)",
+            f"near_left = {left.lane(f'warp // {self.across} * {self.rows}')}",
+            f"near_right = {right.lane(f'warp % {self.across} * {self.columns}')}",
         ]
 
     def multiply(self, left: Side, right: Side) -> list[str]:
         down, across = self.rows // 16, self.columns // 8
-        lines = [f"left_from = uintp((turn - 1 & 1) * {4 * self.height} + near_left)", f"right_from = uintp((turn - 1 & 1) * {4 * self.width} + near_right)"]
+        lines = [f"left_from = uintp(taken * {4 * self.height} + near_left)", f"right_from = uintp(taken * {4 * self.width} + near_right)"]
+        lines += [f"b{j} = {right.words(j)}" for j in range(across)]
         for pair in range(0, down, 2):  # two at a time: more would take registers that are not there
-            for i in range(2):
-                lines += [
-                    f"a{i} = load_words(left, left_from + uintp({64 * (pair + i)}))",
-                    f"c{i} = load_words(left, left_from + uintp({64 * (pair + i) + 32}))",
-                ]
-            for j in range(across):
-                lines.append(f"b = load_words(right, right_from + uintp({32 * j}))")
-                for k, i in ((0, 0), (0, 1), (2, 0), (2, 1)):
-                    place = 4 * ((pair + i) * across + j)
-                    lines.append(f"multiply_{self.kind}(totals, uintp({place}), a{i}[{k}], c{i}[{k}], a{i}[{k + 1}], c{i}[{k + 1}], b[{k}], b[{k + 1}])")
+            each = [(step, i, f"a{i}_{step}") for step in range(2) for i in (pair, pair + 1)]
+            lines += [f"{a} = {left.words(i, step)}" for step, i, a in each]
+            for step, i, a in each:
+                for j in range(across):
+                    given = ", ".join(f"{a}[{k}]" for k in range(4))
+                    lines.append(f"multiply_{self.kind}(totals, uintp({4 * (i * across + j)}), {given}, b{j}[{2 * step}], b{j}[{2 * step + 1}])")
         return lines
 
     def places(self) -> tuple[str, str, str]:
@@ -90,54 +92,97 @@ class WarpTile(Tile):
 
 
 class RunSide(Side):
-    """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` runs of 16 bytes along the inner index."""
+    """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` runs of 16 bytes.
+
+    They are along the inner index; those of a side that is `turned` along rows (left) or columns (right), as in memory.
+    """
 
     def __init__(self, name: str, operand: Operand, tile: WarpTile, number: str) -> None:
         super().__init__(name, operand, tile, number)
         threads, self.run = tile.threads, tile.run
-        self.fast = 4 if self.along_inner else self.size  # threads beside each other take these
-        self.slots = 4 * self.size // threads
-        slow = f"thread // {self.fast} + slot * {threads // self.fast}"
-        self.near, self.place = (slow, "thread % 4") if self.along_inner else (f"thread % {self.fast}", slow)
+        self.turned = operand.order == "outer" and operand.jumps[0] == "1" and tile.kind != "tf32"
+        self.fast = 4 if self.along_inner else self.size // self.run if self.turned else self.size  # threads beside each other take these
+        self.slots, self.together = 4 * self.size // threads, 16 if name == "left" else 8  # rows or columns that are read together
+        fast, slow = f"thread % {self.fast}", f"thread // {self.fast} + slot * {threads // self.fast}"
+        self.near, self.place = (slow, fast) if self.along_inner else (fast, slow)
         self.deep = f"({self.place}) * {self.run}"
-        self.step = threads // self.fast * (1 if self.along_inner else self.run)
+        if self.turned:
+            self.near, self.place, self.deep = f"{fast} * {self.run}", fast, slow
+        self.step = threads // self.fast * (1 if self.along_inner or self.turned else self.run)
         if threads % self.fast or 4 * self.size % threads:
             raise ValueError(f"a block of {threads} threads cannot share {4 * self.size} runs")
         self.kept = self.slots if self.along_inner and not (self.even and not operand.outer) else 1
+        plain = self.added and not (operand.outer or operand.inside or operand.joint) and tile.kind != "tf32"
+        self.copied = bool(plain and (self.along_inner or self.turned))
 
     def declare(self) -> list[str]:
         kept = [f"{self.name}_{each} = cuda.local.array({self.kept}, int32)" for each in self.operand.outer]
         at = f"{self.name}_at = cuda.local.array({self.kept}, {self.operand.places})"
         return [f"{self.name}_held, {self.name}_run = cuda.local.array({4 * self.slots}, uint32), cuda.local.array({self.run}, {self.number})", at, *kept]
 
+    def prepare(self) -> list[str]:
+        """What does not change along the inner dimension. All runs of a thread lie as the first does towards places of 16 bytes."""
+        aligned = [f"{self.name}_aligned = begins_run({self.operand.array}, uintp({self.name}_at[0]))"] if self.copied else []
+        return super().prepare() + aligned
+
     def fetch(self) -> list[str]:
-        """Read the slice into registers, 0 where it leaves the matrix."""
+        """Read the slice into registers, 0 where it leaves the matrix, or begin to copy it."""
         name, operand, kept = self.name, self.operand, "slot" if self.kept > 1 else "0"
         terms = [f"{name}_at[{kept}]", *([f"slot * {self.step} * {self.even}"] if self.even and self.kept == 1 else [])]
-        terms.append(f"r * {self.added}" if self.added else "moved")
+        terms.append(("r" if self.turned else f"r * {self.added}") if self.added else "moved")
         terms += [f"({operand.joint})"] if operand.joint else []
-        inside = f"(near < {name}_near) & (deep + r < steps)" + (f" & {operand.inside}" if operand.inside else "")
+        inside = self._within("r") + (f" & {operand.inside}" if operand.inside else "")
         element = [] if self.added else [f"k = turn * {self.depth} + deep + r", *named(operand.inner), f"moved = {operand.shift}"]
         read = f"{name}_run[r] = {operand.array}[uintp({operand.places}({' + '.join(terms)}))]"
         words = f"bits32({name}_run[w])" if self.run == 4 else f"uint32({name}_run[2 * w]) | uint32({name}_run[2 * w + 1]) << uint32(16)"
         held = ", ".join(f"{name}_held[slot * 4 + {w}]" for w in range(4))
         joined = ["for w in range(4):", f"    {name}_held[slot * 4 + w] = {words}"]
         found = [f"for r in range({self.run}):", *indented([*element, f"{read} if {inside} else {self.number}(0)"]), *joined]
-        if self.added:  # most runs are whole
-            together = f"{held} = load_run({operand.array}, uintp({operand.places}({' + '.join(terms[:-1])})))"
-            whole = [together] if self.along_inner else [f"for r in range({self.run}):", f"    {read}", *joined]
-            found = [f"if (near < {name}_near) & (deep + {self.run} <= steps):", *indented(whole), "else:", *indented(found)]
+        first = f"{operand.array}, uintp({operand.places}({' + '.join(terms[:-1])}))"
+        if self.copied:
+            rest, there = (f"{name}_near - near", "deep < steps") if self.turned else ("steps - deep", f"near < {name}_near")
+            copy = f"copy_run({name}, {self._where()}, {first}, max(min(int32({rest}), int32({self.run})), int32(0)) if {there} else int32(0))"
+            found = [f"if {name}_aligned:", f"    {copy}", "else:", *indented([*found, self._store()])]
+            copies = [f"for slot in range({self.slots}):", f"    copy_run({name}, {self._where()}, {first}, int32({self.run}))"]
+        elif self.added:  # most runs are whole
+            whole = [f"{held} = load_run({first})"] if self.along_inner else [f"for r in range({self.run}):", f"    {read}", *joined]
+            found = [f"if {self._within(self.run - 1)}:", *indented(whole), "else:", *indented(found)]
         slot = [f"near, deep = int32({self.near}), int32({self.deep})", *[f"{each} = {name}_{each}[{kept}]" for each in operand.outer], *found]
         lines = [f"for slot in range({self.slots}):", *indented(slot)]
+        if self.copied:
+            lines = [f"if {name}_aligned and {name}_near == {self.size} and steps == {self.depth}:", *indented(copies), "else:", *indented(lines)]
         return lines + ([f"for slot in range({self.kept}):", f"    {name}_at[slot] += {self.depth} * {self.added}"] if self.added else [])
 
     def put(self) -> list[str]:
-        """Write the registers to this slice's half of the shared memory."""
+        """Write the registers to this slice's part of the shared memory."""
+        return [] if self.copied else [f"for slot in range({self.slots}):", f"    {self._store()}"]
+
+    def _store(self) -> str:
         held = [f"{self.name}_held[slot * 4 + {w}]" for w in range(4)]
         values = [f"tf32_bits({each})" for each in held] if self.run == 4 else held
-        line, place = f"({self.near})", f"({self.place})"
-        where = f"((turn & 1) * {self.size} + {line}) * 4 + ({place} ^ {line} // 2 % 4)"
-        return [f"for slot in range({self.slots}):", f"    store_words({self.name}, uintp({where}), {', '.join(values)})"]
+        return f"store_words({self.name}, {self._where()}, {', '.join(values)})"
+
+    def _where(self) -> str:
+        """The place of a slot's run."""
+        line, runs = (f"({self.deep})", self.fast) if self.turned else (f"({self.near})", 4)
+        turned = f"{line} % 8" if self.turned else f"{line} // 2 % 4"
+        return f"uintp(arriving * {4 * self.size} + {line} * {runs} + ({self.place} ^ {turned}))"
+
+    def lane(self, begin: str) -> str:
+        """The place of the first line whose address a thread gives, for a warp whose share begins at row or column `begin`."""
+        line, run = f"lane % {self.together}", f"lane // {self.together}"
+        if self.turned:
+            return f"({run} * 8 + lane % 8) * {self.fast} + ({begin} // 8 + {line} // 8 ^ lane % 8)"
+        return f"({begin} + {line}) * 4 + ({run} ^ lane % 8 // 2)"
+
+    def words(self, group: int, step: int = 0) -> str:
+        """Four words from the group-th 16 rows in a warp's share for one step, or from the group-th 8 columns for both."""
+        moved, added = (self.together // 8 * group, 16 * self.fast * step) if self.turned else (2 * step, 4 * self.together * group)
+        return f"load_{'turned' if self.turned else 'matrices'}({self.name}, ({self.name}_from ^ uintp({moved})) + uintp({added}))"
+
+    def _within(self, r: object) -> str:
+        """Whether the r-th element of a run is in the matrix."""
+        return f"(near + {r} < {self.name}_near) & (deep < steps)" if self.turned else f"(near < {self.name}_near) & (deep + {r} < steps)"
 
 
 def choose(numbers: Layout, rows: int, columns: int, batches: int, exact: bool = True) -> Tile:

@@ -186,8 +186,8 @@ def attention_rows_team(
                 multiply_near(slopes, 0, near_given, 0, near, 0, SLICE // 4, WIDE, down, across)
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_slopes(
-                    scores, slopes, first, 0, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale),
-                    logsumexp, levels, seed, offset, real(dropped), down, across,
+                    scores, slopes, first, 0, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal,
+                    real(scale), logsumexp, levels, seed, offset, real(dropped), down, across,
                 )
             for run in written(WIDE):  # slopes of 32 keys, and these keys, take a tile's place
                 for part in written(DEPTHS):
@@ -251,13 +251,14 @@ def attention_columns_team(
                 multiply_near(slopes, 0, near_value, 0, near, 0, SLICE // 4, WIDE, down, across)
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_slopes(
-                    scores, slopes, first, 1, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale),
-                    logsumexp, levels, seed, offset, real(dropped), down, across,
+                    scores, slopes, first, 1, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal,
+                    real(scale), logsumexp, levels, seed, offset, real(dropped), down, across,
                 )
             for run in written(WIDE):  # of 32 queries
                 for part in written(PARTS):
                     pass_on(
-                        value_totals, part, near, scores, run, given, given_at + 32 * run * width, width, 1, length - top - 32 * run, width, thread, down, across
+                        value_totals, part, near, scores, run, given, given_at + 32 * run * width, width, 1, length - top - 32 * run, width, thread, down,
+                        across,
                     )
                 for part in written(DEPTHS):
                     pass_on(

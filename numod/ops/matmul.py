@@ -81,7 +81,7 @@ def _blocks(name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tu
     (rows, inner), columns, number, batches = a.shape[-2:], b.shape[-1], a.storage.name, prod(sizes)
     (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(each)) + tuple(each) for each in (a_steps, b_steps))
     most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
-    orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
+    orders = _order(a.strides[-1], a.strides[-2]), _order(b.strides[-2], b.strides[-1])
     tile = tensor_cores.choose(a, rows, columns, batches * most, exact=False)
     parts = divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), most))
     if parts > 1:
@@ -101,6 +101,11 @@ def _blocks(name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tu
     if parts == 1:
         return run, (nothing, *constants)
     return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)
+
+
+def _order(inner: int, outer: int) -> str:
+    """Along which index a matrix's memory runs, by its steps: "inner", "outer", or "neither"."""
+    return "inner" if inner == 1 else "outer" if outer == 1 else "neither"
 
 
 def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:

@@ -148,6 +148,16 @@ FRAGMENTS = {
 }
 
 
+def dealt(rows: np.ndarray, turned: bool) -> np.ndarray:
+    """`ldmatrix`: the registers (warps, 32, 4) of four matrices (8, 8), of whose rows thread k of a warp has the k-th, as words (warps, 32, 4).
+
+    Thread k gets two neighbours of row k >> 2 of each matrix, at 2 (k % 4), or of column k >> 2 where they are turned (PTX ISA 9.7.14.5.15).
+    """
+    whole = np.ascontiguousarray(rows).view("u2").reshape(-1, 4, 8, 8)  # warps, matrices, rows, columns
+    whole = whole.swapaxes(2, 3) if turned else whole
+    return np.ascontiguousarray(whole).view("u4").reshape(-1, 4, 32).swapaxes(1, 2)
+
+
 def matrices(shape: str, kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """`mma`: the registers (warps, 32, 4) of a @ b + c, of those (warps, 32, registers) of a, b and c. Products and their sums are exact, and rounded once."""
     inner = int(shape.partition("k")[2])

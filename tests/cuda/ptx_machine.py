@@ -24,7 +24,7 @@ from contextlib import contextmanager
 import numpy as np
 import ptx_arithmetic
 import pytest
-from ptx_arithmetic import Fault, matrices
+from ptx_arithmetic import Fault, dealt, matrices
 from ptx_text import SIZES, TYPES, Program, read
 from ptx_writer import DONE, WAITING, Writer
 
@@ -336,6 +336,7 @@ class Run:
         self.barriers = np.zeros(n, "i8")
         self.tokens = who(machine.launches, self.block, self.barriers, self.thread)
         self.pc = np.zeros(n, "i4")
+        self.copies, self.commits = [], np.zeros(n, "i4")  # those on their way: threads, places in shared memory, and the commits of each thread before
         self.spaces = {"global": (machine.memory, 0, 0)}
         for space, each, copies in (("shared", self.near, count), ("local", np.arange(n), n)):
             if size := -(-program.ends[space] // 128) * 128:
@@ -346,7 +347,7 @@ class Run:
         stores = {name: np.zeros(n, bool if kind == "pred" else f"u{SIZES[kind]}") for name, kind in program.registers.items() if name in {register for register, _ in writer.used.values()}}
         names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
         grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
-        self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "join": self.join, "multiply": self.multiply, "parameter": self.parameter, "address": kernel.places.__getitem__}
+        self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "join": self.join, "multiply": self.multiply, "rows": self.rows, "copy": self.copy, "land": self.land, "commits": self.commits, "parameter": self.parameter, "address": kernel.places.__getitem__}
         exec(kernel.compiled, self.names)  # the kernel, written by Writer
         self.steps = [self.names[f"step{k}"] for k in range(len(writer.lengths))]
 
@@ -420,8 +421,9 @@ class Run:
         counts[name] += len(np.unique(warps))
         if space == "global":
             counts[f"{name} sectors"] += len(np.unique(warps << 44 | (address - self.machine.origin) >> 5))
-        elif space == "shared":  # words of 4 bytes in 32 banks; a warp's words of one bank come one after the other
-            words = np.unique(np.concatenate([warps << 32 | (address >> 2) + k for k in range(max(size // 4, 1))]))
+        elif space == "shared":  # words of 4 bytes in 32 banks; as many threads as need 128 bytes are served together, and their words of one bank one after the other
+            served = warps * 8 + self.thread[m] % WARP * size // 128
+            words = np.unique(np.concatenate([served << 32 | (address >> 2) + k for k in range(max(size // 4, 1))]))
             banks = np.unique(words >> 32 << 32 | words & 31, return_counts=True)
             most: dict[int, int] = defaultdict(int)
             for key, several in zip(*banks):
@@ -430,11 +432,49 @@ class Run:
 
     def multiply(self, number: int, m: object, shape: str, kind: str, *fragments: list[np.ndarray]) -> np.ndarray:
         """`mma` by the warps of m, all of whose threads must be there."""
-        lanes, instruction = np.arange(len(self.pc))[m], self.kernel.program.code[number].text[:160]
+        return matrices(shape, kind, *(self._warps(number, m, registers) for registers in fragments)).reshape(-1, 4)
+
+    def rows(self, number: int, m: object, turned: bool, words: list[np.ndarray]) -> np.ndarray:
+        """`ldmatrix` by the warps of m: the registers (threads, 4), of the words of the row that each thread gave the address of."""
+        return dealt(self._warps(number, m, words), turned).reshape(-1, 4)
+
+    def copy(self, number: int, m: object, near: object, far: object, count: object) -> None:
+        """`cp.async` of `count` bytes to 16 of shared memory, the others 0. Until they have landed nobody may read there."""
+        lanes, counts, self.machine.counts = np.arange(len(self.pc))[m], self.machine.counts, None
+        far, count = (np.broadcast_to(np.asarray(each, "i8"), lanes.shape) for each in (far, count))
+        if (wrong := (far % 16 != 0) | (count > 16)).any():
+            self._fail(number, "a copy of more than 16 bytes, or of what is not aligned", m, wrong, far)
+        halves = np.zeros((len(lanes), 8), "u2")
+        for k in range(8):
+            some = count > 2 * k
+            found = self.place(number, "global", lanes[some], far[some] + 2 * k, 2, 1, False)
+            halves[some, k] = self.load(number, "global", lanes[some], found, TYPES["u16"], 0)
+        self.machine.counts = counts
+        if counts is not None and count.any():
+            self._count("global", lanes[count > 0], far[count > 0], 16, False)
+        at = self.place(number, "shared", m, near, 16, 4, True)
+        for k in range(4):
+            self.store(number, "shared", m, at, TYPES["u32"], k, halves.view("u4")[:, k])
+        self.spaces["shared"][0].known[at[:, None] + np.arange(16)] = EMPTY
+        self.copies.append((lanes, at, self.commits[lanes]))
+
+    def land(self, m: object, most: int) -> None:
+        """`cp.async.wait_group`: the copies of the threads of m that are not in their last `most` groups are there."""
+        memory, asked, left = self.spaces["shared"][0], np.zeros(len(self.pc), bool), []
+        asked[m] = True
+        for lanes, at, group in self.copies:
+            here = asked[lanes] & (group < self.commits[lanes] - most)
+            memory.known[at[here, None] + np.arange(16)] = WRITTEN
+            memory.writers[at[here, None] + np.arange(0, 16, 4)] = self.tokens[lanes[here], None]
+            left.append((lanes[~here], at[~here], group[~here]))
+        self.copies = [each for each in left if len(each[0])]
+
+    def _warps(self, number: int, m: object, registers: list[np.ndarray]) -> np.ndarray:
+        """Registers of the threads of m as (warps, 32, registers): all threads of a warp must be there."""
+        lanes = np.arange(len(self.pc))[m]
         if len(lanes) % WARP or (self.warp[lanes].reshape(-1, WARP) != self.warp[lanes[::WARP], None]).any():
-            raise Fault(f"{instruction}: some threads of a warp are not there")
-        words = [np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(-1, WARP, len(registers)) for registers in fragments]
-        return matrices(shape, kind, *words).reshape(len(lanes), -1)
+            raise Fault(f"{self.kernel.program.code[number].text[:160]}: some threads of a warp are not there")
+        return np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(-1, WARP, len(registers))
 
     def load(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, part: int) -> np.ndarray:
         """The elements at places of a space, the part-th after each."""

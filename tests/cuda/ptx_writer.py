@@ -232,6 +232,24 @@ class Writer:
         texts = ["[" + ", ".join(self.read(part, kind) for part in parts) + "]" for parts, kind in zip(given, ("u32", "u32", "f32"))]
         return [f"found = multiply({place}, m, '{shape}', '{a_kind}', {', '.join(texts)})", *[self.put(part, "f32", f"found[:, {k}]") for k, part in enumerate(target)]]
 
+    def _ldmatrix(self, place: int, each: Instruction) -> list[str]:
+        if [part for part in each.parts if part != "trans"] != ["ldmatrix", "sync", "aligned", "m8n8", "x4", "shared", "b16"]:
+            raise unknown(each)
+        space, _, where, registers = self._access(each, each.operands[1], each.operands[0])
+        lines = [f"at = place({place}, '{space}', m, {where}, 16, 4, False)"]
+        lines.append(f"found = rows({place}, m, {'trans' in each.parts}, [load({place}, '{space}', m, at, TYPES['u32'], k) for k in range(4)])")
+        return lines + [self.put(part, "u32", f"found[:, {k}]") for k, part in enumerate(registers)]
+
+    def _cp(self, place: int, each: Instruction) -> list[str]:
+        if each.parts[1:] == ["async", "commit_group"]:
+            return ["commits[m] += 1"]
+        if each.parts[1:] == ["async", "wait_group"]:
+            return [f"land(m, {int(each.operands[0])})"]
+        if each.parts[1:] != ["async", "cg", "shared", "global"] or each.operands[2] != "16":
+            raise unknown(each)
+        near, far = (self._access(each, operand, "")[2] for operand in each.operands[:2])
+        return [f"copy({place}, m, {near}, {far}, {self.read(each.operands[3], 'u32')})"]
+
     def _clz(self, place: int, each: Instruction) -> list[str]:
         bits = int(each.parts[-1][1:])
         return [self.put(each.operands[0], "u32", f"np.array([{bits} - int(x).bit_length() for x in np.ravel({self.read(each.operands[1], f'u{bits}')})], 'u4')")]

@@ -33,6 +33,9 @@ def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
     assert run("shl.b32 %r5, %r1, 26;\nmul.lo.s32 %r5, %r5, 3;\nst.global.u32 [%rd3], %r5;").tolist() == [(k << 26) * 3 & 0xFFFFFFFF for k in range(64)]
 
 
+COPY = "and.b32 %r7, %r1, 15;\nshl.b32 %r7, %r7, 4;\nadd.s32 %r4, %r2, %r7;\ncvt.u64.u32 %rd4, %r7;\nadd.s64 %rd4, %rd1, %rd4;\ncp.async.cg.shared.global [%r4], [%rd4], 16, 10;\n"  # of four threads the same
+
+
 @pytest.mark.parametrize(("body", "told"), [
     ("st.global.u32 [%rd3+4], %r1;", "write outside of global memory, by 1 threads; the first is thread 63"),
     ("st.global.u32 [%rd3+2], %r1;", "misaligned access to global memory, by 64"),
@@ -40,16 +43,26 @@ def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
     ("ld.shared.u32 %r5, [%r4];", "shared memory is read that nobody wrote"),
     ("st.shared.u32 [%r4+4], %r1;", "write outside of shared memory, by 1 threads"),
     ("setp.lt.u32 %p2, %r1, 40;\n@%p2 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f1, %f1, %f1, %f1};", "some threads of a warp are not there"),
+    ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nsetp.lt.u32 %p2, %r1, 40;\n@%p2 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5, %r5, %r5, %r5}, [%r2];", "some threads of a warp are not there"),
+    (f"{COPY}ld.shared.u32 %r5, [%r4];", "shared memory is read that nobody wrote"),
+    (f"{COPY}cp.async.commit_group;\ncp.async.wait_group 1;\nld.shared.u32 %r5, [%r4];", "shared memory is read that nobody wrote"),
+    (f"{COPY}cp.async.commit_group;\ncp.async.wait_group 0;\nld.shared.u32 %r5, [%r2];", "race: shared memory is read that another thread wrote"),
     ("@%p1 bra $L;\nbar.sync 0;\n$L:", "a barrier is reached by 32 of 64"),
     ("st.shared.u32 [%r4], %r1;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 %r6, [%r5];", "race: shared memory is read that another thread wrote"),
     ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r4], %r1;", "race: shared memory is written that another thread read"),
     ("st.global.u32 [%rd1], %r1;", "race: global memory is written by several threads at once"),
     ("st.global.u32 [%rd3], %r1;\nbar.sync 0;\natom.global.add.u32 %r5, [%rd1], %r1;\nld.global.u32 %r6, [%rd1];", "race: global memory is read that another thread wrote"),
     ("st.global.u32 [%rd3], %r1;\natom.global.add.u32 %r5, [%rd1], %r1;", "race: global memory is changed atomically that another thread read or wrote"),
-], ids=range(12))  # fmt: skip
+], ids=range(16))  # fmt: skip
 def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
     with pytest.raises(Fault, match=told):
         run(body)
+
+
+def test_the_machine_copies_by_itself() -> None:
+    """Ten bytes of sixteen, and the rest is 0."""
+    body = f"st.global.u32 [%rd3], 0xFFFFFFFF;\nbar.sync 0;\n{COPY}cp.async.commit_group;\ncp.async.wait_group 0;\nbar.sync 0;\nadd.s32 %r5, %r2, %r3;\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd3], %r6;"
+    assert run(body).tolist() == [0xFFFFFFFF, 0xFFFFFFFF, 0xFFFF, 0] * 16
 
 
 def test_the_machine_adds_atomically() -> None:
@@ -82,6 +95,20 @@ def test_the_machine_multiplies_matrices() -> None:
         assert all(found[lane].tolist() == [expected[lane // 4 + 8 * h, lane % 4 * 2 + e] for h in (0, 1) for e in (0, 1)] for lane in range(32))
     with pytest.raises(Fault, match="more bits"):
         numbers(np.array([1], "u4"), "tf32")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_machine_deals_matrices_to_a_warp(turned: bool) -> None:
+    """Thread k gives the address of row k % 8 of matrix k / 8, here the (31 - k)-th 16 bytes; that is, of elements, from 8 (31 - k) on."""
+    filled = "shl.b32 %r5, %r1, 3;\n" + "".join(f"add.s32 %r6, %r5, {2 * j};\nadd.s32 %r7, %r6, 1;\nshl.b32 %r7, %r7, 16;\nor.b32 %r6, %r6, %r7;\nst.shared.u32 [%r8+{4 * j}], %r6;\n" for j in range(4))
+    read = f"ldmatrix.sync.aligned.m8n8.x4{'.trans' if turned else ''}.shared.b16 {{%r3, %r5, %r6, %r7}}, [%r4];\n"
+    for matrix, register in enumerate(("%r3", "%r5", "%r6", "%r7")):
+        body = f"mov.u32 %r2, wide;\nshl.b32 %r3, %r1, 4;\nadd.s32 %r8, %r2, %r3;\nsub.s32 %r4, 496, %r3;\nadd.s32 %r4, %r4, %r2;\n{filled}bar.sync 0;\n{read}st.global.u32 [%rd3], {register};"
+        found = run(".shared .align 16 .b8 wide[512];\n" + body, threads=32)[:32]
+        for k in range(32):
+            row, column = k // 4, 2 * (k % 4)
+            places = [(column, row), (column + 1, row)] if turned else [(row, column), (row, column + 1)]
+            assert [int(found[k]) & 0xFFFF, int(found[k]) >> 16] == [8 * (31 - 8 * matrix - i) + j for i, j in places]
 
 
 def test_the_machine_finds_blocks_that_write_one_place() -> None:

@@ -154,7 +154,8 @@ def test_tensor_cores(kind: dtypes.dtype, compiled: list[str], monkeypatch: pyte
     products = [text for text in compiled if "bar.sync" in text]
     assert len(products) == (5 + (kind is dtypes.float16)) * 2
     for text in products:
-        assert "mma.sync" in text and "ld.local" not in text and "ld.shared.v4" in text, text[:9000]
+        assert "mma.sync" in text and "ld.local" not in text and "ldmatrix" in text and "ld.shared" not in text, text[:9000]
+    assert sum("cp.async" in text for text in products) == 3 * 2  # matrices whose elements are neither patches nor rounded
     assert sum(".minnctapersm 2" in text for text in products) >= 6
     if shutil.which("ptxas"):
         assert all(spilled(text) <= 400 and used(text) * (256 if ".maxntid 256" in text else 128) <= 1 << 15 for text in products)  # two blocks on a multiprocessor
