@@ -272,6 +272,20 @@ def test_layers_and_their_gradients(name: str) -> None:
     check(LAYERS[name], made(3, 6, 11, 13), tolerance=1e-3)
 
 
+POOLS = [  # windows of which four neighbours lie in one, some, or more than are read at once
+    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, (2, 5), 1, (1, 2)), lambda x: F.max_pool2d(x, 2, 3), lambda x: F.max_pool2d(x, 3, (3, 1), 1, 2),
+    lambda x: F.adaptive_max_pool2d(x, (4, 30)), lambda x: F.max_pool1d(x[0], 3, 2, 1), lambda x: F.max_pool3d(x, (2, 3, 3), (1, 2, 2), (1, 1, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("width", [12, 13, 3])
+def test_gradients_of_max_pooling(pool: Callable, width: int) -> None:
+    x = made(3, 6, 11, width).round()  # of many the first
+    check(pool, x, tolerance=0)
+    check(pool, x.double(), tolerance=0)
+
+
 @pytest.mark.parametrize("n", [5, 100, 1000, 5000])
 def test_rows_shared_by_teams(n: int) -> None:
     x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)
@@ -543,6 +557,9 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
     assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32  # the indices are written, too, when they were checked
     assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32  # the four elements of a window in turn, which the L1 cache holds
     assert counted(machine, lambda: F.adaptive_avg_pool2d(images, 1))["global loads sectors"] == images.numel() * 4 // 32
+    pooled = F.max_pool2d(images.requires_grad_(), 3, 2, 1)
+    back = counted(machine, lambda: numod.autograd.grad(pooled, images, pooled.detach(), retain_graph=True))
+    assert back["global stores sectors"] == images.numel() * 4 // 32 and back["global loads"] <= 2 * 3 * 2 * images.numel() // 128  # of two lines three windows, and both arrays
     summed = counted(machine, lambda: x.sum(1))
     assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
 

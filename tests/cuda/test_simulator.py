@@ -235,7 +235,7 @@ def test_sixteen_bit_floats(half: numod.dtype) -> None:
 
 
 LAYERS = {
-    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1),
+    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1), "max_pool2d of many windows": lambda x: F.max_pool2d(x, (2, 4), 1, (1, 2)), "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (2, 4)),
     "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]), "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
     "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
