@@ -439,6 +439,9 @@ def test_running_totals() -> None:
     x = made(2, 3000)
     check(lambda x: (x.cumsum(1), x.logcumsumexp(1), x.cumsum(0)), x, tolerance=1e-3)
     check(lambda x: ((1 + x * 0.001).cumprod(1), *x.cummin(1)), x, tolerance=1e-3, gradients=False)
+    x = made(70003).round()  # in parts
+    x[50000] = float("nan")
+    check(lambda x: (*x.cummax(0), *x[1:].cummin(0), x[:49999].cumsum(0), x[2:20001].long().cumsum(0), x[1:20001].logcumsumexp(0)), x, gradients=False)
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
@@ -584,7 +587,8 @@ def test_running_totals_read_and_write_four_elements_at_once(machine: Machine) -
     x = made(8, 1024).cuda()
     for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):  # places take twice as many bytes, and accesses
         found = counted(machine, function)
-        assert (found["global loads"], found["global stores"]) == (x.numel() // 128, results * x.numel() // 128)
+        assert (found["global loads"], found["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)  # the second time from the L1 cache
+        assert results > 1 or found["shared loads passes"] <= 2 * found["shared loads"]  # of eight bytes a thread: no bank is waited for
     y = made(3, 1029).cuda()
     check(lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)), y.cpu(), tolerance=1e-4, gradients=False)
 
