@@ -15,7 +15,7 @@ import numod
 from numod import config, nn
 from numod.kernel import block
 from numod.nn import functional as F
-from numod.ops import pointwise
+from numod.ops import pointwise, sort_digits
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
@@ -433,6 +433,20 @@ def test_order(n: int, dtype: numod.dtype) -> None:
         check(lambda x: (x.median(1)[0], x.nanmedian(1)[0], x.gather(1, x.median(1, True)[1]), x.median(), (x / (x[:1] * 0)).nanmedian(0)[0]), x, gradients=False)
     if dtype is numod.int64:
         check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.uint8], ids=str)
+def test_long_rows_sorted_by_digits(dtype: numod.dtype, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_digits, "suits", lambda *_: True)  # of less than what it is faster for
+    x = (made(2, 9001) * 9).abs().to(dtype)
+    if dtype is numod.float32:
+        x[1, 4000:4005] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+        x[0] = x[0].round()  # of many equal ones
+    before = {kernel.name for kernel in machine.kernels}
+    check(lambda x: (*x.sort(1), *x.sort(1, descending=True)), x, gradients=False)
+    assert any("move_digits" in name for name in {kernel.name for kernel in machine.kernels} - before)
+    found = counted(machine, x.cuda().sort)
+    assert found["shared loads passes"] <= 3 * found["shared loads"] and found["shared stores passes"] <= 4 * found["shared stores"]
 
 
 def test_running_totals() -> None:

@@ -176,6 +176,22 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
 
 
+@pytest.mark.parametrize(("n", "kind"), [(131, numod.float32), (97, numod.int64)])
+def test_rows_sorted_by_blocks_digit_by_digit(n: int, kind: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numod.ops import sort_digits
+
+    monkeypatch.setattr(sort_digits, "suits", lambda *_: True)
+    numod.manual_seed(0)
+    x = (numod.randn(2, n) * (5 if kind is numod.float32 else 1e18)).to(kind)
+    x[:, 5:40] = x[:, 50:85]
+    if kind is numod.float32:
+        x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+    for descending in (False, True):
+        found, expected = x.cuda().sort(1, descending), x.sort(1, descending)
+        same(found.values, expected.values)
+        same(found.indices, expected.indices)
+
+
 def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.ops import sort
 
