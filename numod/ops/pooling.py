@@ -23,6 +23,7 @@ from .op import Op, Plan
 
 _WORKERS = 8  # turns of the parallel loop, with folded lines of their own
 _BLOCK = 8  # output lines of a turn: what one pass wrote lies in the cache, and no longer on its way there, when the next reads it
+_AHEAD = 4  # most windows of a line that a GPU thread reads before it compares any
 _INDEX = np.dtype(np.int64)
 _GEOMETRY = (
     "planes", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
@@ -128,20 +129,43 @@ def place_gradient_kernel(g, indices, out):
 
 
 def place_gradient_elements(g, indices, out):
-    """The same for GPU threads, one for each element of out: in the same order, of the windows that hold the element those whose index it is."""
-    for task in parallel_range(planes * depth * height * width):
-        place, size, zero = int64(task), depth * height * width, g.dtype.type(0)
-        plane, total = quotient(place, size), zero
-        where = place - plane * size
-        row = quotient(where, width)
-        d = quotient(row, height)
-        h, w = row - d * height, where - row * width
+    """The same for GPU threads, one for each four neighbours of out: in the same order, of the windows that hold any of them those whose index they are.
+
+    What the windows are is told in the text, so that only the thread's number is divided. Up to AHEAD windows are read before one is compared: all these loads
+    are under way at once. Neighbouring threads read neighbouring windows, and write neighbouring fours.
+    """
+    total, given, found = cuda.local.array(4, g.dtype), cuda.local.array(AHEAD, g.dtype), cuda.local.array(AHEAD, indices.dtype)
+    fours = quotient(width + 3, 4)
+    for task in parallel_range(planes * depth * height * fours):
+        line = quotient(int64(task), fours)
+        level = quotient(line, height)
+        plane = quotient(level, depth)
+        w, h, d = 4 * (int64(task) - line * fours), line - level * height, level - plane * depth
+        where = (d * height + h) * width + w
+        for j in range(4):
+            total[j] = 0
+        w_first = first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w)
+        w_last = last_window(min(w + 3, width - 1), width, out_w, stride_w, pad_w)
         for od in range(first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
             for oh in range(first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
-                for ow in range(first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w), last_window(w, width, out_w, stride_w, pad_w)):
-                    k = ((plane * out_d + od) * out_h + oh) * out_w + ow
-                    total += g[uintp(k)] if indices[uintp(k)] == where else zero
-        out[uintp(place)] = total
+                row = ((plane * out_d + od) * out_h + oh) * out_w
+                ow = w_first
+                while ow < w_last:
+                    for o in range(AHEAD):
+                        found[o], given[o] = -1, 0
+                        if ow + o < w_last:
+                            found[o], given[o] = indices[uintp(row + ow + o)], g[uintp(row + ow + o)]
+                    for o in range(AHEAD):
+                        found[o] -= where
+                        for j in range(4):
+                            total[j] += given[o] if found[o] == j else g.dtype.type(0)
+                    ow += AHEAD
+        if w + 4 <= width:
+            give_4(out, uintp(line * width + w), total, 0)
+        else:
+            for j in range(4):
+                if w + j < width:
+                    out[uintp(line * width + w + j)] = total[j]
 
 
 def average_kernel(x, out, counts_borders, divisor):
@@ -276,9 +300,12 @@ class _Pool(Op):
         constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
         signature = bind.signature(*arrays, *(kind for _, kind in scratch), numbers=len(constants))
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        words = _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),)
+        words, fixed = _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),), ()
         work = planes * max(prod(places) * prod(window), prod(sizes))
-        run = bind.launcher(results[0].device, self.name, _source(kernel, words), signature, results[0].dtype, work, flags)
+        if kernel is place_gradient_elements:
+            most = (3 + (window[2] - 1) * dilation[2]) // stride[2] + 1 if stride[2] else _AHEAD  # windows that hold some of four neighbours
+            words, fixed, work = (("AHEAD", min(most, _AHEAD)),), _fixed(constants), planes * prod(sizes) // 4
+        run = bind.launcher(results[0].device, self.name, _source(kernel, words, fixed), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
         def launch(*arguments: object) -> None:
@@ -305,12 +332,18 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
 
 
 @cache
-def _source(kernel: Callable, words: tuple[tuple[str, object], ...]) -> str:
-    """The kernel's text with the geometry's names as its last arguments, and `words` replaced."""
-    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):", bind.source_of(kernel), count=1)
+def _source(kernel: Callable, words: tuple[tuple[str, object], ...], fixed: tuple[tuple[str, int], ...] = ()) -> str:
+    """The kernel's text with the geometry's names as its last arguments, `words` replaced, and what is `fixed` as constants in place of what is given."""
+    constants = "".join(f"\n    {name} = {value}" for name, value in fixed)
+    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):{constants}", bind.source_of(kernel), count=1)
     for word, value in words:
         text = text.replace(word, str(value))
     return text
+
+
+def _fixed(geometry: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Names and values of what a network has few of: its windows, and that there is no depth."""
+    return tuple((name, n) for name, n in zip(_GEOMETRY, geometry) if re.match("kernel|stride|pad|step", name) or name in ("depth", "out_d") and n == 1)
 
 
 def _words(stride: int) -> tuple[tuple[str, object], ...]:

@@ -1,9 +1,10 @@
 """Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie together. No single thread walks a row.
 
-A block takes a tile of a row: every thread four neighbouring elements, read and written at once, whose totals it keeps; then the threads' totals are joined in
-shared memory, each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they
-only tell the parts' totals, then each begins with those of the parts before its own. All in an order that depends on the sizes alone, so every run gives the
-same bits.
+A block takes a tile of a row: every thread four times four neighbouring elements, all read before any is used. The totals of the fours lie in shared memory
+in the order of the elements; a thread joins four neighbouring ones, and these totals are joined each with that of the thread 1, 2, 4 ... before it. What came
+before each four is told back, and its elements are read again, from the L1 cache: to hold them, as wide as they are joined, would take the registers of
+half of the blocks. Of few long rows blocks take parts: first they only tell the parts' totals; then each begins with a turn in which the totals of the parts
+before its own are the fours. All in an order that depends on the sizes alone, so every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from ..device import Layout
 from ..kernel import bind
 from ..kernel.scalar import scalar
 from . import teams
-
-_MOST_PARTS = 256  # of a row: every thread joins the totals before its own part; 1024 took longer on an H200
 
 
 @scalar
@@ -40,26 +39,38 @@ def join_exponentials(a, b):
     return high if high == low and high - high != 0 else high + log1p(exp(low - high))
 
 
+@scalar
+def spaced(place):
+    """Where the total of a tile's four elements lies: a gap behind sixteen keeps threads that read four neighbours each to banks of their own."""
+    return uintp(place + (place >> 4))
+
+
 def running_team(x, totals, out, rows, n, chunk, chunks, writing):
     """out (rows, n) = the running total of x (rows, n). Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each."""
+    fours = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
     shared = shared_array(2 * TEAM, WIDE, SHARED)
-    given, held, told = cuda.local.array(4, NUMBER), cuda.local.array(4, WIDE), cuda.local.array(4, RESULT)
+    given, told = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
-        total, stop = IDENTITY, min((part + 1) * chunk, n)
-        for k in range(part if writing != 0 else 0):
-            total = JOIN(total, totals[uintp(row * chunks + k)])
-        for low in range(part * chunk, stop, 4 * TEAM):
-            first, own = low + 4 * thread, IDENTITY
-            if first + 4 <= stop:
-                hold_4(given, 0, x, uintp(row * n + first))
+        begin, stop, total = part * chunk, min((part + 1) * chunk, n), IDENTITY
+        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):  # a turn before the first for the parts' totals
+            for turn in range(4):
+                first = low + 4 * (turn * TEAM + thread)
+                if (low >= begin) & (first + 4 <= stop):
+                    hold_4(given, 4 * turn, x, uintp(row * n + first))
+                else:
+                    for k in range(4):
+                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(IDENTITY)
+            for turn in range(4):
+                place, own = turn * TEAM + thread, IDENTITY
+                for k in range(4):
+                    own = JOIN(own, WIDE(given[4 * turn + k]))
+                fours[spaced(place)] = totals[uintp(row * chunks + place)] if (low < begin) & (place < part) else own
+            cuda.syncthreads()
+            own = IDENTITY
             for k in range(4):
-                if first + k < stop:
-                    if first + 4 > stop:
-                        given[k] = x[uintp(row * n + first + k)]
-                    own = JOIN(own, WIDE(given[k]))
-                held[k] = own
+                own = JOIN(own, fours[spaced(4 * thread + k)])
             half = 0  # of the shared memory: while one is read the other is written
             shared[uintp(thread)] = own
             cuda.syncthreads()
@@ -72,13 +83,24 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
                 width = width * 2
             before = JOIN(total, shared[uintp(half + thread - 1)]) if thread != 0 else total
             total = JOIN(total, shared[uintp(half + TEAM - 1)])
-            for k in range(4):
-                told[k] = JOIN(before, held[k])
-                if (writing != 0) & (first + k < stop) & (first + 4 > stop):
-                    out[uintp(row * n + first + k)] = told[k]
-            if (writing != 0) & (first + 4 <= stop):
-                give_4(out, uintp(row * n + first), told, 0)
-            cuda.syncthreads()
+            if writing != 0:
+                for k in range(4):
+                    own = fours[spaced(4 * thread + k)]
+                    fours[spaced(4 * thread + k)] = before
+                    before = JOIN(before, own)
+                cuda.syncthreads()
+                for turn in range(4 if low >= begin else 0):
+                    first, own = low + 4 * (turn * TEAM + thread), fours[spaced(turn * TEAM + thread)]
+                    if first + 4 <= stop:
+                        hold_4(given, 0, x, uintp(row * n + first))
+                        for k in range(4):
+                            own = JOIN(own, WIDE(given[k]))
+                            told[k] = own
+                        give_4(out, uintp(row * n + first), told, 0)
+                    else:
+                        for k in range(first, stop):
+                            own = JOIN(own, WIDE(x[uintp(row * n + k)]))
+                            out[uintp(row * n + k)] = own
         if (thread == 0) & (writing == 0):
             totals[uintp(task)] = total
 
@@ -86,28 +108,36 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
 def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing):
     """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always
     NaN."""
+    fours = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
+    fours_places = shared_array(4 * TEAM + TEAM // 4, int64, SHARED)
     shared = shared_array(2 * TEAM, NUMBER, SHARED)
     shared_places = shared_array(2 * TEAM, int64, SHARED)
-    held = cuda.local.array(4, NUMBER)
-    held_places = cuda.local.array(4, int64)
+    given, held_places = cuda.local.array(16, NUMBER), cuda.local.array(4, int64)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
-        stop = min((part + 1) * chunk, n)
+        begin, stop = part * chunk, min((part + 1) * chunk, n)
         total, where = NUMBER(0), int64(-1)  # no place: nothing came before
-        for k in range(part if writing != 0 else 0):
-            total, where = later(total, where, highs[uintp(row * chunks + k)], places[uintp(row * chunks + k)])
-        for low in range(part * chunk, stop, 4 * TEAM):
-            first = low + 4 * thread
+        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):
+            for turn in range(4):
+                first = low + 4 * (turn * TEAM + thread)
+                if (low >= begin) & (first + 4 <= stop):
+                    hold_4(given, 4 * turn, x, uintp(row * n + first))
+                else:
+                    for k in range(4):
+                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(0)
+            for turn in range(4):
+                first, own, place = low + 4 * (turn * TEAM + thread), NUMBER(0), int64(-1)
+                for k in range(4):
+                    own, place = later(own, place, given[4 * turn + k], first + k if (low >= begin) & (first + k < stop) else int64(-1))
+                at = turn * TEAM + thread
+                if (low < begin) & (at < part):
+                    own, place = highs[uintp(row * chunks + at)], places[uintp(row * chunks + at)]
+                fours[spaced(at)], fours_places[spaced(at)] = own, place
+            cuda.syncthreads()
             own, place = NUMBER(0), int64(-1)
-            if first + 4 <= stop:
-                hold_4(held, 0, x, uintp(row * n + first))
             for k in range(4):
-                if first + k < stop:
-                    if first + 4 > stop:
-                        held[k] = x[uintp(row * n + first + k)]
-                    own, place = later(own, place, held[k], first + k)
-                held[k], held_places[k] = own, place
+                own, place = later(own, place, fours[spaced(4 * thread + k)], fours_places[spaced(4 * thread + k)])
             half = 0
             shared[uintp(thread)], shared_places[uintp(thread)] = own, place
             cuda.syncthreads()
@@ -123,14 +153,27 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
             if thread != 0:
                 before, before_place = later(total, where, shared[uintp(half + thread - 1)], shared_places[uintp(half + thread - 1)])
             total, where = later(total, where, shared[uintp(half + TEAM - 1)], shared_places[uintp(half + TEAM - 1)])
-            for k in range(4):
-                held[k], held_places[k] = later(before, before_place, held[k], held_places[k])
-                if (writing != 0) & (first + k < stop) & (first + 4 > stop):
-                    values[uintp(row * n + first + k)], indices[uintp(row * n + first + k)] = held[k], held_places[k]
-            if (writing != 0) & (first + 4 <= stop):
-                give_4(values, uintp(row * n + first), held, 0)
-                give_4(indices, uintp(row * n + first), held_places, 0)
-            cuda.syncthreads()
+            if writing != 0:
+                for k in range(4):
+                    at = spaced(4 * thread + k)
+                    own, place = fours[at], fours_places[at]
+                    fours[at], fours_places[at] = before, before_place
+                    before, before_place = later(before, before_place, own, place)
+                cuda.syncthreads()
+                for turn in range(4 if low >= begin else 0):
+                    first, at = low + 4 * (turn * TEAM + thread), spaced(turn * TEAM + thread)
+                    own, place = fours[at], fours_places[at]
+                    if first + 4 <= stop:
+                        hold_4(given, 0, x, uintp(row * n + first))
+                        for k in range(4):
+                            own, place = later(own, place, given[k], first + k)
+                            given[k], held_places[k] = own, place
+                        give_4(values, uintp(row * n + first), given, 0)
+                        give_4(indices, uintp(row * n + first), held_places, 0)
+                    else:
+                        for k in range(first, stop):
+                            own, place = later(own, place, x[uintp(row * n + k)], k)
+                            values[uintp(row * n + k)], indices[uintp(row * n + k)] = own, place
         if (thread == 0) & (writing == 0):
             highs[uintp(task)], places[uintp(task)] = total, where
 
@@ -165,8 +208,8 @@ def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
 
 def _in_parts(x: Layout, name: str, text: str, told: tuple[np.dtype, ...], arrays: str, n: int) -> Callable:
     rows, threads, empty = x.size // n, teams.sharing(x, n), x.device.empty
-    tile = 4 * threads
-    chunk = -(-n // min(x.device.backend.chunks(rows, n, True), _MOST_PARTS))
+    tile = 16 * threads
+    chunk = -(-n // min(x.device.backend.chunks(rows, n, True), 4 * threads))  # whose totals are a turn's fours
     chunk = -(-chunk // tile) * tile
     chunks = -(-n // chunk)
     run = teams.launcher(x, name, text, f"{x.storage.name}[], {arrays}" + 5 * ", int64", rows * chunks, threads)

@@ -1,7 +1,8 @@
 """Stable sorts along the last dimension of a contiguous tensor, seen as (rows, n). The public functions are in `core.sorting`.
 
 Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows, by merges or digit by digit;
-on a GPU every element finds its own place in each round of a merge. In the kernels `flip` turns every bit of a key, to sort downwards.
+on a GPU every element finds its own place in each round of a merge, and long rows are `sort_digits`'. In the kernels `flip` turns every bit of a key, to sort
+downwards.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel.scalar import scalar, shared_scalar
-from . import teams
+from . import sort_digits, teams
 from .keys import TASKS, digits, key_storage, keyed, keyed_launcher, scatter_back
 from .op import Op, Plan
 
@@ -356,16 +357,18 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
 
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
-    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own."""
+    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own; unless there are so many that digits are
+    faster."""
     key, element, empty, together = key_storage(x.dtype), x.storage.name, x.device.empty, x.device.backend.sorted_together()
     run, rows = min(max(1 << (n - 1).bit_length(), 16), together), x.size // n
     runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
+    if sort_digits.suits(x, n, runs):
+        return sort_digits.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
     begin = teams.launcher(x, "sort_runs", keyed(x, sort_team).replace("RUN", str(run)), arrays + 4 * ", int64", rows * runs, threads)
     if runs == 1:
         return lambda x_data, values, indices: begin(x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip)
-    merge = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size)
-    take = keyed_launcher(x, "take", take_kernel, f"{element}[], {element}[], int64[], uint32[]", 3, x.size)
+    merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _taking(x)
     rounds = (runs - 1).bit_length()
 
     def launch(x_data: object, values: object, indices: object) -> None:
@@ -376,6 +379,10 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
         take(x_data, values, indices, places, x.size, n, rounds % 2 * x.size)
 
     return launch
+
+
+def _taking(x: Layout) -> Callable:
+    return keyed_launcher(x, "take", take_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], uint32[]", 3, x.size)
 
 
 sort = Sort("sort")

@@ -509,9 +509,9 @@ class Run:
         memory.known[at[:, None] + np.arange(kind.itemsize)] = WRITTEN
 
     def join(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, function: Callable, *values: object) -> np.ndarray:
-        """Elements of global memory become function(element, *values), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
+        """Elements of memory become function(element, *values), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
         memory, mine = self.spaces[space][0], self.tokens[m]
-        atomic = mine | 0xFFFFF << 24 | 0xFFFFFF  # several threads of several blocks: with no barrier that could come between
+        atomic = mine | (0x7FF if space == "shared" else 0xFFFFF << 24 | 0xFFFFFF)  # several threads; of several blocks there is no barrier that could come between
         if (wrong := meet(memory.readers[at], mine) | (meet(memory.writers[at], mine) & (memory.writers[at] != atomic))).any():
             self._fail(number, f"race: {space} memory is changed atomically that another thread read or wrote, with no barrier between", m, wrong, at)
         memory.writers[at] = atomic

@@ -293,7 +293,7 @@ class Writer:
         return lines + [f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})" for k, part in enumerate(registers)]
 
     def _atom(self, place: int, each: Instruction) -> list[str]:
-        if each.parts[1:] not in [["global", *how.split()] for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64", "cas b32", "cas b64")]:
+        if each.parts[1] not in ("global", "shared") or each.parts[2:] not in [how.split() for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64", "cas b32", "cas b64")]:
             raise unknown(each)
         target, address, *values = each.operands
         space, kind, where, _ = self._access(each, address, target)

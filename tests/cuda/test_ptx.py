@@ -321,6 +321,12 @@ def test_folds_by_compare_and_swap(kind: dtypes.dtype, compiled: list[str]) -> N
 def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
     for n in (5, 5000):
         sort.sort.prepare((on_gpu(7, n, dtype=kind),), (True,))
+    assert not any("move_digits" in text for text in compiled)
+    sort.sort.prepare((on_gpu(1 << 20, dtype=kind),), (False,))
+    digits = [text for text in compiled if "_digits" in text]
+    assert len(digits) == 2 * len(CAPABILITIES) and not any("ld.local" in text for text in digits)
+    if shutil.which("ptxas"):
+        assert all(spilled(text) == 0 and (".target sm_75" in text or used(text) <= 80) for text in digits)  # three blocks on a multiprocessor
     sort._by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
     select.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, select.FIRST))
     for op in (scan.cumprod, scan.cummax, scan.cummin):

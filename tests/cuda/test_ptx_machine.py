@@ -15,7 +15,7 @@ import numod
 from numod import config, nn
 from numod.kernel import block
 from numod.nn import functional as F
-from numod.ops import pointwise
+from numod.ops import pointwise, sort_digits
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
@@ -310,6 +310,20 @@ def test_attention_by_tiles(depth: int, width: int, causal: bool, dropped: float
     check(attend, *heads, tolerance=1e-4)
 
 
+POOLS = [  # windows of which four neighbours lie in one, some, or more than are read at once
+    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, (2, 5), 1, (1, 2)), lambda x: F.max_pool2d(x, 2, 3), lambda x: F.max_pool2d(x, 3, (3, 1), 1, 2),
+    lambda x: F.adaptive_max_pool2d(x, (4, 30)), lambda x: F.max_pool1d(x[0], 3, 2, 1), lambda x: F.max_pool3d(x, (2, 3, 3), (1, 2, 2), (1, 1, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("width", [12, 13, 3])
+def test_gradients_of_max_pooling(pool: Callable, width: int) -> None:
+    x = made(3, 6, 11, width).round()  # of many the first
+    check(pool, x, tolerance=0)
+    check(pool, x.double(), tolerance=0)
+
+
 @pytest.mark.parametrize("n", [5, 100, 1000, 5000])
 def test_rows_shared_by_teams(n: int) -> None:
     x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)
@@ -459,10 +473,27 @@ def test_order(n: int, dtype: numod.dtype) -> None:
         check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
 
 
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.uint8], ids=str)
+def test_long_rows_sorted_by_digits(dtype: numod.dtype, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_digits, "suits", lambda *_: True)  # of less than what it is faster for
+    x = (made(2, 9001) * 9).abs().to(dtype)
+    if dtype is numod.float32:
+        x[1, 4000:4005] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+        x[0] = x[0].round()  # of many equal ones
+    before = {kernel.name for kernel in machine.kernels}
+    check(lambda x: (*x.sort(1), *x.sort(1, descending=True)), x, gradients=False)
+    assert any("move_digits" in name for name in {kernel.name for kernel in machine.kernels} - before)
+    found = counted(machine, x.cuda().sort)
+    assert found["shared loads passes"] <= 3 * found["shared loads"] and found["shared stores passes"] <= 4 * found["shared stores"]
+
+
 def test_running_totals() -> None:
     x = made(2, 3000)
     check(lambda x: (x.cumsum(1), x.logcumsumexp(1), x.cumsum(0)), x, tolerance=1e-3)
     check(lambda x: ((1 + x * 0.001).cumprod(1), *x.cummin(1)), x, tolerance=1e-3, gradients=False)
+    x = made(70003).round()  # in parts
+    x[50000] = float("nan")
+    check(lambda x: (*x.cummax(0), *x[1:].cummin(0), x[:49999].cumsum(0), x[2:20001].long().cumsum(0), x[1:20001].logcumsumexp(0)), x, gradients=False)
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
@@ -581,6 +612,9 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
     assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32  # the indices are written, too, when they were checked
     assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32  # the four elements of a window in turn, which the L1 cache holds
     assert counted(machine, lambda: F.adaptive_avg_pool2d(images, 1))["global loads sectors"] == images.numel() * 4 // 32
+    pooled = F.max_pool2d(images.requires_grad_(), 3, 2, 1)
+    back = counted(machine, lambda: numod.autograd.grad(pooled, images, pooled.detach(), retain_graph=True))
+    assert back["global stores sectors"] == images.numel() * 4 // 32 and back["global loads"] <= 2 * 3 * 2 * images.numel() // 128  # of two lines three windows, and both arrays
     summed = counted(machine, lambda: x.sum(1))
     assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
 
@@ -605,7 +639,8 @@ def test_running_totals_read_and_write_four_elements_at_once(machine: Machine) -
     x = made(8, 1024).cuda()
     for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):  # places take twice as many bytes, and accesses
         found = counted(machine, function)
-        assert (found["global loads"], found["global stores"]) == (x.numel() // 128, results * x.numel() // 128)
+        assert (found["global loads"], found["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)  # the second time from the L1 cache
+        assert results > 1 or found["shared loads passes"] <= 2 * found["shared loads"]  # of eight bytes a thread: no bank is waited for
     y = made(3, 1029).cuda()
     check(lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)), y.cpu(), tolerance=1e-4, gradients=False)
 

@@ -176,6 +176,22 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
 
 
+@pytest.mark.parametrize(("n", "kind"), [(131, numod.float32), (97, numod.int64)])
+def test_rows_sorted_by_blocks_digit_by_digit(n: int, kind: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numod.ops import sort_digits
+
+    monkeypatch.setattr(sort_digits, "suits", lambda *_: True)
+    numod.manual_seed(0)
+    x = (numod.randn(2, n) * (5 if kind is numod.float32 else 1e18)).to(kind)
+    x[:, 5:40] = x[:, 50:85]
+    if kind is numod.float32:
+        x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+    for descending in (False, True):
+        found, expected = x.cuda().sort(1, descending), x.sort(1, descending)
+        same(found.values, expected.values)
+        same(found.indices, expected.indices)
+
+
 def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.ops import sort
 
@@ -235,7 +251,7 @@ def test_sixteen_bit_floats(half: numod.dtype) -> None:
 
 
 LAYERS = {
-    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1),
+    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1), "max_pool2d of many windows": lambda x: F.max_pool2d(x, (2, 4), 1, (1, 2)), "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (2, 4)),
     "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]), "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
     "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
@@ -328,7 +344,7 @@ def test_rows_that_blocks_share(name: str) -> None:
     same(there.grad, here.grad)
 
 
-@pytest.mark.parametrize("shape", [(3, 37), (130,), (2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 37), (130,), (2, 3), (379,)], ids=str)  # the last in more parts than a block has threads
 @pytest.mark.parametrize("kind", [numod.float32, numod.uint8], ids=str)
 def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> None:
     numod.manual_seed(0)

@@ -34,6 +34,23 @@ def team_sum(value, shared, thread, threads):
 
 
 @scalar
+def team_sum_before(value, shared, thread, threads):
+    """The sum of the values of the threads before this one: each is joined with that 1, 2, 4 ... before it. shared (2 * threads) is free before, and behind the
+    next barrier."""
+    half, own = 0, value
+    shared[uintp(thread)] = own
+    cuda.syncthreads()
+    width = 1
+    while width < threads:
+        own = own + shared[uintp(half + thread - width)] if thread >= width else own
+        half = threads - half
+        shared[uintp(half + thread)] = own
+        cuda.syncthreads()
+        width = width * 2
+    return own - value
+
+
+@scalar
 def team_moments(x, base, n, eps, shared, thread, threads, centred):
     """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads. If not `centred`, 0 stands for the mean."""
     mean, total = x.dtype.type(0), float64(0)
