@@ -16,10 +16,10 @@ steps are one `Fused` step: `rows` says which ops, over inputs, earlier rows and
 and the reduction of its result are one `FusedReduction`), `epilogue` (a product or convolution and the loop over its elements are one `Finished`) and
 `overwrite` (a loop's result takes the place of an input that nothing needs any more). `effects` tells them what memory values lie in. `lower` runs every op's
 own launch with spans of memory for arrays and so gets kernel calls. `order` puts checks first, so that a run which stops has changed nothing. `memory` lays
-values in between in one arena. `section` makes the calls one native function (`link`; what repeats becomes a loop, `roll`), or launches them in turn. `run` and
-`differentiable` are the forms that are called, `caller` writes the short way into the first. `key` tells calls apart; `guards` and `reach` know what a record
-took for granted (by `names` what code mentions, by `kinds` what objects are), `gradients` what it found in `.grad`, `state` which tensors Python keeps from
-call to call, `lines` what to tell of the rest. `explain` and `draw` tell it to people.
+values in between in one arena. `section` makes the calls one native function (`link`; what repeats becomes a loop, `roll`), on a GPU a graph that the driver
+keeps (`replay`), or launches them in turn. `run` and `differentiable` are the forms that are called, `caller` writes the short way into the first. `key` tells
+calls apart; `guards` and `reach` know what a record took for granted (by `names` what code mentions, by `kinds` what objects are), `gradients` what it found in
+`.grad`, `state` which tensors Python keeps from call to call, `lines` what to tell of the rest. `explain` and `draw` tell it to people.
 
 **What an exporter may rely on.** `verify(program)` holds for every recorded program and after every pass: each value is made once, before its use; the
 layouts are those the ops plan; what is not in `inputs` or `held` is made inside. Calling the program runs it op by op, which is its meaning.

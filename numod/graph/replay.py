@@ -1,7 +1,8 @@
 """A section's kernels on a GPU, started by one call: the driver keeps them as a graph, and is told again only those whose arguments have changed.
 
-What a run makes (results, gradients) and is given has other addresses each time, and random numbers and hyper-parameters other values; most kernels work on
-local memory and weights, and stay as they are. Kernels that do not wait for one another run beside each other, as far as there is room.
+What a run makes (results, gradients) and is given has other addresses than the last, and random numbers and hyper-parameters other values; most kernels work on
+local memory and weights, and stay as they are. Memory that is freed is given again, so that addresses come again in turns: for these there are graphs of their
+own. Kernels that do not wait for one another run beside each other, as far as there is room.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from .lower import Buffer, Call, Integer, Number, Span, Test
 
 LEAST = 3  # kernels that are worth it
+GRAPHS = 3  # for as many turns of addresses: two, where a run's results and gradients are dropped for those of the next, and one for what is odd
 MOST = 1 << 27  # bytes of local memory that a program may keep for itself: kernels that work on more take longer than their launches
 
 
@@ -47,17 +49,19 @@ class Replay:
                 if key in place:
                     self.users[place[key]].append(k)
         self.words = struct.Struct(f"={len(self.buffers)}Q{''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
-        self.graph: Any = None
-        self.told, self.streams = b"", set()
+        self.graphs: dict[bytes, Any] = {}  # by what they were told, the last told behind
+        self.stream: Any = None  # the one they were last started on
 
     def start(self, arrays: Sequence, numbers: Sequence[float]) -> None:
         """Start the kernels on memory for `buffers` and these `numbers`, in the current stream."""
         now = self.words.pack(*[each.address for each in arrays], *numbers)
-        if now != self.told or self.backend.current.stream not in self.streams:
-            self._tell(now, arrays, numbers)
-        self.graph.start()
+        graph = self.graphs.get(now) or self._told(now, arrays, numbers)
+        if self.backend.current.stream is not self.stream:
+            self._follow(self.backend.current.stream)
+        graph.start()
 
-    def _tell(self, now: bytes, arrays: Sequence, numbers: Sequence[float]) -> None:
+    def _told(self, now: bytes, arrays: Sequence, numbers: Sequence[float]) -> Any:
+        """A graph that is told what is now: a new one, unless one that there is differs by a number, or there are enough."""
         memory, values = dict(zip(self.buffers, arrays)), dict(zip(self.numbers, numbers))
 
         def given(each: Any) -> Any:
@@ -66,18 +70,31 @@ class Replay:
                 return array[each.offset :] if each.offset else array
             return values[each.source, each.index] if isinstance(each, (Number, Integer)) else each
 
-        if self.graph is None:
-            self.arena = self.backend.empty(max(self.size, 1), np.dtype(np.uint8))
-            arguments = [[given(a) for a in each.arguments] for each in self.calls]
-            self.graph = self.backend.graph(self.launchers(), arguments, dependencies(self.calls, self.places))
+        if not self.graphs:
+            self.arena, self.stream = self.backend.empty(max(self.size, 1), np.dtype(np.uint8)), self.backend.current.stream
+            self.behind = dependencies(self.calls, self.places)
+        stale = {told: self._stale(told, now) for told in self.graphs}
+        nearest = min(stale, key=lambda told: len(stale[told]), default=b"")
+        if len(self.graphs) < GRAPHS and len(stale.get(nearest, self.calls)) > len(self.numbers):
+            graph = self.backend.graph(self.launchers(), [[given(a) for a in each.arguments] for each in self.calls], self.behind)
         else:
-            changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != self.told[8 * k : 8 * k + 8]]
-            stale = dict.fromkeys(number for k in changed for number in self.users[k])
-            self.graph.change({k: [given(a) for a in self.calls[k].arguments] for k in stale})
-        self.told = now
-        if self.backend.current.stream not in self.streams:
-            self.streams.add(self.backend.current.stream)
-            self.backend.record_stream(self.arena, self.backend.current.stream)
+            graph = self.graphs.pop(nearest)
+            graph.change({k: [given(a) for a in self.calls[k].arguments] for k in stale[nearest]})
+        self.graphs[now] = graph
+        return graph
+
+    def _stale(self, told: bytes, now: bytes) -> dict[int, None]:
+        """The numbers of the kernels whose arguments have changed since."""
+        changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != told[8 * k : 8 * k + 8]]
+        return dict.fromkeys(number for k in changed for number in self.users[k])
+
+    def _follow(self, stream: Any) -> None:
+        """Let the stream wait for what the last one was told: all graphs have the same local memory."""
+        mark = self.backend.make_event(False)
+        mark.record(self.stream)
+        mark.wait(stream)
+        self.stream = stream
+        self.backend.record_stream(self.arena, stream)
 
     def _local(self, buffer: Buffer) -> Any:
         offset = self.places[buffer]

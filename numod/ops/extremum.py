@@ -23,6 +23,7 @@ _RUN = 16  # columns for one task where no vectors of them are compared
 _LONG = 256  # elements of a column that is worth turning
 _ALIGNED = 4  # elements that a GPU's threads read at once
 _CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
+_BESIDE = 128  # threads of a GPU's block, of which several teams may be
 
 
 def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles):
@@ -79,12 +80,13 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
 
 
 def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
-    """`rows_kernel` by blocks of GPU threads: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element is what `told` has
-    for it."""
-    shared, held = shared_array(TEAM, NUMBER, SHARED), cuda.local.array(16, NUMBER)
-    places = shared_array(TEAM, int64, SHARED)
-    thread = int64(cuda.threadIdx.x)
-    for task in range(int64(cuda.blockIdx.x), outer * inner * chunks, int64(cuda.gridDim.x)):
+    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element
+    is what `told` has for it. Of blocks of one warp there cannot be as many as would keep enough loads in flight."""
+    shared, held = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
+    places = shared_array(TEAM * BESIDE, int64, SHARED)
+    thread, own, tasks = int64(cuda.threadIdx.x) % TEAM, int64(cuda.threadIdx.x) // TEAM * TEAM, outer * inner * chunks
+    for first in range(int64(cuda.blockIdx.x) * BESIDE, tasks, int64(cuda.gridDim.x) * BESIDE):
+        task = min(first + own // TEAM, tasks - 1)  # a team without a task does the last one again
         row = task // chunks
         base = (row // inner) * outer_step + (row % inner) * inner_step
         start = (task % chunks) * chunk
@@ -109,13 +111,13 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
             where = k if better else where
         count = TEAM
         for fewer in (joining(TEAM), 1):  # these threads join what `count` have found
-            shared[uintp(thread)] = best
-            places[uintp(thread)] = where
+            shared[uintp(own + thread)] = best
+            places[uintp(own + thread)] = where
             cuda.syncthreads()
             if thread < fewer:
                 for k in range(thread + fewer, count, fewer):
-                    value = shared[uintp(k)]
-                    place = places[uintp(k)]
+                    value = shared[uintp(own + k)]
+                    place = places[uintp(own + k)]
                     same = (value == best) | ((value != value) & (best != best))
                     better = (value > best) | ((value != value) & (best == best)) | (same & (place < where))
                     best = value if better else best
@@ -212,7 +214,7 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     chunks = -(-n // chunk)  # none is empty
     parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
-    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32)
+    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32, _BESIDE)
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
     join, empty = teams.launcher(x, name, text, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty

@@ -23,9 +23,10 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -
     return threads if 2 * n >= threads else 0
 
 
-def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int) -> Callable:
-    """The launcher of a kernel for a block of so many threads, TEAM in its text, for each of `rows` rows."""
-    source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads))
+def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int, most: int = 0) -> Callable:
+    """The launcher of a kernel for a team of so many threads, TEAM in its text, for each of `rows` rows: a block, or BESIDE of them, of `most` threads."""
+    beside = max(most // threads, 1)
+    source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads)).replace("BESIDE", str(beside))
     if threads > _ANY:
         source = f"RESIDENT = {threads}, 1\n{source}"
-    return bind.launcher(x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (rows, threads))
+    return bind.launcher(x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // beside), beside * threads))

@@ -160,9 +160,10 @@ class Machine:
 
     @contextmanager
     def installed(self) -> Iterator[Machine]:
-        """While it lasts, this is the device `cuda`. Kernels built for it are forgotten behind."""
+        """While it lasts, this is the device `cuda`. Kernels and plans made for it are forgotten behind."""
         from numod.device import cuda
         from numod.kernel import bind, build
+        from numod.ops import op
 
         machine, array, give_back = self, cuda_memory.Driver.array, cuda_memory.Pool.give_back
 
@@ -185,6 +186,8 @@ class Machine:
             yield self
         for each in known:
             each.cache_clear()
+        for each in op._ops:
+            each.plans.clear()  # they have memory of this one
 
     # the driver's interface
 
