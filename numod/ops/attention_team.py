@@ -40,8 +40,9 @@ def attention_team(
         value_at = i * value_first + j * value_second + k * value_third
         mask_at = i * mask_first + j * mask_second + k * mask_third
         high, shift = real(-1e400), real(0.0)  # of row `thread`
-        for c in range(64 * PARTS):
-            totals[c] = 0.0
+        for part in written(PARTS):
+            for c in range(64):
+                totals[64 * part + c] = 0.0
         for c in range(8):
             sums[c] = 0.0
         if DEPTHS == 1:
@@ -88,8 +89,9 @@ def attention_team(
             if DROPPED:
                 for first in written(0, 32 * WIDE, PIECE):
                     drop_chances(scores, first, (head * length + top) * count + low, count, seed, offset, real(dropped), down, across)
-            for c in range(64 * PARTS):
-                totals[c] *= again[c % 64 // 8]
+            for part in written(PARTS):
+                for c in range(64):
+                    totals[64 * part + c] *= again[c // 8]
             cuda.syncthreads()
             for run in written(WIDE):
                 leave(near, 32 * LINE * run, scores, WIDE, run, down, across)
@@ -114,8 +116,9 @@ def attention_team(
             if top + thread < length:
                 logsumexp[uintp(head * length + top + thread)] = real(1e400) if total == 0.0 else shift + log(total)
         cuda.syncthreads()
-        for c in range(64 * PARTS):
-            totals[c] *= near[uintp(LINE * ACROSS + 8 * down + c % 64 // 8)]
+        for part in written(PARTS):
+            for c in range(64):
+                totals[64 * part + c] *= near[uintp(LINE * ACROSS + 8 * down + c // 8)]
         for part in written(PARTS):
             give_tile(out, (head * length + top) * width + part * LINE, width, length - top, width - part * LINE, totals, 64 * part, down, across)
 
@@ -156,8 +159,9 @@ def attention_rows_team(
             for c in range(ACROSS):
                 level += near[uintp(thread * ACROSS + c)]
             levels[uintp(head * length + top + thread)] = level
-        for c in range(64 * DEPTHS):
-            totals[c] = 0.0
+        for part in written(DEPTHS):
+            for c in range(64):
+                totals[64 * part + c] = 0.0
         if DEPTHS == 1:
             bring_turned(near_query, LINE, query, query_at, query_row, query_column, length - top, depth, thread)
         if PARTS == 1:
@@ -220,10 +224,12 @@ def attention_columns_team(
         key_at = i * key_first + j * key_second + k * key_third + low * key_row
         value_at = i * value_first + j * value_second + k * value_third + low * value_row
         mask_at = i * mask_first + j * mask_second + k * mask_third
-        for c in range(64 * DEPTHS):
-            key_totals[c] = 0.0
-        for c in range(64 * PARTS):
-            value_totals[c] = 0.0
+        for part in written(DEPTHS):
+            for c in range(64):
+                key_totals[64 * part + c] = 0.0
+        for part in written(PARTS):
+            for c in range(64):
+                value_totals[64 * part + c] = 0.0
         cuda.syncthreads()
         if DEPTHS == 1:
             bring_turned(near_key, LINE, key, key_at, key_row, key_column, count - low, depth, thread)

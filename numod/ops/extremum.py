@@ -80,8 +80,8 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
 
 
 def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
-    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element
-    is what `told` has for it. Of blocks of one warp there cannot be as many as would keep enough loads in flight."""
+    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an
+    element is what `told` has for it. Of blocks of one warp there cannot be as many as would keep enough loads in flight."""
     shared, held = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
     places = shared_array(TEAM * BESIDE, int64, SHARED)
     thread, own, tasks = int64(cuda.threadIdx.x) % TEAM, int64(cuda.threadIdx.x) // TEAM * TEAM, outer * inner * chunks
