@@ -167,7 +167,7 @@ def ipc_collect() -> None:
     """Nothing: device memory is not shared between processes."""
 
 
-CUDAGraph, graph = (name_only(f"cuda.{_name}", "numod.compile launches the kernels of a whole function") for _name in ("CUDAGraph", "graph"))
+CUDAGraph, graph = (name_only(f"cuda.{_name}", "numod.compile starts the kernels of a whole function as a graph") for _name in ("CUDAGraph", "graph"))
 
 
 def __getattr__(name: str) -> object:
