@@ -103,7 +103,7 @@ def attention_team(
                         width - part * LINE, thread,
                     )
                 cuda.syncthreads()
-                multiply_near(totals, 64 * part, near, 0, near_value, 0, SEEN // 4, 2, down, across)
+                multiply_near(totals, 64 * part, near, 0, near_value, 0, fours(count - low, SEEN), 2, down, across)
         cuda.syncthreads()
         for r in range(8):
             near[uintp((8 * down + r) * ACROSS + across)] = sums[r]
@@ -336,7 +336,7 @@ def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width,
         leave(near, 0, held, WIDE, run, down, across)
     bring(near, 32 * LINE, 32, x, at + part * LINE * step, line_step, step, lines, width - part * LINE, thread)
     cuda.syncthreads()
-    multiply_near(totals, 64 * part, near, 0, near, 32 * LINE, 8, 2, down, across)
+    multiply_near(totals, 64 * part, near, 0, near, 32 * LINE, fours(lines, 32), 2, down, across)
 
 
 def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread):
@@ -391,6 +391,12 @@ def read_four(x, at, step, n):
     c = x[uintp(at + 2 * step)] if n > 2 else real(0.0)
     d = x[uintp(at + 3 * step)] if n > 3 else real(0.0)
     return a, b, c, d
+
+
+@scalar
+def fours(left, most):
+    """Runs of four lines that hold what is left of so many at most."""
+    return int32(min(max(left, 0), most) + 3) // 4
 
 
 @scalar

@@ -25,7 +25,7 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -
 
 def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int, most: int = 0) -> Callable:
     """The launcher of a kernel for a team of so many threads, TEAM in its text, for each of `rows` rows: a block, or BESIDE of them, of `most` threads."""
-    beside = max(most // threads, 1)
+    beside = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
     source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads)).replace("BESIDE", str(beside))
     if threads > _ANY:
         source = f"RESIDENT = {threads}, 1\n{source}"

@@ -176,71 +176,16 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
 
 
-@pytest.mark.parametrize(("n", "kind"), [(131, numod.float32), (97, numod.int64)])
-def test_rows_sorted_by_blocks_digit_by_digit(n: int, kind: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_sorted_by_blocks_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:  # by the PTX machine more of them
     from numod.ops import sort_digits
 
     monkeypatch.setattr(sort_digits, "suits", lambda *_: True)
     numod.manual_seed(0)
-    x = (numod.randn(2, n) * (5 if kind is numod.float32 else 1e18)).to(kind)
-    x[:, 5:40] = x[:, 50:85]
-    if kind is numod.float32:
-        x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
-    for descending in (False, True):
-        found, expected = x.cuda().sort(1, descending), x.sort(1, descending)
-        same(found.values, expected.values)
-        same(found.indices, expected.indices)
-
-
-def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numod.ops import sort
-
-    monkeypatch.setattr(sort, "_MERGED", 4)
-    x = numod.tensor([[3.0, -1.0, float("nan"), 0.0, -0.0, 2.5, -7.0], [1.0, 1.0, 5.0, 5.0, -2.0, 9.0, 0.5]])
-    y, expected = x.cuda(), x.sort()
-    values, indices = numod.zeros_like(y), numod.zeros(2, 7, dtype=numod.int64).cuda()
-    sort._by_rows(y._layout, 7, 0)(*(each._storage.data for each in (y, values, indices)))
-    same(values, expected.values)
-    same(indices, expected.indices)
-
-
-def test_distances_and_random_numbers() -> None:
-    x, y = numod.randn(5, 3).requires_grad_(), numod.randn(4, 3)
-    moved = x.detach().cuda().requires_grad_()
-    for p in (0.5, 2.0, float("inf")):
-        expected, found = numod.cdist(x, y, p), numod.cdist(moved, y.cuda(), p)
-        same(found, expected)
-        same(*(numod.autograd.grad(each.sum(), leaf)[0] for each, leaf in ((found, moved), (expected, x))))
-    same(numod.cross(moved, moved.flip(0)), numod.cross(x, x.flip(0)))
-    same(numod.pdist(moved), numod.pdist(x))
-    same(x.detach().cuda().logcumsumexp(0), x.detach().logcumsumexp(0))
-    for make, rates in (
-        (numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0]), (lambda p: numod.binomial(numod.full_like(p, 50.0), p), [0.1, 0.7, 0.4]),
-    ):  # fmt: skip
-        results = []
-        for rate in (numod.tensor(rates).cuda(), numod.tensor(rates)):
-            numod.manual_seed(3)
-            results.append(make(rate))
-        same(*results)
-
-
-def test_a_training_step_matches_the_cpu() -> None:
-    x, y = numod.randn(7, 5), numod.tensor([0, 1, 2, 0, 1, 2, 2])
-    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
-    twin = copy.deepcopy(model).to("cuda")
-    for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
-        optimizer = numod.optim.Adam(network.parameters(), lr=0.1)
-        for _ in range(2):
-            optimizer.zero_grad()
-            F.cross_entropy(network(inputs), target).backward()
-            optimizer.step()
-    for found, expected in zip(twin.parameters(), model.parameters()):
-        same(found, expected, 1e-4)
-
-
-def test_mixed_devices_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
-        numod.ones(3).cuda() + numod.ones(3)
+    x = numod.randn(1, 70)
+    x[:, 5:40], x[0, 4:9] = x[:, 30:65].clone(), numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+    found, expected = x.cuda().sort(1, True), x.sort(1, True)
+    same(found.values, expected.values)
+    same(found.indices, expected.indices)
 
 
 @pytest.mark.parametrize("half", [numod.float16, numod.bfloat16], ids=str)
@@ -275,10 +220,9 @@ def test_layers_and_their_gradients(name: str) -> None:
 @pytest.mark.parametrize(
     "queries, keys, values, mask, options",
     [
-        ((2, 9, 5), (2, 35, 5), (2, 35, 6), None, {}),  # a tile has 32 rows and columns here, and parts of as many
-        ((2, 1, 40, 8), (1, 3, 40, 8), (2, 3, 40, 8), None, {"is_causal": True, "scale": 0.3}),
-        ((3, 33, 17), (3, 18, 17), (3, 18, 20), "added", {}),
-        ((2, 21, 33), (2, 33, 33), (2, 33, 34), "allowed", {"dropout_p": 0.3}),
+        ((9, 5), (68, 5), (68, 6), None, {"is_causal": True, "scale": 0.3}),  # a tile has 64 columns
+        ((2, 1, 6, 3), (1, 2, 7, 3), (2, 2, 7, 4), "added", {}),
+        ((10, 3), (8, 3), (8, 2), "allowed", {"dropout_p": 0.3}),
     ],
     ids=str,
 )
