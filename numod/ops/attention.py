@@ -98,7 +98,8 @@ class _Blocked(Op):
         depth, width, line, wide = query.shape[-1], value.shape[-1], 64, teams.WIDE[kernel]
         words = {
             "LINE": line, "ACROSS": 8, "TEAM": 64, "WIDE": wide, "SEEN": 32 * wide, "SLICE": min(line, -(-max(depth, width) // 4) * 4),
-            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "PIECE": teams.PIECE, "DROPPED": int(parameters[2] > 0.0), "STEPS": _STEPS,
+            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "PIECE": teams.PIECE, "STEPS": _STEPS,
+            "DROPPED": int(parameters[2] > 0.0), "MASKED": _kind(inputs[mask_at]),
         }  # fmt: skip
         helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in teams.HELPERS)
         source, numbers = written_out(_filled(helpers + bind.source_of(kernel), words)), _numbers(inputs, mask_at, parameters)

@@ -12,7 +12,7 @@ A block has LINE rows of queries (or of keys), and goes through the keys (or que
 Products and sums run in an order of their own, so every run gives the same bits. Gradients are computed twice as far as chances and slopes go: once by rows
 (of queries), once by columns (keys), as sums in memory would have no order.
 
-SLICE is the part of the inner dimension that a tile holds, DEPTHS and PARTS how many of them queries and values have.
+SLICE is the part of the inner dimension that a tile holds, DEPTHS and PARTS how many of them queries and values have. MASKED is the kind of mask, 1 or 2.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def attention_team(
                 multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, WIDE, down, across)
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_scores(
-                    scores, first, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal, real(scale), down, across
+                    scores, first, 0, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
                 )
             cuda.syncthreads()
             for r in range(8):
@@ -87,8 +87,10 @@ def attention_team(
                     total += scores[4 * WIDE * r + c]
                 sums[r] = sums[r] * again[r] + total
             if DROPPED:
-                for first in written(0, 32 * WIDE, PIECE):
-                    drop_chances(scores, first, (head * length + top) * count + low, count, seed, offset, real(dropped), down, across)
+                cuda.syncthreads()
+                draw_shares(near, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
+                for c in range(32 * WIDE):
+                    scores[c] *= near[uintp(c * TEAM + thread)]
             for part in written(PARTS):
                 for c in range(64):
                     totals[64 * part + c] *= again[c // 8]
@@ -188,11 +190,14 @@ def attention_rows_team(
                 )
                 cuda.syncthreads()
                 multiply_near(slopes, 0, near_given, 0, near, 0, SLICE // 4, WIDE, down, across)
+            if DROPPED:
+                cuda.syncthreads()
+                draw_shares(near, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
             for first in written(0, 32 * WIDE, PIECE):
-                weigh_slopes(
-                    scores, slopes, first, 0, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal,
-                    real(scale), logsumexp, levels, seed, offset, real(dropped), down, across,
+                weigh_scores(
+                    scores, first, 0, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
                 )
+                weigh_slopes(scores, slopes, near, first, 0, head * length, top, length, real(scale), logsumexp, levels, thread, down, across)
             for run in written(WIDE):  # slopes of 32 keys, and these keys, take a tile's place
                 for part in written(DEPTHS):
                     pass_on(
@@ -255,11 +260,14 @@ def attention_columns_team(
                 bring_turned(near, SEEN, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
                 cuda.syncthreads()
                 multiply_near(slopes, 0, near_value, 0, near, 0, SLICE // 4, WIDE, down, across)
+            if DROPPED:
+                cuda.syncthreads()
+                draw_shares(near, 1, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
             for first in written(0, 32 * WIDE, PIECE):
-                weigh_slopes(
-                    scores, slopes, first, 1, head * length, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, masked, causal,
-                    real(scale), logsumexp, levels, seed, offset, real(dropped), down, across,
+                weigh_scores(
+                    scores, first, 1, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
                 )
+                weigh_slopes(scores, slopes, near, first, 1, head * length, top, length, real(scale), logsumexp, levels, thread, down, across)
             for run in written(WIDE):  # of 32 queries
                 for part in written(PARTS):
                     pass_on(
@@ -277,34 +285,46 @@ def attention_columns_team(
             give_tile(d_value, (head * count + low) * width + part * LINE, width, count - low, width - part * LINE, value_totals, 64 * part, down, across)
 
 
-def weigh_scores(scores, first, top, low, length, count, allowed, added, at, row_step, column_step, masked, causal, scale, down, across):
-    """PIECE scores from `first` on, scaled and masked."""
-    for c in range(first, first + PIECE):
-        row, column = top + 8 * down + c // (4 * WIDE), low + 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
-        scores[c] = score_of(scores[c], row, column, length, count, allowed, added, at, row_step, column_step, masked, causal, scale)
+def weigh_scores(scores, first, turned, top, low, length, count, allowed, added, at, row_step, column_step, causal, scale, down, across):
+    """PIECE scores from `first` on, scaled and masked (-inf where not allowed, or with what is added); -inf where there is no such query or key, or if `causal`
+    the key comes later. If `turned` a thread's rows are keys."""
+    for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
+        line = 8 * down + r
+        if turned:  # queries beside each other from `begin` on
+            begin, end, last = low + line - top if causal != 0 else 0, length - top if low + line < count else 0, length - top - 1
+            place, step = at + top * row_step + min(low + line, count - 1) * column_step, row_step
+        else:
+            begin, end, last = 0, min(count, top + line + 1 if causal != 0 else count) - low, count - low - 1
+            place, step = at + min(top + line, length - 1) * row_step + low * column_step, column_step
+        begin, end = int32(min(max(begin, 0), LINE)), int32(min(max(end, 0), LINE))
+        for c in range(4 * WIDE):
+            each, beside = 4 * WIDE * r + c, int32(4 * across + c % 4 + c // 4 * 32)
+            score = scores[each] * scale
+            if MASKED == 1:
+                score = score if allowed[uintp(place + min(beside, last) * step)] != 0 else real(-1e400)
+            elif MASKED == 2:
+                score += added[uintp(place + min(beside, last) * step)]
+            scores[each] = score if (begin <= beside) & (beside < end) else real(-1e400)
 
 
-def drop_chances(scores, first, at, count, seed, offset, p, down, across):
-    """PIECE chances from `first` on, those that are kept raised in the place of the others."""
-    for c in range(first, first + PIECE):
-        index = at + (8 * down + c // (4 * WIDE)) * count + 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
-        scores[c] *= kept_share(seed, offset, index, p)
+def draw_shares(near, turned, head_at, top, low, count, seed, offset, p, thread, down, across):
+    """near[c * TEAM + thread] = what this thread's chance c is multiplied by: 0 with probability p, else 1 / (1 - p). Not unrolled: random numbers are long."""
+    for c in range(32 * WIDE):
+        line, beside = 8 * down + c // (4 * WIDE), 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
+        row, column = (top + beside, low + line) if turned else (top + line, low + beside)
+        near[uintp(c * TEAM + thread)] = real(0.0) if random_uniform(seed, offset, (head_at + row) * count + column) < p else 1.0 / (1.0 - p)
 
 
-def weigh_slopes(
-    scores, slopes, first, turned, head_at, top, low, length, count, allowed, added, at, row_step, column_step, masked, causal, scale, logsumexp, levels, seed,
-    offset, p, down, across,
-):  # fmt: skip
-    """PIECE scores from `first` on become chances, and gradients of chances slopes. If `turned` a thread's rows are keys."""
-    for c in range(first, first + PIECE):
-        along, beside = 8 * down + c // (4 * WIDE), 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
-        row, column = (top + beside, low + along) if turned else (top + along, low + beside)
-        score = score_of(scores[c], row, column, length, count, allowed, added, at, row_step, column_step, masked, causal, scale)
-        line = uintp(head_at + min(row, length - 1))
-        chance = exp(score - logsumexp[line]) if row < length else real(0.0)
-        share = kept_share(seed, offset, (head_at + row) * count + column, p) if DROPPED else real(1.0)
-        slopes[c] = chance * (slopes[c] * share - levels[line]) * scale
-        scores[c] = chance * share
+def weigh_slopes(scores, slopes, shares, first, turned, head_at, top, length, scale, logsumexp, levels, thread, down, across):
+    """PIECE scores from `first` on, weighed, become chances, and gradients of chances slopes."""
+    for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
+        for c in range(4 * WIDE):
+            each, row = 4 * WIDE * r + c, top + (4 * across + c % 4 + c // 4 * 32 if turned else 8 * down + r)
+            place = uintp(head_at + min(row, length - 1))
+            chance = exp(scores[each] - logsumexp[place])
+            share = shares[uintp(each * TEAM + thread)] if DROPPED else real(1.0)
+            slopes[each] = chance * (slopes[each] * share - levels[place]) * scale
+            scores[each] = chance * share
 
 
 def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, across):
@@ -340,23 +360,36 @@ def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width,
 
 
 def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread):
-    """near[k, line] = x[at + line * line_step + k * step], for so many lines; zero beyond `lines` and `depth`. Neighbouring threads take neighbouring k."""
-    for turn in range((all_lines * (SLICE // 4) + TEAM - 1) // TEAM):
-        item = int32(thread + turn * TEAM)
-        line, k = int32(item // (SLICE // 4)), int32(item % (SLICE // 4) * 4)
-        if line < all_lines:
-            a, b, c, d = read_four(x, at + line * line_step + k * step, step, min(depth - k, 4) if line < lines else 0)
-            place = uintp(k * all_lines + 4 * int32(line // 4 ^ (k // 4 & 7)) + line % 4)
-            near[place], near[place + uintp(all_lines)], near[place + uintp(2 * all_lines)], near[place + uintp(3 * all_lines)] = a, b, c, d
+    """near[k, line] = x[at + line * line_step + k * step], for so many lines; zero beyond `lines` and `depth`. Neighbouring threads take neighbouring k, and
+    have four loads in flight."""
+    held, all_items = cuda.local.array(16, real), all_lines * (SLICE // 4)
+    for first in range(thread, all_items, 4 * TEAM):
+        for j in range(4):
+            item = int32(first + j * TEAM)
+            line, k = int32(item // (SLICE // 4)), int32(item % (SLICE // 4) * 4)
+            read_four(held, 4 * j, x, at + line * line_step + k * step, step, min(depth - k, 4) if (line < lines) & (item < all_items) else 0)
+        for j in range(4):
+            item = int32(first + j * TEAM)
+            if item < all_items:
+                line, k = int32(item // (SLICE // 4)), int32(item % (SLICE // 4) * 4)
+                place = k * all_lines + 4 * int32(line // 4 ^ (k // 4 & 7)) + line % 4
+                for i in range(4):
+                    near[uintp(place + i * all_lines)] = held[4 * j + i]
 
 
 def bring(near, near_at, all_lines, x, at, line_step, step, lines, width, thread):
     """The tile from near_at on, near[line, c] = x[at + line * line_step + c * step], for so many lines of LINE; zero beyond `lines` and `width`."""
-    for turn in range(all_lines * (LINE // 4) // TEAM):
-        item = int32(thread + turn * TEAM)
-        line, c = int32(item // (LINE // 4)), int32(item % (LINE // 4) * 4)
-        found = read_four(x, at + line * line_step + c * step, step, min(width - c, 4) if line < lines else 0)
-        store_four(near, uintp(near_at + line * LINE + 4 * int32(c // 4 ^ (line // 4 & 7))), found[0], found[1], found[2], found[3])
+    held = cuda.local.array(16, real)
+    for first in range(thread, all_lines * (LINE // 4), 4 * TEAM):
+        for j in range(4):
+            item = int32(first + j * TEAM)
+            line, c = int32(item // (LINE // 4)), int32(item % (LINE // 4) * 4)
+            read_four(held, 4 * j, x, at + line * line_step + c * step, step, min(width - c, 4) if line < lines else 0)
+        for j in range(4):
+            item = int32(first + j * TEAM)
+            line, c = int32(item // (LINE // 4)), int32(item % (LINE // 4) * 4)
+            place = uintp(near_at + line * LINE + 4 * int32(c // 4 ^ (line // 4 & 7)))
+            store_four(near, place, held[4 * j], held[4 * j + 1], held[4 * j + 2], held[4 * j + 3])
 
 
 def leave(near, near_at, held, wide, run, down, across):
@@ -382,15 +415,13 @@ def give_tile(out, at, row_step, rows, columns, totals, first, down, across):
                         out[place + uintp(j)] = totals[k + j]
 
 
-def read_four(x, at, step, n):
-    """Four elements of x, `step` apart; zero beyond n of them."""
+def read_four(held, first, x, at, step, n):
+    """held[first : first + 4] = four elements of x, `step` apart; zero beyond n of them."""
     if n == 4 and step == 1:
-        return load_four(x, uintp(at))
-    a = x[uintp(at)] if n > 0 else real(0.0)
-    b = x[uintp(at + step)] if n > 1 else real(0.0)
-    c = x[uintp(at + 2 * step)] if n > 2 else real(0.0)
-    d = x[uintp(at + 3 * step)] if n > 3 else real(0.0)
-    return a, b, c, d
+        held[first], held[first + 1], held[first + 2], held[first + 3] = load_four(x, uintp(at))
+    else:
+        for i in range(4):
+            held[first + i] = x[uintp(at + i * step)] if i < n else real(0.0)
 
 
 @scalar
@@ -399,25 +430,6 @@ def fours(left, most):
     return int32(min(max(left, 0), most) + 3) // 4
 
 
-@scalar
-def score_of(total, row, column, length, count, allowed, added, at, row_step, column_step, masked, causal, scale):
-    """A score: scaled, masked (1: -inf where not allowed; 2: with what is added), and -inf where there is no such key, or if `causal` it comes later."""
-    score = total * scale
-    if masked != 0:
-        place = uintp(at + min(row, length - 1) * row_step + min(column, count - 1) * column_step)
-        if masked == 1:
-            score = score if allowed[place] != 0 else real(-1e400)
-        else:
-            score += added[place]
-    return score if (column < count) & ((causal == 0) | (column <= row)) else real(-1e400)
-
-
-@scalar
-def kept_share(seed, offset, index, p):
-    """What a chance is multiplied by: 0 with probability p, else 1 / (1 - p)."""
-    return real(0.0) if random_uniform(seed, offset, index) < p else 1.0 / (1.0 - p)
-
-
 PIECE = 16  # of a thread's scores: a loop over more of them is too long to be unrolled, and what it goes over would be no registers
-HELPERS = weigh_scores, drop_chances, weigh_slopes, multiply_near, read_four, bring_turned, bring, leave, pass_on, give_tile
+HELPERS = weigh_scores, draw_shares, weigh_slopes, multiply_near, read_four, bring_turned, bring, leave, pass_on, give_tile
 WIDE = {attention_team: 2, attention_rows_team: 1, attention_columns_team: 1}  # runs of four columns of scores that a thread has registers for
