@@ -79,7 +79,7 @@ class Pool:
     def record_stream(self, address: int, stream: object) -> None:
         """Note that a stream reads the block that begins at `address`."""
         block = self._blocks.get(address)
-        if block is not None and block.stream is not stream:
+        if block is not None and block.stream is not stream and stream not in block.readers:
             block.readers.append(stream)
 
     def empty_cache(self) -> None:

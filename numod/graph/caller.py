@@ -382,10 +382,11 @@ class InTurn(Writer):
 
     def _start(self, replay: Replay) -> list[str]:
         """Lines that start the graph."""
-        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
-        arrays = "".join(f"{self._array(Span(each))}, " for each in replay.buffers)
+        lines, name = [f"{name} = {self._new(each)}" for each, name in self.results.items()], self._name(replay, "replay")
         numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
-        lines += [*self._all_numbers(), f"{self._name(replay, 'replay')}.start(({arrays}), ({numbers}))"]
+        lines += [f"arrays = {''.join(f'{self._array(Span(each))}, ' for each in replay.buffers) or '()'}"]
+        lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]  # where there is no room for it
+        lines += [*self._all_numbers(), f"{name}.start(told, arrays, ({numbers}))"]
         held = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
         return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {each}" for each in lines)]
 

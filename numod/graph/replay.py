@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from .lower import Buffer, Call, Integer, Number, Span, Test
 
 LEAST = 3  # kernels that are worth it
-GRAPHS = 3  # for as many turns of addresses: two, where a run's results and gradients are dropped for those of the next, and one for what is odd
+GRAPHS = 4  # for as many sets of addresses: a step whose loss and gradients are dropped for those of the next comes back to the first after four
 MOST = 1 << 27  # bytes of local memory that a program may keep for itself: kernels that work on more take longer than their launches
 
 
@@ -29,39 +29,74 @@ def suits(calls: Sequence[Call | Test], size: int) -> bool:
     return all(each is not None and each.device.type == "cuda" and not each.device.backend.SIMULATED for each in kernels)
 
 
+class Told:
+    """A graph, and the numbers that it was last told, as bytes."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph, self.numbers = graph, b""
+
+
 class Replay:
-    """Calls whose launchers are `launchers()`, ready to start together; `lock` must be held for it: they have their local memory, of `size` bytes, once.
+    """Calls whose launchers are `launchers()`, ready to start together; `lock` must be held for it: they have their local memory once.
 
     `buffers` and `numbers` are what may change from run to run: memory that is not local, and the (source, index) of run-time numbers.
     """
 
-    def __init__(self, calls: Sequence[Call], launchers: Callable[[], Sequence[Callable]], places: dict[Buffer, int], size: int) -> None:
-        self.calls, self.launchers, self.places, self.size = calls, launchers, places, size
+    def __init__(self, calls: Sequence[Call], launchers: Callable[[], Sequence[Callable]], places: dict[Buffer, int]) -> None:
+        self.calls, self.launchers, self.places = calls, launchers, places
         self.backend, self.lock = calls[0].kernel.device.backend, threading.Lock()
-        self.buffers = list(dict.fromkeys(a.buffer for each in calls for a in each.arguments if isinstance(a, Span) and a.buffer.kind != "local"))
+        spans = dict.fromkeys(a.buffer for each in calls for a in each.arguments if isinstance(a, Span))
+        self.size = max((places[each] + each.nbytes for each in spans if each.kind == "local"), default=1)
+        self.buffers = sorted((each for each in spans if each.kind != "local"), key=lambda each: each.kind != "held")
+        self.held = 8 * sum(each.kind == "held" for each in self.buffers)  # bytes of their addresses, the first
         late = sorted({((a.source, a.index), a.kind) for each in calls for a in each.arguments if isinstance(a, (Number, Integer))})
         self.numbers = [key for key, _ in late]
-        self.users: list[list[int]] = [[] for _ in (*self.buffers, *self.numbers)]  # for each what changes with it
-        place = {each: k for k, each in enumerate((*self.buffers, *self.numbers))}
+        self.users: list[list[int]] = [[] for _ in self.buffers]  # for each the calls that it is given to
+        place = {each: k for k, each in enumerate(self.buffers)}
         for k, each in enumerate(calls):
-            keys = [a.buffer if isinstance(a, Span) else (a.source, a.index) for a in each.arguments if isinstance(a, (Span, Number, Integer))]
-            for key in dict.fromkeys(keys):
-                if key in place:
-                    self.users[place[key]].append(k)
-        self.words = struct.Struct(f"={len(self.buffers)}Q{''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
-        self.graphs: dict[bytes, Any] = {}  # by what they were told, the last told behind
+            for buffer in dict.fromkeys(a.buffer for a in each.arguments if isinstance(a, Span) and a.buffer in place):
+                self.users[place[buffer]].append(k)
+        self.counted = [k for k, each in enumerate(calls) if any(isinstance(a, (Number, Integer)) for a in each.arguments)]
+        self.addresses = struct.Struct(f"={len(self.buffers)}Q")
+        self.words = struct.Struct(f"={''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
+        self.graphs: dict[bytes, Told] = {}  # by the addresses they were told, the last used behind
         self.stream: Any = None  # the one they were last started on
 
-    def start(self, arrays: Sequence, numbers: Sequence[float]) -> None:
-        """Start the kernels on memory for `buffers` and these `numbers`, in the current stream."""
-        now = self.words.pack(*[each.address for each in arrays], *numbers)
-        graph = self.graphs.get(now) or self._told(now, arrays, numbers)
+    def ready(self, arrays: Sequence) -> Told:
+        """The graph for this memory of `buffers`. Where it cannot be made, this raises, before a run has changed anything."""
+        now = self.addresses.pack(*[each.address for each in arrays])
+        told = self.graphs[now] = self.graphs.pop(now, None) or self._told(now, arrays)
+        return told
+
+    def start(self, told: Told, arrays: Sequence, numbers: Sequence[float]) -> None:
+        """Start the kernels of what is `ready` for these arrays, with these `numbers`, in the current stream."""
+        now = self.words.pack(*numbers)
+        if now != told.numbers:
+            told.graph.change(self._given(self.counted, arrays, numbers))
+            told.numbers = now
         if self.backend.current.stream is not self.stream:
             self._follow(self.backend.current.stream)
-        graph.start()
+        told.graph.start()
 
-    def _told(self, now: bytes, arrays: Sequence, numbers: Sequence[float]) -> Any:
-        """A graph that is told what is now: a new one, unless one that there is differs by a number, or there are enough."""
+    def _told(self, now: bytes, arrays: Sequence) -> Told:
+        """A graph that is told where memory is now: a new one, or where there are enough that which was used least lately."""
+        oldest = next(iter(self.graphs), b"")
+        if len(self.graphs) == GRAPHS and oldest[: self.held] == now[: self.held]:
+            changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != oldest[8 * k : 8 * k + 8]]
+            told = self.graphs.pop(oldest)
+            told.numbers = b""  # what is told here are no numbers of a run
+            told.graph.change(self._given(dict.fromkeys(number for k in changed for number in self.users[k]), arrays, [0] * len(self.numbers)))
+            return told
+        if not self.graphs:
+            self.arena, self.stream = self.backend.empty(self.size, np.dtype(np.uint8)), self.backend.current.stream
+        given = self._given(range(len(self.calls)), arrays, [0] * len(self.numbers))
+        told = Told(self.backend.graph(self.launchers(), list(given.values()), dependencies(self.calls, self.places)))
+        if len(self.graphs) == GRAPHS:
+            del self.graphs[oldest]
+        return told
+
+    def _given(self, which: Iterable[int], arrays: Sequence, numbers: Sequence[float]) -> dict[int, list]:
+        """The arguments of some of the calls."""
         memory, values = dict(zip(self.buffers, arrays)), dict(zip(self.numbers, numbers))
 
         def given(each: Any) -> Any:
@@ -70,23 +105,7 @@ class Replay:
                 return array[each.offset :] if each.offset else array
             return values[each.source, each.index] if isinstance(each, (Number, Integer)) else each
 
-        if not self.graphs:
-            self.arena, self.stream = self.backend.empty(max(self.size, 1), np.dtype(np.uint8)), self.backend.current.stream
-            self.behind = dependencies(self.calls, self.places)
-        stale = {told: self._stale(told, now) for told in self.graphs}
-        nearest = min(stale, key=lambda told: len(stale[told]), default=b"")
-        if len(self.graphs) < GRAPHS and len(stale.get(nearest, self.calls)) > len(self.numbers):
-            graph = self.backend.graph(self.launchers(), [[given(a) for a in each.arguments] for each in self.calls], self.behind)
-        else:
-            graph = self.graphs.pop(nearest)
-            graph.change({k: [given(a) for a in self.calls[k].arguments] for k in stale[nearest]})
-        self.graphs[now] = graph
-        return graph
-
-    def _stale(self, told: bytes, now: bytes) -> dict[int, None]:
-        """The numbers of the kernels whose arguments have changed since."""
-        changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != told[8 * k : 8 * k + 8]]
-        return dict.fromkeys(number for k in changed for number in self.users[k])
+        return {k: [given(a) for a in self.calls[k].arguments] for k in which}
 
     def _follow(self, stream: Any) -> None:
         """Let the stream wait for what the last one was told: all graphs have the same local memory."""
@@ -104,13 +123,18 @@ class Replay:
 def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[int]]:
     """For each call the numbers of those it must wait for: the last that wrote what it touches, and those that have read since what it writes.
 
-    Local memory is known by its bytes, which buffers share. Arguments may be views of the same memory: they count as one.
+    Memory that is local or held is known by its bytes, which buffers share. Arguments may be views of the same memory, and of what is held: they count as one.
     """
     touched = [dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span)) for each in calls]
     locals_ = [each for each in dict.fromkeys(key for keys in touched for key in keys) if isinstance(each, Buffer) and each.kind == "local"]
     starts = np.array([places[each] for each in locals_], np.int64)
     ends = starts + np.array([max(each.nbytes, 1) for each in locals_], np.int64)
     beside = {each: [locals_[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))] for k, each in enumerate(locals_)}
+    held = [each for each in dict.fromkeys(key for keys in touched for key in keys) if isinstance(each, Buffer) and each.kind == "held"]
+    starts = np.array([each.tensor._storage.data.address for each in held], np.int64)
+    ends = starts + np.array([max(each.nbytes, 1) for each in held], np.int64)
+    beside |= {each: ["input", *(held[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends)))] for k, each in enumerate(held)}
+    beside["input"] = ["input", *held]
     writer: dict[Any, int] = {}
     readers: dict[Any, list[int]] = {}
     found, before = [], []  # `before`: of each call all that it waits for, through others too, as bits

@@ -87,7 +87,7 @@ class Executable:
             each.refresh()
         storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
         before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
-        counts = [(state, dict(state)) for state in self.counting] if self.section.may_fail else []
+        counts = [(state, dict(state)) for state in self.counting] if self.section.may_fail or self.section.replay is not None else []
         values = draw(self.lowered.sources)
         try:
             self._run(self.section, arena, inputs, memory_of, values)

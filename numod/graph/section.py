@@ -63,7 +63,7 @@ class Section:
             self.kernel = None
             self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
             if form.linked is not False and suits(self.calls, size):
-                self.replay = Replay(self.calls, lambda: self.launchers, places, size)
+                self.replay = Replay(self.calls, lambda: self.launchers, places)
 
     def _link(self, name: str, dynamic: bool) -> None:
         """Link the calls. Inputs are arguments; addresses of results and gradients are filled into the table by each call."""
@@ -107,7 +107,8 @@ class Section:
         replay = self.replay
         if replay is not None and replay.backend.replaying and replay.lock.acquire(blocking=False):
             try:
-                return replay.start([memory[each] for each in replay.buffers], [values[source][index] for source, index in replay.numbers])
+                arrays = [memory[each] for each in replay.buffers]
+                return replay.start(replay.ready(arrays), arrays, [values[source][index] for source, index in replay.numbers])
             finally:
                 replay.lock.release()
         for each in self.buffers:

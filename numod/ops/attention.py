@@ -33,7 +33,7 @@ def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bo
     length, depth = query.shape[-2:]
     work = heads * length * count * (depth + width)
     if query.device.type == "cuda":  # 16-bit products take tensor cores, which the kernels here do not
-        return query.dtype is dtypes.float32 and min(work, width) > 0 and max(depth, width) <= _WIDEST and length > _FEW
+        return query.dtype is dtypes.float32 and min(work, width, depth) > 0 and max(depth, width) <= _WIDEST and length > _FEW
     return query.device.type == "cpu" and query.dtype.is_floating_point and min(depth, width, work) > 0 and (length > _FEW if work >= _SMALL else masked)
 
 

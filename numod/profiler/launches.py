@@ -77,7 +77,7 @@ class Launches:
         """A timed wrapper of a GPU launcher from the back end's `launch_on`. The note's detail is the pair of events."""
         dispatcher, note, clock, gpu, simulated = getattr(entry, "kernel", None), self.note, self.clock, self._gpu, config.cuda_simulator()
         kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
-        if kernel is None or id(entry) in self._timed:
+        if kernel is None or id(entry) in self._timed or id(entry) in self._plain:
             return self._timed.get(id(entry), entry)
 
         def launch(*arguments: object) -> None:
@@ -91,6 +91,7 @@ class Launches:
                 marks[1].record(stream)
             note(start, "kernel", kernel, Marks(*marks) if marks else Simulated())
 
+        launch.kernel, launch.shape = entry.kernel, entry.shape  # a program that is compiled meanwhile keeps it, and may become a graph
         self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return launch
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 import numod
@@ -18,7 +20,7 @@ def call(reads: list[Buffer], writes: list[Buffer], also: tuple[Buffer, ...] = (
 
 
 def test_kernels_wait_for_what_they_read_and_overwrite() -> None:
-    x, y, weight, a, b, c = made("input"), made("input"), made("held"), made("local"), made("local"), made("local")
+    x, y, weight, a, b, c = made("input"), made("input"), made("result"), made("local"), made("local"), made("local")
     places = {a: 0, b: 32, c: 16}  # c lies on halves of a and b
     calls = [
         call([x], [a]), call([weight], [b]),  # neither waits
@@ -30,6 +32,21 @@ def test_kernels_wait_for_what_they_read_and_overwrite() -> None:
     assert dependencies(calls, places) == [[], [], [0, 1], [2], [3], [4], [5]]
 
 
+def test_memory_held_twice_and_given_is_one() -> None:
+    class Data:
+        def __init__(self, address: int) -> None:
+            self.address = address
+
+    def held(address: int) -> Buffer:
+        tensor = numod.zeros(8)
+        tensor._storage = SimpleNamespace(data=Data(address))
+        return Buffer("held", 8, np.dtype(np.float32), numod.device("cpu"), tensor)
+
+    one, half, other, x = held(64), held(80), held(96), made("input")
+    calls = [call([one], [made("result")]), call([], [half]), call([other], [made("result")]), call([], [x]), call([one], [made("result")])]
+    assert dependencies(calls, {}) == [[], [0], [1], [2], [3]]  # the third waits as its first bytes are the second's last
+
+
 def test_memory_that_a_launch_took_for_itself_is_written() -> None:
-    parts, x, out = made("local"), made("held"), made("result")
+    parts, x, out = made("local"), made("input"), made("result")
     assert dependencies([call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [made("result")])], {parts: 0}) == [[], [0], []]
