@@ -62,7 +62,7 @@ def compile(
       on tensors that the function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, and
       weights are packed as products read them, at the price of memory for both. It is computed anew by the call after an optimizer's step,
       `load_state_dict` or any other write by numod; a write past it, by another process or through a NumPy array on a weight's memory, goes unseen.
-    - `options={"linked": True}`, or False: one native function, or kernels in turn, whatever the size of the program.
+    - `options={"linked": True}`, or False: one native function, or kernels in turn (on a GPU without a CUDA graph), whatever the size of the program.
     - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and change nothing: there is one backend,
       one whole graph or none, and each function counts its recordings for itself.
 

@@ -50,17 +50,13 @@ def attention_team(
         for low in range(0, min(count, top + LINE) if causal != 0 else count, SEEN):
             for c in range(32 * WIDE):
                 scores[c] = 0.0
+            cuda.syncthreads()
+            bring(near_value, 0, SEEN, value, value_at + low * value_row, value_row, value_column, count - low, width, thread)
             for part in written(DEPTHS):
-                cuda.syncthreads()
-                if DEPTHS > 1:
-                    bring_turned(
-                        near_query, LINE, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread
-                    )
-                bring_turned(near, SEEN, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
-                if part == 0:
-                    bring(near_value, 0, SEEN, value, value_at + low * value_row, value_row, value_column, count - low, width, thread)
-                cuda.syncthreads()
-                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, WIDE, down, across)
+                multiply_part(
+                    scores, part, DEPTHS == 1, near_query, query, query_at, query_row, query_column, length - top, near, key, key_at + low * key_row, key_row,
+                    key_column, count - low, depth, thread, down, across,
+                )
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_scores(
                     scores, first, 0, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
@@ -172,24 +168,15 @@ def attention_rows_team(
             for c in range(32 * WIDE):
                 scores[c], slopes[c] = 0.0, 0.0
             for part in written(DEPTHS):
-                cuda.syncthreads()
-                if DEPTHS > 1:
-                    bring_turned(
-                        near_query, LINE, query, query_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread
-                    )
-                bring_turned(near, SEEN, key, key_at + low * key_row + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
-                cuda.syncthreads()
-                multiply_near(scores, 0, near_query, 0, near, 0, SLICE // 4, WIDE, down, across)
-            for part in written(PARTS):
-                cuda.syncthreads()
-                if PARTS > 1:
-                    bring_turned(near_given, LINE, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
-                bring_turned(
-                    near, SEEN, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE,
-                    thread,
+                multiply_part(
+                    scores, part, DEPTHS == 1, near_query, query, query_at, query_row, query_column, length - top, near, key, key_at + low * key_row, key_row,
+                    key_column, count - low, depth, thread, down, across,
                 )
-                cuda.syncthreads()
-                multiply_near(slopes, 0, near_given, 0, near, 0, SLICE // 4, WIDE, down, across)
+            for part in written(PARTS):
+                multiply_part(
+                    slopes, part, PARTS == 1, near_given, given, given_at, width, 1, length - top, near, value, value_at + low * value_row, value_row,
+                    value_column, count - low, width, thread, down, across,
+                )
             if DROPPED:
                 cuda.syncthreads()
                 draw_shares(near, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
@@ -245,21 +232,15 @@ def attention_columns_team(
             for c in range(32 * WIDE):
                 scores[c], slopes[c] = 0.0, 0.0
             for part in written(DEPTHS):
-                cuda.syncthreads()
-                if DEPTHS > 1:
-                    bring_turned(near_key, LINE, key, key_at + part * LINE * key_column, key_row, key_column, count - low, depth - part * LINE, thread)
-                bring_turned(near, SEEN, query, rows_at + part * LINE * query_column, query_row, query_column, length - top, depth - part * LINE, thread)
-                cuda.syncthreads()
-                multiply_near(scores, 0, near_key, 0, near, 0, SLICE // 4, WIDE, down, across)
+                multiply_part(
+                    scores, part, DEPTHS == 1, near_key, key, key_at, key_row, key_column, count - low, near, query, rows_at, query_row, query_column,
+                    length - top, depth, thread, down, across,
+                )
             for part in written(PARTS):
-                cuda.syncthreads()
-                if PARTS > 1:
-                    bring_turned(
-                        near_value, LINE, value, value_at + part * LINE * value_column, value_row, value_column, count - low, width - part * LINE, thread
-                    )
-                bring_turned(near, SEEN, given, given_at + part * LINE, width, 1, length - top, width - part * LINE, thread)
-                cuda.syncthreads()
-                multiply_near(slopes, 0, near_value, 0, near, 0, SLICE // 4, WIDE, down, across)
+                multiply_part(
+                    slopes, part, PARTS == 1, near_value, value, value_at, value_row, value_column, count - low, near, given, given_at, width, 1, length - top,
+                    width, thread, down, across,
+                )
             if DROPPED:
                 cuda.syncthreads()
                 draw_shares(near, 1, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
@@ -349,6 +330,19 @@ def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, 
                         totals[at + 8 * i + 4 + j] += a[i] * b[4 + j]
 
 
+def multiply_part(
+    scores, part, kept, near_left, left, left_at, left_row, left_column, rows, near, right, right_at, right_row, right_column, lines, depth, thread, down,
+    across,
+):  # fmt: skip
+    """scores += products over a part of the inner dimension: of `rows` of left, unless they are `kept` near, and `lines` of right."""
+    cuda.syncthreads()
+    if not kept:
+        bring_turned(near_left, LINE, left, left_at + part * LINE * left_column, left_row, left_column, rows, depth - part * LINE, thread)
+    bring_turned(near, SEEN, right, right_at + part * LINE * right_column, right_row, right_column, lines, depth - part * LINE, thread)
+    cuda.syncthreads()
+    multiply_near(scores, 0, near_left, 0, near, 0, SLICE // 4, WIDE, down, across)
+
+
 def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width, thread, down, across):
     """totals of a part += a run of the columns that threads hold, turned, @ 32 rows of x, which take the tile's place together."""
     cuda.syncthreads()
@@ -431,5 +425,5 @@ def fours(left, most):
 
 
 PIECE = 16  # of a thread's scores: a loop over more of them is too long to be unrolled, and what it goes over would be no registers
-HELPERS = weigh_scores, draw_shares, weigh_slopes, multiply_near, read_four, bring_turned, bring, leave, pass_on, give_tile
+HELPERS = weigh_scores, draw_shares, weigh_slopes, multiply_near, read_four, bring_turned, multiply_part, bring, leave, pass_on, give_tile
 WIDE = {attention_team: 2, attention_rows_team: 1, attention_columns_team: 1}  # runs of four columns of scores that a thread has registers for
