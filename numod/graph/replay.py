@@ -126,15 +126,10 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
     Memory that is local or held is known by its bytes, which buffers share. Arguments may be views of the same memory, and of what is held: they count as one.
     """
     touched = [dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span)) for each in calls]
-    locals_ = [each for each in dict.fromkeys(key for keys in touched for key in keys) if isinstance(each, Buffer) and each.kind == "local"]
-    starts = np.array([places[each] for each in locals_], np.int64)
-    ends = starts + np.array([max(each.nbytes, 1) for each in locals_], np.int64)
-    beside = {each: [locals_[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))] for k, each in enumerate(locals_)}
-    held = [each for each in dict.fromkeys(key for keys in touched for key in keys) if isinstance(each, Buffer) and each.kind == "held"]
-    starts = np.array([each.tensor._storage.data.address for each in held], np.int64)
-    ends = starts + np.array([max(each.nbytes, 1) for each in held], np.int64)
-    beside |= {each: ["input", *(held[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends)))] for k, each in enumerate(held)}
-    beside["input"] = ["input", *held]
+    buffers = [each for each in dict.fromkeys(key for keys in touched for key in keys) if each != "input"]
+    beside = _overlapping({each: places[each] for each in buffers if each.kind == "local"})
+    held = _overlapping({each: each.tensor._storage.data.address for each in buffers if each.kind == "held"})
+    beside |= {**{each: ["input", *others] for each, others in held.items()}, "input": ["input", *held]}
     writer: dict[Any, int] = {}
     readers: dict[Any, list[int]] = {}
     found, before = [], []  # `before`: of each call all that it waits for, through others too, as bits
@@ -155,3 +150,10 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
             else:
                 readers.setdefault(key, []).append(number)
     return found
+
+
+def _overlapping(begins: dict[Buffer, int]) -> dict[Buffer, list[Buffer]]:
+    """For each of the buffers, which begin at these bytes, those that it has bytes in common with, itself among them."""
+    buffers, starts = list(begins), np.array(list(begins.values()), np.int64)
+    ends = starts + np.array([max(each.nbytes, 1) for each in buffers], np.int64)
+    return {each: [buffers[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))] for k, each in enumerate(buffers)}
