@@ -236,6 +236,7 @@ ROWS = [
     Row("fft of rows", _matrix(1 << 12, 1024), lambda torch, x: torch.view_as_real(torch.fft.rfft(x)), _moved(2), tolerance=1e-3),
     Row("cholesky 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.cholesky(_definite(torch, x)), tolerance=1e-3),
     Row("inverse 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.inv(_definite(torch, x)), tolerance=1e-3),
+    Row("eigenvalues 512", _matrix(512, 512, (3, 3)), lambda torch, x: torch.linalg.eigvalsh(x + x.mT), tolerance=1e-3),
     Row("singular values 512", _matrix(512, 512, (2, 3)), lambda torch, x: torch.linalg.svdvals(x), tolerance=1e-3),
     Row("sort 16 MiB", _vector(16 * MIB), lambda torch, x: x.sort()[0], _moved(2)),
     Row("turned copy 8192", _matrix(8192, 8192), lambda torch, x: x.T.contiguous(), _moved(2)),

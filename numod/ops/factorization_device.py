@@ -1,5 +1,5 @@
-"""Which kernels make a factorisation on a GPU: of the few in `factorization_team`, of `solve_triangular` and of products. LAPACK's part on the CPU is in
-`factorization`."""
+"""Which kernels make a factorisation on a GPU: of the few in `factorization_team` and `jacobi_team`, of `solve_triangular` and of products. LAPACK's part on
+the CPU is in `factorization`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from . import elimination, factorization_team as kernels, teams
+from . import elimination, factorization_team as kernels, jacobi_team as jacobi, teams
 from .matmul import matmul
 from .substitution import solve_triangular
 from .triangle import band
 
 _PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
-_WIDE, _FEW, _PANELS = 128, 32, 32  # columns of a matrix, unless there are many, for which other blocks do the rest, and the columns of a panel then
+_WIDE, _FEW = 128, 32  # columns of a matrix, and matrices at most, for which several blocks work on each
+_RUN, _LANES = 16, 16  # rows of a run of Jacobi's rotations, and threads of two rows: of 32 the sums would be read longer than the rows
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -28,12 +29,21 @@ def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], p
     return make and make(*inputs, results, *parameters)
 
 
-def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32, panel: int = _PANEL) -> Callable:
+def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32) -> Callable:
     """The launcher of a kernel with a block for each matrix; `work`: elements of one."""
     threads = a.device.backend.team(work, 256)
     lanes = min(lanes, threads // 2)
-    text = bind.source_of(kernel).replace("PANEL", str(min(panel, threads // 2))).replace("LANES", str(lanes)).replace("GROUPS", str(threads // lanes))
-    return teams.launcher(a, name, _typed(text, a), signature, matrices, threads)
+    text = bind.source_of(kernel).replace("PANEL", str(min(_PANEL, threads // 2)))
+    return teams.launcher(a, name, _typed(text, a), signature, matrices, threads, lanes=lanes)
+
+
+def _wide(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int) -> Callable:
+    """The launcher of a kernel with a block of so many threads for each task."""
+    return teams.launcher(a, name, _typed(bind.source_of(kernel), a), signature, tasks, threads)
+
+
+def _panel(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = teams.PANEL_THREADS) -> Callable:
+    return teams.panel(a, name, _typed(bind.source_of(kernel), a), signature, tasks, threads)
 
 
 def _flat(a: Layout, name: str, kernel: Callable, signature: str, work: int) -> Callable:
@@ -54,7 +64,7 @@ def _panels(a: Layout) -> list[tuple[int, int]]:
     simulated, least = a.device.backend.SIMULATED, min(a.shape[-2:])
     if least < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
         return []
-    width = 2 if simulated else _PANELS
+    width = teams.panel_columns(a)
     return [(first, min(first + width, least)) for first in range(0, least, width)]
 
 
@@ -72,45 +82,53 @@ def _rest(a: Layout) -> Callable:
 
 def _cholesky(a: Layout, results: tuple) -> Callable:
     n, matrices, panels, empty = a.shape[-1], _batch(a), _panels(a), a.device.empty
-    run = _team(a, "cholesky", kernels.cholesky_team, bind.signature(a, a, _INT32, numbers=4), matrices, _PANELS * _PANELS if panels else n * n)
-    below, rest = _flat(a, "cholesky_below", kernels.cholesky_below_kernel, bind.signature(a, numbers=4), a.size // n), _rest(a)
-    lower = band.prepare((a,), (-n, 0))
+    if not panels:
+        run = _team(a, "cholesky", kernels.cholesky_team, bind.signature(a, a, _INT32, numbers=2), matrices, n * n)
 
-    def cholesky(x: object, out: object) -> object:
-        info = empty(matrices, _INT32)
-        if not panels:
-            run(x, out, info, matrices, n, 0, n)
+        def cholesky(x: object, out: object) -> object:
+            info = empty(matrices, _INT32)
+            run(x, out, info, matrices, n)
             return info
-        work = empty(a.size, a.storage)
-        lower.launch(x, work, *lower.constants)
+
+        return cholesky
+    rows = 2 if a.device.backend.SIMULATED else teams.PANEL_THREADS // teams.PANEL
+    run = _panel(a, "cholesky_panel", kernels.cholesky_panel_team, bind.signature(a, a, _INT32, numbers=5), matrices * -(-n // rows))
+    rest, lower = _rest(a), band.prepare((a,), (-n, 0))
+
+    def by_panels(x: object, out: object) -> object:
+        info, work = empty(matrices, _INT32), empty(a.size, a.storage)
+        for each in (work, out):
+            lower.launch(x, each, *lower.constants)
         for first, end in panels:
-            run(work, work, info, matrices, n, first, end - first)
-            if end < n:
-                below(work, matrices * (n - end), n, first, end)
-                rest(work, first, end, 1)
-        lower.launch(work, out, *lower.constants)
+            parts = max(-(-(n - end) // rows), 1)
+            run(work, out, info, matrices * parts, parts, n, first, end)
+            rest(work, first, end, 1)
         return info
 
-    return cholesky
+    return by_panels
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
-    (m, n), matrices, panels = a.shape[-2:], _batch(a), _panels(a)
-    signature, work = bind.signature(a, a, _INT32, _INT32, _INT64, numbers=7), m * n
-    run = _team(a, "lu", kernels.lu_team, signature, matrices, work, panel=_PANELS if panels else _PANEL)
+    (m, n), matrices, panels, empty = a.shape[-2:], _batch(a), _panels(a), a.device.empty
     if not panels:
-        return lambda x, packed, pivots, info, order: run(x, packed, pivots, info, order, matrices, m, n, int(pivoted), 0, min(m, n), 1)
-    beside, rest = _flat(a, "lu_beside", kernels.lu_beside_kernel, bind.signature(a, _INT32, numbers=5), matrices * n), _rest(a)
-    copy = band.prepare((a,), (-m, n))
+        run = _team(a, "lu", kernels.lu_team, bind.signature(a, a, _INT32, _INT32, _INT64, numbers=4), matrices, m * n)
+        return lambda x, packed, pivots, info, order: run(x, packed, pivots, info, order, matrices, m, n, int(pivoted))
+    width = teams.panel_columns(a)
+    parts = -(-n // width)
+    signature = bind.signature(a, a, _INT32, _INT32, _INT64, _INT64, numbers=6)
+    run = _panel(a, "lu_panel", kernels.lu_panel_team, signature, matrices, a.device.backend.team(m, 512, 1))
+    beside = _panel(a, "lu_beside", kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts)
+    rest, copy = _rest(a), band.prepare((a,), (-m, n))
 
-    def lu(x: object, packed: object, pivots: object, info: object, order: object) -> None:
+    def by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
+        scratch, sources = empty(matrices * width * m, a.storage), empty(matrices * m, _INT64)
         copy.launch(x, packed, *copy.constants)
         for first, end in panels:
-            run(packed, packed, pivots, info, order, matrices, m, n, int(pivoted), first, end, 0)
-            beside(packed, pivots, matrices * n, m, n, first, end)
+            run(packed, scratch, pivots, info, order, sources, matrices, m, n, int(pivoted), first, end)
+            beside(packed, pivots, sources, matrices * parts, parts, m, n, first, end)
             rest(packed, first, end, 0)
 
-    return lu
+    return by_panels
 
 
 def _factored(a: Layout) -> Callable:
@@ -194,14 +212,37 @@ def _qr(a: Layout, results: tuple, mode: str) -> Callable:
     return qr
 
 
+def _rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
+    """A function that rotates `count` rows of the buffer w, of so many elements, until they are orthogonal, as `jacobi_team` says; and how many pairs of runs a
+    matrix has."""
+    device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _RUN
+    pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _LANES
+    text = bind.source_of(jacobi.jacobi_team).replace("WIDTH", str(width))
+    signature = bind.signature(a, a, _INT32, numbers=6, others=("float64",))
+    run = teams.launcher(a, "jacobi", _typed(text, a), signature, matrices * pairs, width * lanes, lanes=lanes)
+
+    def rounds(w: object, v: object, vectors: int, least: float) -> object:
+        turned = device.empty(matrices * pairs, _INT32)
+        for _ in range(60):
+            for turn in range(2 * pairs - 1):
+                run(w, v, turned, matrices * pairs, pairs, count, length, vectors, turn, least)
+            if not device.backend.download(turned).any():
+                break
+        return turned
+
+    return rounds, pairs
+
+
 def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
     n, matrices, empty, real = a.shape[-1], _batch(a), a.device.empty, results[0].storage
-    signature = bind.signature(a, a, a, real, a, real, a, _INT32, numbers=4, others=("float64",))
-    run = _team(a, "eigh", kernels.eigh_team, signature, matrices, n * n)
     least = dtypes.finfo(a.dtype).eps
+    if _panels(a):
+        return _large_eigh(a, results, int(lower))
+    signature = bind.signature(a, a, a, a, a, real, a, _INT32, numbers=4, others=("float64",))
+    run = _team(a, "eigh", jacobi.eigh_team, signature, matrices, n * n)
 
     def eigh(x: object, values: object, vectors: object = None) -> object:
-        work = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices * n, real), empty(matrices * n, a.storage)
+        work = *(empty(a.size, a.storage) for _ in range(2)), *(empty(matrices * n, a.storage) for _ in range(2))
         info = empty(matrices, _INT32)
         run(x, *work, values, work[0] if vectors is None else vectors, info, matrices, n, int(lower), int(vectors is not None), least)
         return info
@@ -209,13 +250,58 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
     return eigh
 
 
+def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
+    """As the singular values of a matrix that is positive, which `hermitian_begin_team` makes of a."""
+    n, matrices, empty, real, team = a.shape[-1], _batch(a), a.device.empty, results[0].storage, a.device.backend.team
+    begin = _wide(a, "eigh_begin", jacobi.hermitian_begin_team, bind.signature(a, a, a, real, numbers=3), matrices, team(n * n, 512))
+    values_of = _wide(a, "eigh_values", jacobi.rayleigh_team, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2))
+    (rounds, pairs), order, least = _rounds(a, n, n), _in_order(a, n, n), _orthogonal(a, n)
+
+    def eigh(x: object, values: object, vectors: object = None) -> object:
+        work, w, scales, found = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices, real), empty(matrices * n, real)
+        info = empty(matrices, _INT32)
+        begin(x, work, w, scales, matrices, n, lower)
+        turned = rounds(w, w, 0, least)
+        values_of(work, w, found, matrices * n, n)
+        order(w, w, found, scales, turned, values, w if vectors is None else vectors, w, info, matrices * n, pairs, n, n, int(vectors is not None), 1)
+        return info
+
+    return eigh
+
+
+def _in_order(a: Layout, count: int, length: int) -> Callable:
+    """`in_order_team`, for so many rows of so many elements."""
+    real, matrices = dtypes.dtype.to_real(a.dtype).storage, _batch(a)
+    signature = bind.signature(a, a, real, real, _INT32, real, a, a, _INT32, numbers=6)
+    return _wide(a, "in_order", jacobi.in_order_team, signature, matrices * count, a.device.backend.team(length, 256, 4))
+
+
+def _orthogonal(a: Layout, length: int) -> float:
+    """The cosine of columns of so many elements that counts as 0: as LAPACK's gesvj, as sums of so many products have no less."""
+    return dtypes.finfo(a.dtype).eps * max(length**0.5, 2.0)
+
+
 def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
     """A function of the buffers of a and its singular values, and for `vectors` of what `svd_team` calls long and short."""
     (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
-    count = min(m, n)
+    count, length, least = min(m, n), max(m, n), _orthogonal(a, max(m, n))
+    if _panels(a):
+        begin = _wide(a, "svd_begin", jacobi.svd_begin_team, bind.signature(a, a, a, real, numbers=3), matrices, a.device.backend.team(m * n, 512))
+        lengths = _wide(a, "svd_lengths", jacobi.svd_lengths_team, bind.signature(a, real, numbers=2), matrices * count, a.device.backend.team(length, 256, 4))
+        (rounds, pairs), order = _rounds(a, count, length), _in_order(a, count, length)
+
+        def large(x: object, values: object, *found: object) -> object:
+            w, v, scales, norms = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices, real), empty(matrices * count, real)
+            info, (long, short) = empty(matrices, _INT32), found or (w, v)
+            begin(x, w, v, scales, matrices, m, n)
+            turned = rounds(w, v, int(vectors), least)
+            lengths(w, norms, matrices * count, length)
+            order(w, v, norms, scales, turned, values, long, short, info, matrices * count, pairs, count, length, 2 * int(vectors), 0)
+            return info
+
+        return large
     signature = bind.signature(a, a, a, real, a, real, a, _INT32, numbers=4, others=("float64",))
-    run = _team(a, "svd", kernels.svd_team, signature, matrices, m * n, 16)
-    least = dtypes.finfo(a.dtype).eps * max(max(m, n) ** 0.5, 2.0)  # as LAPACK's gesvj: sums of so many products have no less
+    run = _team(a, "svd", jacobi.svd_team, signature, matrices, m * n, 16)
 
     def svdvals(x: object, values: object, *found: object) -> object:
         work = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices * count, real)

@@ -52,26 +52,6 @@ def team_scale(x, base, n, shared, thread, threads):
 
 
 @scalar
-def rotation(here, there, between):
-    """(cosine, complex or real sine) of the rotation that makes a Hermitian matrix of 2 diagonal: its diagonal, and what is above it, which is not 0."""
-    length = abs(between)
-    slope = (there - here) / (2.0 * length)
-    steep = fabs(slope)
-    tangent = copysign(1.0 / (steep + sqrt(steep * steep + 1.0)) if steep < 1e9 else 0.5 / steep, slope)
-    cosine = 1.0 / sqrt(tangent * tangent + 1.0)
-    return cosine, between * (tangent * cosine / length)
-
-
-@scalar
-def opponents(turn, pair, players):
-    """(first, second) of a pair of players in a turn of a tournament, in which each meets each once. Neighbouring pairs have neighbouring players."""
-    rest = players - 1
-    one = turn + pair if turn + pair < rest else turn + pair - rest
-    other = rest if pair == 0 else turn - pair if turn >= pair else turn - pair + rest
-    return min(one, other), max(one, other)
-
-
-@scalar
 def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, lanes, groups):
     """Subtract scale * v (v^H y) from columns `begin` to `columns` of y (rows, columns), where v is 1 and then v[first + step * i]: a Householder reflection.
 
@@ -109,9 +89,26 @@ def less_panel(x, base, step, i, j, first, end):
     return total
 
 
-def cholesky_team(a, out, info, matrices, size, corner, n):
-    """The `n` rows and columns from `corner` on of out (matrices, size, size) = L of the lower triangles of a; info (matrices): the order of the first leading
-    minor that is not positive, or 0.
+@scalar
+def less_column(panel, own, m, i, row, first, end, factor):
+    """Subtract from row i of columns `first` to `end`, each m elements of `panel` from `own` on, a multiple of their row `row`. Four are read before any is
+    written, as in `rotate_rows`."""
+    j = first
+    while j + 3 < end:
+        here, there = own + j * m + i, own + j * m + row
+        a = panel[uintp(here)] - factor * panel[uintp(there)]
+        b = panel[uintp(here + m)] - factor * panel[uintp(there + m)]
+        c = panel[uintp(here + 2 * m)] - factor * panel[uintp(there + 2 * m)]
+        d = panel[uintp(here + 3 * m)] - factor * panel[uintp(there + 3 * m)]
+        panel[uintp(here)], panel[uintp(here + m)], panel[uintp(here + 2 * m)], panel[uintp(here + 3 * m)] = a, b, c, d
+        j += 4
+    while j < end:
+        panel[uintp(own + j * m + i)] -= factor * panel[uintp(own + j * m + row)]
+        j += 1
+
+
+def cholesky_team(a, out, info, matrices, n):
+    """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that is not positive, or 0.
 
     Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal stands meanwhile the conjugate of L,
     where neighbouring threads find what they need of a column side by side.
@@ -119,51 +116,199 @@ def cholesky_team(a, out, info, matrices, size, corner, n):
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, failed = (matrix * size + corner) * size + corner, int64(0) if corner == 0 else int64(info[uintp(matrix)])
+        base, failed = matrix * n * n, int64(0)
         for i in range(group, n, GROUPS):
             for j in range(lane, n, LANES):
-                out[uintp(base + i * size + j)] = a[uintp(base + i * size + j)] if j <= i else NUMBER(0)
+                out[uintp(base + i * n + j)] = a[uintp(base + i * n + j)] if j <= i else NUMBER(0)
         cuda.syncthreads()
         for first in range(0, n, PANEL):
             end = min(int64(first) + PANEL, n)
             for k in range(first, end):
-                row = base + k * size
+                row = base + k * n
                 pivot = out[uintp(row + k)].real
                 if (failed == 0) & (not pivot > 0.0):
-                    failed = corner + int64(k) + 1
+                    failed = int64(k) + 1
                 root = sqrt(pivot)
                 cuda.syncthreads()
                 if thread == 0:
                     out[uintp(row + k)] = root
                 for i in range(k + 1 + thread, n, TEAM):
-                    value = out[uintp(base + i * size + k)] * (1.0 / root)
-                    out[uintp(base + i * size + k)] = value
+                    value = out[uintp(base + i * n + k)] * (1.0 / root)
+                    out[uintp(base + i * n + k)] = value
                     out[uintp(row + i)] = value.conjugate()
                 cuda.syncthreads()
                 for i in range(k + 1 + group, n, GROUPS):
                     for j in range(k + 1 + lane, min(end, i + 1), LANES):
-                        out[uintp(base + i * size + j)] -= out[uintp(base + i * size + k)] * out[uintp(row + j)]
+                        out[uintp(base + i * n + j)] -= out[uintp(base + i * n + k)] * out[uintp(row + j)]
                 cuda.syncthreads()
             for i in range(end + group, n, GROUPS):
                 for j in range(end + lane, i + 1, LANES):
-                    out[uintp(base + i * size + j)] = less_panel(out, base, size, i, j, first, end)
+                    out[uintp(base + i * n + j)] = less_panel(out, base, n, i, j, first, end)
             cuda.syncthreads()
-        for i in range(group, n if n == size else 0, GROUPS):  # of a corner `cholesky_below_kernel` reads the conjugates
+        for i in range(group, n, GROUPS):
             for j in range(i + 1 + lane, n, LANES):
-                out[uintp(base + i * size + j)] = NUMBER(0)
+                out[uintp(base + i * n + j)] = NUMBER(0)
         if thread == 0:
             info[uintp(matrix)] = failed
 
 
-def cholesky_below_kernel(out, total, size, first, end):
-    """The rows below a corner from `first` to `end` that `cholesky_team` has factored: those of L, and their conjugates above the diagonal."""
-    for task in parallel_range(total):
-        base, i = int64(task) // (size - end) * size * size, end + int64(task) % (size - end)
-        for k in range(first, end):
-            value = less_panel(out, base, size, i, k, first, k)
-            value = value * (1.0 / out[uintp(base + k * size + k)].real)
-            out[uintp(base + i * size + k)] = value
-            out[uintp(base + k * size + i)] = value.conjugate()
+# ---- panels of large matrices: LANES columns wide. `rest_kernel` does what is right of and below them
+
+
+def cholesky_panel_team(x, out, info, tasks, parts, n, first, end):
+    """Columns `first` to `end` of out (matrices, n, n) = L of the lower triangles of x, of which what the columns before contribute was subtracted; below the
+    corner they are in x too, and their conjugates above its diagonal. info: as of `cholesky_team`.
+
+    Every one of the `parts` blocks of a matrix factors the corner for itself, in shared memory, and has GROUPS of the rows below it at a time, each a group of
+    threads. A column waits for one barrier: columns of the corner are divided by their roots behind the last.
+    """
+    corner = shared_array(LANES * LANES + LANES, NUMBER, SHARED)  # rows of LANES + 1 words: columns are read, too
+    held = shared_array(2 * GROUPS, NUMBER, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    lane, group, width, line = thread % LANES, thread // LANES, end - first, int64(LANES + 1)
+    for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
+        matrix, part, failed = int64(task) // parts, int64(task) % parts, int64(0)
+        base = matrix * n * n
+        for i in range(group, width if lane < width else 0, GROUPS):
+            corner[uintp(i * line + lane)] = x[uintp(base + (first + i) * n + first + lane)] if lane <= i else NUMBER(0)
+        cuda.syncthreads()
+        for k in range(width):
+            pivot = corner[uintp(k * line + k)].real
+            if (failed == 0) & (not pivot > 0.0):
+                failed = first + k + 1
+            for i in range(k + 1 + group, width, GROUPS):
+                if (lane > k) & (lane <= i):
+                    corner[uintp(i * line + lane)] -= corner[uintp(i * line + k)] * (corner[uintp(lane * line + k)].conjugate() * (1.0 / pivot))
+            cuda.syncthreads()
+        own = corner[uintp(lane * line + lane)].real if lane < width else real(1.0)
+        cuda.syncthreads()
+        for i in range(group, width, GROUPS):
+            if lane <= i:
+                value = NUMBER(sqrt(own)) if i == lane else corner[uintp(i * line + lane)] * (1.0 / sqrt(own))
+                corner[uintp(i * line + lane)] = value
+                if part == 0:
+                    out[uintp(base + (first + i) * n + first + lane)] = value
+        if (thread == 0) & (part == 0):
+            before = int64(0) if first == 0 else int64(info[uintp(matrix)])
+            info[uintp(matrix)] = failed if before == 0 else before
+        cuda.syncthreads()
+        for low in range(end + part * GROUPS, n, parts * GROUPS):
+            i, value = int64(low) + group, NUMBER(0)
+            inside = (i < n) & (lane < width)
+            if inside:
+                value = x[uintp(base + i * n + first + lane)]
+            for k in range(width):
+                if lane == k:
+                    value = value * (1.0 / sqrt(own))
+                    held[uintp(k % 2 * GROUPS + group)] = value
+                cuda.syncthreads()
+                if (lane > k) & (lane < width):
+                    value -= held[uintp(k % 2 * GROUPS + group)] * corner[uintp(lane * line + k)].conjugate()
+            if inside:
+                out[uintp(base + i * n + first + lane)] = value
+                x[uintp(base + i * n + first + lane)] = value
+                x[uintp(base + (first + lane) * n + i)] = value.conjugate()
+        cuda.syncthreads()
+
+
+def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end):
+    """Columns `first` to `end` of x (matrices, m, n) from row `first` on = their LU factors; pivots, info and order as of `elimination.lu_kernel`.
+
+    One block for each matrix, since every pivot is sought among all rows. panel (matrices, LANES, m) is scratch for the columns, each in one piece: threads
+    have rows. sources (matrices, m): where each row was before the panel's exchanges.
+    """
+    shared = shared_array(TEAM, real, SHARED)
+    places = shared_array(TEAM, int64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    lane, group, width = thread % LANES, thread // LANES, end - first
+    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
+        base, own, rows = matrix * m * n, matrix * LANES * m, matrix * m
+        zero = int64(0) if first == 0 else int64(info[uintp(matrix)])
+        for i in range(first + group, m if lane < width else 0, GROUPS):
+            panel[uintp(own + lane * m + i)] = x[uintp(base + i * n + first + lane)]
+        for i in range(first + thread, m, TEAM):
+            sources[uintp(rows + i)] = i
+            if first == 0:
+                order[uintp(rows + i)] = i
+        cuda.syncthreads()
+        for k in range(width):
+            column, row = own + k * m, first + k
+            p = row
+            if pivoted != 0:
+                largest = real(-1.0)
+                for i in range(row + thread, m, TEAM):
+                    value = abs(panel[uintp(column + i)].real) + abs(panel[uintp(column + i)].imag)
+                    if value > largest:
+                        largest, p = value, int64(i)
+                p = team_pivot(largest, p, shared, places, thread, TEAM)
+            if thread < width:
+                held = panel[uintp(own + thread * m + row)]
+                panel[uintp(own + thread * m + row)] = panel[uintp(own + thread * m + p)]
+                panel[uintp(own + thread * m + p)] = held
+            elif thread == width:
+                came = order[uintp(rows + row)]
+                order[uintp(rows + row)] = order[uintp(rows + p)]
+                order[uintp(rows + p)] = came
+            elif thread == width + 1:
+                source = sources[uintp(rows + row)]
+                sources[uintp(rows + row)] = sources[uintp(rows + p)]
+                sources[uintp(rows + p)] = source
+                pivots[uintp(matrix * min(m, n) + row)] = p + 1
+            cuda.syncthreads()
+            pivot = panel[uintp(column + row)]
+            if pivot == 0:
+                zero = zero if zero != 0 else row + 1
+            else:
+                for i in range(row + 1 + thread, m, TEAM):
+                    value = panel[uintp(column + i)]
+                    value = value / pivot
+                    panel[uintp(column + i)] = value
+                    less_column(panel, own, m, i, row, k + 1, width, value)
+            cuda.syncthreads()
+        for i in range(first + group, m if lane < width else 0, GROUPS):
+            x[uintp(base + i * n + first + lane)] = panel[uintp(own + lane * m + i)]
+        if thread == 0:
+            info[uintp(matrix)] = zero
+        cuda.syncthreads()
+
+
+def lu_beside_team(x, pivots, sources, tasks, parts, m, n, first, end):
+    """The columns beside those from `first` to `end` that `lu_panel_team` has factored: its exchanges of rows, and right of them the rows of U. A block has
+    LANES columns, and of them in shared memory the panel's rows, as they were and as they become.
+
+    Of the rows below, one that was exchanged has become one of the panel's: the last that was exchanged with it.
+    """
+    corner = shared_array(LANES * LANES, NUMBER, SHARED)
+    old = shared_array(LANES * LANES, NUMBER, SHARED)
+    new = shared_array(LANES * LANES, NUMBER, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    lane, group, width = thread % LANES, thread // LANES, end - first
+    for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
+        matrix, low = int64(task) // parts, int64(task) % parts * LANES
+        base, rows, exchanges, j = matrix * m * n, matrix * m, matrix * min(m, n), low + lane
+        inside, right = (j < n) & ((j < first) | (j >= end)), (j < n) & (j >= end)
+        for k in range(group, width, GROUPS):
+            if inside:
+                old[uintp(k * LANES + lane)] = x[uintp(base + (first + k) * n + j)]
+                new[uintp(k * LANES + lane)] = x[uintp(base + sources[uintp(rows + first + k)] * n + j)]
+            if lane < k:
+                corner[uintp(k * LANES + lane)] = x[uintp(base + (first + k) * n + first + lane)]
+        cuda.syncthreads()
+        for k in range(group, width, GROUPS):
+            p, last = int64(pivots[uintp(exchanges + first + k)]) - 1, True
+            for later in range(first + k + 1, end):
+                last = last & (pivots[uintp(exchanges + later)] != p + 1)
+            if inside & last & (p >= end):
+                x[uintp(base + p * n + j)] = old[uintp((sources[uintp(rows + p)] - first) * LANES + lane)]
+        for k in range(width - 1 if low + LANES > end else 0):
+            for i in range(k + 1 + group, width, GROUPS):
+                if right:
+                    new[uintp(i * LANES + lane)] -= corner[uintp(i * LANES + k)] * new[uintp(k * LANES + lane)]
+            cuda.syncthreads()
+        for k in range(group, width, GROUPS):
+            if inside:
+                x[uintp(base + (first + k) * n + j)] = new[uintp(k * LANES + lane)]
+        cuda.syncthreads()
 
 
 def rest_kernel(x, total, m, n, first, end, lower):
@@ -177,9 +322,8 @@ def rest_kernel(x, total, m, n, first, end, lower):
             x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, end)
 
 
-def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, begin, finish, alone):
-    """What `elimination.lu_kernel` makes of a (matrices, m, n), in x. Or, not `alone`, the columns from `begin` to `finish` of it, where x is what
-    `lu_beside_kernel` and `rest_kernel` have left of a.
+def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
+    """What `elimination.lu_kernel` makes of a (matrices, m, n), in x.
 
     The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a panel first its rows, a column for each
     thread, then the rest at once.
@@ -189,15 +333,14 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, begin, finish, a
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, zero, least = matrix * m * n, int64(0) if begin == 0 else int64(info[uintp(matrix)]), min(m, n)
-        for k in range(thread, m * n if alone != 0 else 0, TEAM):
+        base, zero, least = matrix * m * n, int64(0), min(m, n)
+        for k in range(thread, m * n, TEAM):
             x[uintp(base + k)] = a[uintp(base + k)]
-        for k in range(thread, m if begin == 0 else 0, TEAM):
+        for k in range(thread, m, TEAM):
             order[uintp(matrix * m + k)] = k
         cuda.syncthreads()
-        for first in range(begin, finish, PANEL):
-            end = min(int64(first) + PANEL, finish)
-            left, right = (int64(0), n) if alone != 0 else (int64(first), end)
+        for first in range(0, least, PANEL):
+            end = min(int64(first) + PANEL, least)
             for k in range(first, end):
                 row, p = base + k * n, int64(k)
                 if pivoted != 0:
@@ -209,7 +352,7 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, begin, finish, a
                     p = team_pivot(largest, p, shared, places, thread, TEAM)
                 if p != k:
                     other = base + p * n
-                    for j in range(left + thread, right, TEAM):
+                    for j in range(thread, n, TEAM):
                         held = x[uintp(row + j)]
                         x[uintp(row + j)] = x[uintp(other + j)]
                         x[uintp(other + j)] = held
@@ -231,32 +374,16 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, begin, finish, a
                         for j in range(k + 1 + lane, end, LANES):
                             x[uintp(base + i * n + j)] -= x[uintp(base + i * n + k)] * x[uintp(row + j)]
                 cuda.syncthreads()
-            for j in range(end + thread, right, TEAM):
+            for j in range(end + thread, n, TEAM):
                 for i in range(first + 1, end):
                     x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, i)
             cuda.syncthreads()
             for i in range(end + group, m, GROUPS):
-                for j in range(end + lane, right, LANES):
+                for j in range(end + lane, n, LANES):
                     x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, end)
             cuda.syncthreads()
         if thread == 0:
             info[uintp(matrix)] = zero
-
-
-def lu_beside_kernel(x, pivots, total, m, n, first, end):
-    """The columns beside those from `first` to `end` that `lu_team` has factored: its exchanges of rows, and right of them the rows of U."""
-    for task in parallel_range(total):
-        matrix, j = int64(task) // n, int64(task) % n
-        base = matrix * m * n
-        if (j < first) | (j >= end):
-            for k in range(first, end):
-                p = int64(pivots[uintp(matrix * min(m, n) + k)]) - 1
-                held = x[uintp(base + k * n + j)]
-                x[uintp(base + k * n + j)] = x[uintp(base + p * n + j)]
-                x[uintp(base + p * n + j)] = held
-        if j >= end:
-            for i in range(first + 1, end):
-                x[uintp(base + i * n + j)] = less_panel(x, base, n, i, j, first, i)
 
 
 def reordered_kernel(order, b, out, total, n, columns, unit):
@@ -390,177 +517,6 @@ def adjoint_kernel(x, out, total, rows, columns):
         place = int64(task)
         matrix, i, j = place // (rows * columns), place // rows % columns, place % rows
         out[uintp(place)] = x[uintp((matrix * rows + j) * columns + i)].conjugate()
-
-
-def eigh_team(a, x, v, cosines, sines, values, vectors, info, matrices, n, lower, wanted, least):
-    """values (matrices, n) in ascending order, and as columns of vectors (matrices, n, n) what belongs to them, of Hermitian matrices a by Jacobi's rotations.
-
-    info (matrices): n where they do not converge. x, v (matrices, n, n), cosines and sines (matrices, players / 2) are scratch. In each turn each row meets one
-    other: a thread takes the 2 by 2 elements where two pairs of rows and columns cross. Neighbouring threads have neighbouring columns but for where a turn
-    wraps round. Rows of v are the vectors.
-    """
-    shared = shared_array(TEAM, real, SHARED)
-    thread = int64(cuda.threadIdx.x)
-    lane, group, players = thread % LANES, thread // LANES, n + n % 2
-    pairs = players // 2
-    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, own = matrix * n * n, matrix * pairs
-        for i in range(group, n, GROUPS):
-            for j in range(lane, n, LANES):
-                value = a[uintp(base + i * n + j)] if (j <= i) == (lower != 0) else a[uintp(base + j * n + i)].conjugate()
-                value = NUMBER(a[uintp(base + i * n + j)].real) if i == j else value
-                x[uintp(base + i * n + j)] = value
-                v[uintp(base + i * n + j)] = NUMBER(1) if i == j else NUMBER(0)
-        cuda.syncthreads()
-        scale, size = team_scale(x, base, n * n, shared, thread, TEAM), real(0.0)
-        for k in range(thread, n * n, TEAM):
-            value = x[uintp(base + k)] * (1.0 / scale)
-            size += squared(value)
-            x[uintp(base + k)] = value
-        limit = real(least) * sqrt(team_sum(size, shared, thread, TEAM)) / real(n)
-        turned, sweep = real(1.0), 0
-        while (turned != 0.0) & (sweep < 40):
-            turned, sweep = real(0.0), sweep + 1
-            for turn in range(players - 1):
-                for pair in range(thread, pairs, TEAM):
-                    p, q = opponents(turn, pair, players)
-                    cosine, sine = real(1.0), NUMBER(0)
-                    if q < n:
-                        between = x[uintp(base + p * n + q)]
-                        if abs(between) > limit:
-                            cosine, sine = rotation(x[uintp(base + p * n + p)].real, x[uintp(base + q * n + q)].real, between)
-                            turned += 1.0
-                    cosines[uintp(own + pair)], sines[uintp(own + pair)] = cosine, sine
-                cuda.syncthreads()
-                for pair in range(group, pairs, GROUPS):
-                    p, q = opponents(turn, pair, players)
-                    c, s = cosines[uintp(own + pair)], sines[uintp(own + pair)]
-                    if s != 0 and wanted != 0:
-                        for j in range(lane, n, LANES):
-                            one, other = v[uintp(base + p * n + j)], v[uintp(base + q * n + j)]
-                            v[uintp(base + p * n + j)] = one * c - other * s.conjugate()
-                            v[uintp(base + q * n + j)] = one * s + other * c
-                    for second in range(lane, pairs, LANES):
-                        r, t = opponents(turn, second, players)
-                        d, e = cosines[uintp(own + second)], sines[uintp(own + second)]
-                        if (s != 0) | (e != 0):
-                            none = NUMBER(0)
-                            pr, pt = x[uintp(base + p * n + r)], x[uintp(base + p * n + t)] if t < n else none
-                            qr, qt = x[uintp(base + q * n + r)] if q < n else none, x[uintp(base + q * n + t)] if q < n and t < n else none
-                            pr, pt = pr * d - pt * e.conjugate(), pr * e + pt * d
-                            qr, qt = qr * d - qt * e.conjugate(), qr * e + qt * d
-                            pr, qr = pr * c - qr * s, pr * s.conjugate() + qr * c
-                            pt, qt = pt * c - qt * s, pt * s.conjugate() + qt * c
-                            if pair == second:
-                                pr, pt, qr, qt = NUMBER(pr.real), none, none, NUMBER(qt.real)
-                            x[uintp(base + p * n + r)] = pr
-                            if t < n:
-                                x[uintp(base + p * n + t)] = pt
-                            if q < n:
-                                x[uintp(base + q * n + r)] = qr
-                                if t < n:
-                                    x[uintp(base + q * n + t)] = qt
-                cuda.syncthreads()
-            turned = team_sum(turned, shared, thread, TEAM)
-        for k in range(group, n, GROUPS):
-            value, place = x[uintp(base + k * n + k)].real, int64(0)
-            for j in range(n):
-                other = x[uintp(base + j * n + j)].real
-                place += 1 if other < value or (other == value and j < k) else 0
-            if lane == 0:
-                values[uintp(matrix * n + place)] = value * scale
-            for j in range(lane, n if wanted != 0 else 0, LANES):
-                vectors[uintp(base + j * n + place)] = v[uintp(base + k * n + j)]
-        if thread == 0:
-            info[uintp(matrix)] = 0 if turned == 0.0 and scale == scale else n
-        cuda.syncthreads()
-
-
-def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, least):
-    """s (matrices, count) singular values in descending order; long (matrices, length, count): singular vectors times their values; short (matrices, count,
-    count): as rows, the others; of a (matrices, m, n), or where it is wide of its adjoint, length by count. By one-sided rotations.
-
-    Rows of w (matrices, count, length) are the columns of the matrix, conjugated if it is wide, and become orthogonal: in each turn every one meets one other,
-    LANES threads to a pair, which reads and writes neighbouring elements. Accurate also for small values. info: as in `eigh_team`. w, v
-    (matrices, count, count) and norms (matrices, count) are scratch.
-    """
-    shared = shared_array(TEAM, real, SHARED)
-    others = shared_array(TEAM, real, SHARED)
-    sums = shared_array(TEAM, NUMBER, SHARED)
-    thread, length, count = int64(cuda.threadIdx.x), max(m, n), min(m, n)
-    lane, group, players = thread % LANES, thread // LANES, count + count % 2
-    pairs, tiny = players // 2, real(least) * real(least) * real(least) * real(least)  # of squares: shorter columns count as 0
-    for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
-        base, own = matrix * m * n, matrix * count * count
-        scale = team_scale(a, base, m * n, shared, thread, TEAM)
-        for k in range(thread, m * n, TEAM):
-            value = a[uintp(base + k)] * (1.0 / scale)
-            if m < n:
-                w[uintp(base + k)] = value.conjugate()
-            else:
-                w[uintp(base + k % n * m + k // n)] = value
-        for k in range(thread, count * count, TEAM):
-            v[uintp(own + k)] = NUMBER(1) if k // count == k % count else NUMBER(0)
-        cuda.syncthreads()
-        turned, sweep = real(1.0), 0
-        while (turned != 0.0) & (sweep < 60):
-            turned, sweep = real(0.0), sweep + 1
-            for turn in range(players - 1):
-                for low in range(0, pairs, GROUPS):
-                    pair = low + group
-                    p, q = opponents(turn, min(pair, pairs - 1), players)
-                    meeting = (pair < pairs) & (q < count)
-                    here, there, between = real(0.0), real(0.0), NUMBER(0)
-                    for i in range(lane, length if meeting else 0, LANES):
-                        one, other = w[uintp(base + p * length + i)], w[uintp(base + q * length + i)]
-                        here += squared(one)
-                        there += squared(other)
-                        between += one.conjugate() * other
-                    shared[uintp(thread)] = here
-                    others[uintp(thread)] = there
-                    sums[uintp(thread)] = between
-                    cuda.syncthreads()
-                    here, there, between = real(0.0), real(0.0), NUMBER(0)
-                    for k in range(LANES):
-                        here += shared[uintp(group * LANES + k)]
-                        there += others[uintp(group * LANES + k)]
-                        between += sums[uintp(group * LANES + k)]
-                    if meeting and min(here, there) > tiny and abs(between) > real(least) * sqrt(here) * sqrt(there):
-                        c, sine = rotation(here, there, between)
-                        turned += 1.0
-                        for i in range(lane, length, LANES):
-                            one, other = w[uintp(base + p * length + i)], w[uintp(base + q * length + i)]
-                            w[uintp(base + p * length + i)] = one * c - other * sine.conjugate()
-                            w[uintp(base + q * length + i)] = one * sine + other * c
-                        for i in range(lane, count if vectors != 0 else 0, LANES):
-                            one, other = v[uintp(own + p * count + i)], v[uintp(own + q * count + i)]
-                            v[uintp(own + p * count + i)] = one * c - other * sine.conjugate()
-                            v[uintp(own + q * count + i)] = one * sine + other * c
-                    cuda.syncthreads()
-            turned = team_sum(turned, shared, thread, TEAM)
-        for k in range(count):
-            total = real(0.0)
-            for i in range(thread, length, TEAM):
-                total += squared(w[uintp(base + k * length + i)])
-            total = sqrt(team_sum(total, shared, thread, TEAM))
-            if thread == 0:
-                norms[uintp(matrix * count + k)] = total
-        cuda.syncthreads()
-        for k in range(group, count, GROUPS):
-            value, place = norms[uintp(matrix * count + k)], int64(0)
-            for j in range(count):
-                other = norms[uintp(matrix * count + j)]
-                place += 1 if other > value or (other == value and j < k) else 0
-            if lane == 0:
-                s[uintp(matrix * count + place)] = value * scale
-            if vectors != 0:
-                for i in range(lane, length, LANES):
-                    long[uintp(base + i * count + place)] = w[uintp(base + k * length + i)]
-                for i in range(lane, count, LANES):
-                    short[uintp(own + place * count + i)] = v[uintp(own + k * count + i)].conjugate()
-        if thread == 0:
-            info[uintp(matrix)] = 0 if turned == 0.0 and scale == scale else count
-        cuda.syncthreads()
 
 
 def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from . import teams
 from .op import Op, Plan, single_device
 from .triangle import band
 
-_BLOCK = 32  # rows that a GPU solves before it subtracts what they contribute to all others
 _COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay in the second cache
 
 
@@ -69,17 +69,33 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                             out[uintp(target + k)] = total / pivot
 
 
-def corner_kernel(a, out, tasks, n, columns, upper, unit, first, last):
-    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was subtracted: a column for each task."""
-    for task in parallel_range(tasks):
-        matrix, place = int64(task) // columns * n, int64(task) % columns
-        for step in range(last - first):
-            i = last - 1 - step if upper else first + step
-            total = out[uintp((matrix + i) * columns + place)]
-            for j in range(i + 1 if upper else first, last if upper else i):
-                total -= a[uintp((matrix + i) * n + j)] * out[uintp((matrix + j) * columns + place)]
-            pivot = a[uintp((matrix + i) * n + i)]
-            out[uintp((matrix + i) * columns + place)] = total if unit else total / pivot
+def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last):
+    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was subtracted.
+
+    A block has LANES columns of these rows in shared memory, and the corner of a: a row that is known is subtracted from the others by all its threads.
+    """
+    corner = shared_array(LANES * LANES, NUMBER, SHARED)
+    tile = shared_array(LANES * LANES, NUMBER, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    lane, group, width = thread % LANES, thread // LANES, last - first
+    for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
+        matrix, place = int64(task) // parts * n, int64(task) % parts * LANES + lane
+        for i in range(group, width, GROUPS):
+            if place < columns:
+                tile[uintp(i * LANES + lane)] = out[uintp((matrix + first + i) * columns + place)]
+            if (lane < width) & ((lane >= i) if upper else (lane <= i)):
+                corner[uintp(i * LANES + lane)] = a[uintp((matrix + first + i) * n + first + lane)]
+        cuda.syncthreads()
+        for step in range(width):
+            k = width - 1 - step if upper else step
+            total, pivot = tile[uintp(k * LANES + lane)] if place < columns else NUMBER(0), NUMBER(1) if unit else corner[uintp(k * LANES + k)]
+            known = total if unit else total / pivot
+            for i in range(group if upper else k + 1 + group, k if upper else width, GROUPS):
+                if place < columns:
+                    tile[uintp(i * LANES + lane)] -= corner[uintp(i * LANES + k)] * known
+            if (group == k % GROUPS) & (place < columns):
+                out[uintp((matrix + first + k) * columns + place)] = known
+            cuda.syncthreads()
 
 
 def remaining_kernel(a, out, total, n, columns, first, last, top, rows):
@@ -105,25 +121,26 @@ class Substitution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
-        if b.device.backend.FLAT and n > (2 if b.device.backend.SIMULATED else _BLOCK):
+        if b.device.backend.FLAT and n > teams.panel_columns(b):
             return Plan(out, self._by_blocks(b, *map(int, parameters)))
         width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
         launch = bind.launcher(b.device, self.name, _source(substitution_kernel, b), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
         return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
 
     def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
-        """The launch on a GPU: of a few rows each column by itself, then all that they contribute to the others at once."""
+        """The launch on a GPU: a few rows, then all that they contribute to the others at once."""
         n, columns = b.shape[-2:]
-        matrices, block = b.size // (n * columns), 2 if b.device.backend.SIMULATED else _BLOCK
+        matrices, block = b.size // (n * columns), teams.panel_columns(b)
+        parts = -(-columns // block)
         blocks = [(first, min(first + block, n)) for first in range(0, n, block)][:: -1 if upper else 1]
-        solve = bind.launcher(b.device, f"{self.name}_corner", _source(corner_kernel, b), bind.signature(b, b, numbers=7), b.dtype, matrices * columns)
+        solve = teams.panel(b, f"{self.name}_corner", _source(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts)
         subtract = bind.launcher(b.device, f"{self.name}_rest", _source(remaining_kernel, b), bind.signature(b, b, numbers=7), b.dtype, b.size)
         copy = band.prepare((layout((matrices, n, columns), b.dtype, b.device),), (-n, columns))
 
         def launch(a_data: object, b_data: object, out_data: object) -> None:
             copy.launch(b_data, out_data, *copy.constants)
             for first, last in blocks:
-                solve(a_data, out_data, matrices * columns, n, columns, upper, unit, first, last)
+                solve(a_data, out_data, matrices * parts, parts, n, columns, upper, unit, first, last)
                 top, rows = (0, first) if upper else (last, n - last)
                 if rows:
                     subtract(a_data, out_data, matrices * rows * columns, n, columns, first, last, top, rows)
@@ -133,7 +150,8 @@ class Substitution(Op):
 
 def _source(kernel: Callable, b: Layout) -> str:
     """A kernel's text for elements of b. Numba's quotient of complex numbers raises an error where the divisor is 0."""
-    return bind.source_of(kernel).replace("total / pivot", "complex_quotient(total, pivot)") if b.dtype.is_complex else bind.source_of(kernel)
+    text = bind.source_of(kernel).replace("NUMBER", b.storage.name)
+    return text.replace("total / pivot", "complex_quotient(total, pivot)") if b.dtype.is_complex else text
 
 
 solve_triangular: Substitution = Substitution("solve_triangular")

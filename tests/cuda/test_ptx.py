@@ -250,13 +250,15 @@ def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
     a, b, pivots = on_gpu(2, 300, 300, dtype=kind), on_gpu(2, 300, 5, dtype=kind), on_gpu(2, 300, dtype=dtypes.int32)
     for op in (factorization.cholesky, factorization.inv, factorization.det, factorization.slogdet):
         op.prepare((a,), ())
-    factorization.lu.prepare((b,), (True,))
     factorization.solve.prepare((a, b), ())
     factorization.order.prepare((pivots,), (300,))
     factorization.qr.prepare((b,), ("reduced",))
-    for shape in (b, on_gpu(2, 5, 300, dtype=kind)):
+    for shape in (a, b, on_gpu(2, 5, 300, dtype=kind)):
         factorization.svd.prepare((shape,), (True,))
-    factorization.eigh.prepare((a,), (True,))
+    for shape in (a, on_gpu(2, 9, 9, dtype=kind)):
+        factorization.eigh.prepare((shape,), (True,))
+    for shape in (b, on_gpu(2, 9, 9, dtype=kind)):
+        factorization.lu.prepare((shape,), (True,))
     factorization.lstsq.prepare((b, b), (1e-6,))
     if not kind.is_complex:
         factorization.ldl.prepare((a,), ())

@@ -15,7 +15,7 @@ import numod
 from numod import config, nn
 from numod.kernel import block
 from numod.nn import functional as F
-from numod.ops import pointwise, sort_digits
+from numod.ops import factorization_device, pointwise, sort_digits
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
@@ -675,3 +675,34 @@ def test_factorizations(dtype: numod.dtype) -> None:
     )  # fmt: skip
     for function in functions:
         check(function, p, b, tolerance=1e-3, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
+def test_large_factorizations(dtype: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several blocks for a matrix: panels of 32 columns and 5; runs of four rows, of which the last has one."""
+    monkeypatch.setattr(factorization_device, "_WIDE", 20)
+    monkeypatch.setattr(factorization_device, "_RUN", 4)
+    a, b = made(37, 37).to(dtype), made(37, 3).to(dtype)
+    a = a + 1j * made(37, 37).tril() if dtype.is_complex else a
+    check(lambda p: numod.linalg.cholesky(p), a @ a.mH + numod.eye(37), tolerance=1e-3, gradients=False)
+    for matrix in (a[:34], numod.stack((a[:26, :21], a[3:29, :21])))[: 1 if dtype.is_complex else 2]:
+        found, expected = numod.linalg.lu_factor(matrix.cuda()), numod.linalg.lu_factor(matrix)
+        same(found[1], expected[1])
+        same(found[0], expected[0], 1e-3)
+    check(lambda a, b: numod.linalg.solve(a, b), a, b, tolerance=1e-3, gradients=False)
+    for matrix in (a[:26, :21], numod.stack((a[:21], a[3:24]))[..., :27])[: 1 if dtype.is_complex else 2]:
+        values = numod.linalg.svdvals(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
+        u, found, v = (each.cpu() for each in numod.linalg.svd(matrix.cuda(), full_matrices=False))
+        assert ((found - values).abs().amax() / values.amax() < 4e-7) and ((u * found.unsqueeze(-2)) @ v - matrix).abs().max() < 2e-5
+        assert (u.mH @ u - numod.eye(21)).abs().max() < 1e-5
+    for matrix in (a[:21, :21] + a[:21, :21].mH, numod.zeros(21, 21, dtype=dtype), -numod.ones(21, 21, dtype=dtype))[: 1 if dtype.is_complex else 3]:
+        expected = numod.linalg.eigvalsh(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
+        values, vectors = (each.cpu() for each in numod.linalg.eigh(matrix.cuda()))
+        same(numod.linalg.eigvalsh(matrix.tril().cuda()), values, 1e-5)
+        assert (values - expected).abs().max() <= 8e-7 * expected.abs().max()
+        assert (matrix @ vectors - vectors * values).abs().max() < 1e-4 and (vectors.mH @ vectors - numod.eye(21)).abs().max() < 5e-6
+    with pytest.raises(numod.linalg.LinAlgError, match="minor of order 36"):
+        numod.linalg.cholesky(numod.diag(numod.cat((numod.ones(35), numod.tensor([-1.0, 1.0])))).to(dtype).cuda())
+    for function in (numod.linalg.svdvals, numod.linalg.eigh):
+        with pytest.raises(numod.linalg.LinAlgError, match="failed to converge"):
+            function(numod.full((21, 21), float("nan"), dtype=dtype).cuda())

@@ -348,7 +348,9 @@ FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
     "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p, b: numod.linalg.slogdet(a),
     "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), "qr": lambda a, p, b: numod.linalg.qr(b),
     "complete qr": lambda a, p, b: numod.linalg.qr(a[0, :3], "complete"), "geqrf": lambda a, p, b: numod.geqrf(b[0]),
-    "eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p[0], "U")), "eigvalsh": lambda a, p, b: numod.linalg.eigvalsh(p[:, :4, :4]),
+    "eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p, "U")), "one eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p[0] - 3 * numod.eye(5).to(p), "U")),
+    "eigvalsh": lambda a, p, b: numod.linalg.eigvalsh(p[:, :4, :4]), "one svd": lambda a, p, b: rebuilt(*numod.linalg.svd(a[0])[1::-1]),
+    "one wide svd": lambda a, p, b: rebuilt(*numod.linalg.svd(a[0, :4], full_matrices=False)[1::-1]),
     "svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0], full_matrices=False)[1::-1]), "wide svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0].mT)[1::-1]),
     "lstsq": lambda a, p, b: numod.linalg.lstsq(b[0], a[0])[:3:2], "pinv": lambda a, p, b: numod.linalg.pinv(b[0].mT), "norm": lambda a, p, b: numod.linalg.norm(b[0], 2),
 }  # fmt: skip
