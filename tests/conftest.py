@@ -46,6 +46,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return min(numod.get_num_threads(), 8)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Workers that are done take tests from others: the long ones are not spread evenly."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def moves(item: pytest.Item) -> bool:
     """Whether a test is one that runs on the device, too."""
     on_gpu = item.config.option.markexpr == "cuda" and not config.cuda_simulator() and numod.cuda.is_available()

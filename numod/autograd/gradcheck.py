@@ -44,9 +44,8 @@ def gradcheck(
         return [each for each in _tensors(func(*inputs)) if (each.requires_grad if recorded else each.dtype.differentiable)]
 
     try:
-        for number in range(len(outputs())):
-            for position in checked:
-                _compare(lambda number=number: outputs()[number], inputs, number, position, eps, atol, rtol)
+        for position in checked:
+            _compare(outputs, inputs, position, eps, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -54,32 +53,37 @@ def gradcheck(
     return True
 
 
-def _compare(output: Callable, inputs: tuple, number: int, position: int, eps: float, atol: float, rtol: float) -> None:
-    """One output against one input, column by column of the Jacobian."""
-    result = output()
+def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float) -> None:
+    """All outputs against one input, column by column of the Jacobians."""
     point = inputs[position]
-    values = _numbers(point)
-    analytic = []
-    for place in range(len(_numbers(result))):
-        seed = [0.0] * len(_numbers(result))
-        seed[place] = 1.0
-        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
-        analytic.append([0.0] * len(values) if gradient is None else _numbers(gradient))
+    values, analytic = _numbers(point), [_jacobian(each, point) for each in outputs()]
     for column in range(len(values)):
         sides = []
         for shift in (eps, -eps):
             moved = list(values)
             moved[column] += shift
             point.detach().copy_(_like(point, moved))
-            sides.append(_numbers(output()))
+            sides.append([_numbers(each) for each in outputs()])
         point.detach().copy_(_like(point, values))
-        for place, (up, down) in enumerate(zip(*sides)):
-            numeric = (up - down) / (2 * eps)
-            if not abs(numeric - analytic[place][column]) <= atol + rtol * abs(numeric):
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
-                    f"numerical {numeric}, analytical {analytic[place][column]}"
-                )
+        for number, (ups, downs) in enumerate(zip(*sides)):
+            for place, (up, down) in enumerate(zip(ups, downs)):
+                numeric, found = (up - down) / (2 * eps), analytic[number][place][column]
+                if not abs(numeric - found) <= atol + rtol * abs(numeric):
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
+                        f"numerical {numeric}, analytical {found}"
+                    )
+
+
+def _jacobian(result: Tensor, point: Tensor) -> list[list[float]]:
+    """A row for each element of the result, by the tape."""
+    rows, size = [], len(_numbers(result))
+    for place in range(size):
+        seed = [0.0] * size
+        seed[place] = 1.0
+        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
+        rows.append([0.0] * len(_numbers(point)) if gradient is None else _numbers(gradient))
+    return rows
 
 
 def _numbers(tensor: Tensor) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 
 from ..device import compiler
@@ -28,8 +29,10 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
     """(address, maximum size, name) of kernel functions, outlined loops, helpers, Python wrappers and functions that kernels share, sorted by address."""
     found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
     ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
-    mapped = _executable()
-    sizes = [min(end - begin, _MOST, next((high - begin for low, high in mapped if low <= begin < high), _MOST)) for (begin, _), end in zip(found, ends)]
+    ranges = _executable()
+    lows = [low for low, _ in ranges]
+    behind = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in found]  # where the range ends that may hold it
+    sizes = [min(end - begin, _MOST, high - begin if high > begin else _MOST) for (begin, _), end, high in zip(found, ends, behind)]
     return [(begin, size, name) for (begin, name), size in zip(found, sizes)]
 
 
@@ -58,7 +61,7 @@ def _plain(mangled: str) -> str:
 
 
 def _executable() -> list[tuple[int, int]]:
-    """The executable memory ranges, if the system lists them."""
+    """The executable memory ranges in order, if the system lists them."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:
             fields = [line.split() for line in file]

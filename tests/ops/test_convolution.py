@@ -153,17 +153,16 @@ def _existing(x, weight, g, stride, padding, dilation, groups):
     return out, dx.reshape(x.shape), dweight
 
 
-@pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.parametrize("number", range(len(CASES)))
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_borders_make_no_nan_of_what_is_not_finite(number, value):
+def test_borders_make_no_nan_of_what_is_not_finite(number):
     x_shape, weight_shape, stride, padding, dilation, groups = CASES[number]
     rng = np.random.default_rng(number)
     shapes = (x_shape[:2] + tuple(min(n, max(12, k + 1)) for n, k in zip(x_shape[2:], weight_shape[2:])), weight_shape)
     shapes = (*shapes, _reference(*map(np.ones, shapes), stride, padding, dilation, groups).shape)
     for planted in range(3):  # in x, weight and g: a corner and any place
         arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
-        arrays[planted].flat[[-1, rng.integers(arrays[planted].size)]] = value
+        arrays[planted].flat[[-1, rng.integers(arrays[planted].size)]] = (np.nan, np.inf)
         x, weight = (numod.tensor(each, requires_grad=True) for each in arrays[:2])
         out = getattr(F, f"conv{len(stride)}d")(x, weight, None, stride, padding, dilation, groups)
         out.backward(numod.tensor(arrays[2]))
