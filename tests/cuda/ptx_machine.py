@@ -347,7 +347,7 @@ class Run:
                 for start, stop in program.spans[space]:
                     memory.known.reshape(copies, size)[:, start:stop] = EMPTY
                 self.spaces[space] = memory, each * size, size
-        stores = {name: np.zeros(n, bool if kind == "pred" else f"u{SIZES[kind]}") for name, kind in program.registers.items() if name in {register for register, _ in writer.used.values()}}
+        stores = {name: np.zeros(n, bool if program.registers[name] == "pred" else f"u{SIZES[program.registers[name]]}") for name in {register for register, _ in writer.used.values()}}
         names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
         grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
         self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "join": self.join, "multiply": self.multiply, "rows": self.rows, "copy": self.copy, "land": self.land, "commits": self.commits, "parameter": self.parameter, "address": kernel.places.__getitem__}
