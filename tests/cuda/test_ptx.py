@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -33,16 +33,24 @@ GPU = numod.device("cuda:0")
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A CUDA back end without a device: kernels are compiled to PTX for each capability, and never launched."""
+    """A CUDA back end without a device: kernels are compiled to PTX for each capability, and never launched.
+
+    What Numba makes of a kernel is the same for all of them, and takes most of the time: it is made once, and NVVM's part for each.
+    """
+    from numba.cuda import compiler
     from numod.device import cuda
     from numod.kernel import bind, build
 
     texts: list[str] = []
 
     def compile_to_ptx(make: Callable, signature: str, *_: object) -> object:
-        texts.extend(cuda.ptx(make(), signature, each) for each in CAPABILITIES)
+        function = make()
+        texts.extend(cuda.ptx(function, signature, each) for each in CAPABILITIES)
         return lambda *arguments: None
 
+    lower = compiler._compile_pyfunc_with_fixup
+    lowered = lru_cache(1)(lambda *given, **settings: lower(*given, cc=CAPABILITIES[0], **settings))
+    monkeypatch.setattr(compiler, "_compile_pyfunc_with_fixup", lambda *given, cc, **settings: lowered(*given, **settings))
     monkeypatch.setattr(cuda, "compile", compile_to_ptx)
     monkeypatch.setattr(cuda, "capability", lambda: CAPABILITIES[0])
     cuda.identity.cache_clear()
