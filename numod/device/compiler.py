@@ -124,11 +124,11 @@ def pipeline(apart: bool = False) -> type:
 
 
 @contextmanager
-def quickly() -> Iterator[None]:
-    """Context for compiling kernels (by one thread at a time): costly functions of Numba are memoized, and garbage collection is suspended. When it ends, LLVM
-    has done its part."""
+def quickly(cuda: bool = False) -> Iterator[None]:
+    """Context for compiling kernels (by one thread at a time): costly functions of Numba, or of its package for `cuda`, are memoized, and garbage collection is
+    suspended. When it ends, LLVM has done its part."""
     global _waiting, _queue
-    for owner, name, function in _answers():
+    for owner, name, function in _answers(cuda):
         _usual.append((owner, name, own(owner, name)))
         setattr(owner, name, function)
     _waiting, _queue = gc.isenabled(), background.Queue()
@@ -161,26 +161,37 @@ def forget() -> bool:
 
 
 @functools.cache
-def _answers() -> tuple[tuple[object, str, object], ...]:
-    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster."""
-    from llvmlite.binding import ffi
-    from numba.core import base, cpu, ir, postproc, targetconfig
-    from numba.core.types import abstract, functions
-    from numba.core.typing import context as typing, templates
+def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
+    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster.
 
+    The package for CUDA has copies of most.
+    """
+    from llvmlite.binding import ffi
+    from numba.core import cpu
+    from numba.core.types import abstract, functions
+
+    place = "numba.cuda" if cuda else "numba"
+    base, ir, postproc, targetconfig, transforms = (
+        importlib.import_module(f"{place}.core.{name}") for name in ("base", "ir", "postproc", "targetconfig", "transforms")
+    )
+    typing, templates = (importlib.import_module(f"{place}{'' if cuda else '.core'}.typing.{name}") for name in ("context", "templates"))
     overload, processor = templates._OverloadFunctionTemplate, postproc.PostProcessor
-    return (
+    both = (
         (base.BaseContext, "refresh", _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
         (typing.BaseContext, "refresh", _when_registered(typing.BaseContext.refresh)),
-        (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)),
         (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
-        (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
+        (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
+        (processor, "run", _when_used(processor.run, transforms.canonicalize_cfg)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
-        (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
-        *background.lockless(),
+    )  # fmt: skip
+    if cuda:
+        return both
+    return (
+        *both, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
+        (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)), *background.lockless(),
     )  # fmt: skip
 
 
@@ -309,9 +320,8 @@ def _variables(ir: object) -> Callable:
     return found
 
 
-def _when_used(run: Callable) -> Callable:
+def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
     """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering: Numba does so after every pass."""
-    from numba.core.transforms import canonicalize_cfg
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
         if emit_dels or self.func_ir.is_generator:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .. import config
-from . import cuda_driver, cuda_memory, cuda_reports, cuda_tensor_cores, cuda_vectors
+from . import compiler, cuda_driver, cuda_memory, cuda_reports, cuda_tensor_cores, cuda_vectors
 from .signature import numba_types
 from .storage import address
 
@@ -361,7 +361,8 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     before = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
     try:
-        text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
+        with compiler.quickly(cuda=not _own()):
+            text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
     except (ImportError, OSError, RuntimeError) as error:  # Numba's and NVIDIA's, for a compiler or its library that is missing
         raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
     finally:
