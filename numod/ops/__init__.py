@@ -6,8 +6,8 @@ the op is and which kernel runs when:
 
 - `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution`: `convolution_` with `direct`, `grid`, `planes`, `blocks`.
 - `attention`: `attention_kernels`. `recurrent_layer`: `recurrent`, a single step. `normalization`: `group_norm`, `channel_norm_team`. `softmax`: `nll`.
-- `sort` and `select`: `keys`; `runs` and `search` work on sorted rows. `scan`: `scan_team`. `factorization`:
-  `elimination`, `factorization_device`, `factorization_team`, `jacobi_team`, `factorization_gradients`. `fourier`: `fourier_stages`, `fourier_block`.
+- `sort` and `select`: `keys`; `runs` and `search` work on sorted rows. `scan`: `scan_team`. `fourier`: `fourier_stages`, `fourier_block`.
+- `factorization`: `elimination`, `factorization_gradients`; on a GPU `factorization_device`, `factorization_team`, `factorization_panels`, `jacobi_team`.
 - `teams` and `rows_team` are kernels in which blocks of GPU threads share rows, `finish` pointwise work at the end of a product, `cost` what an op's call
 takes.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
+from .. import dtypes
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
 from .convolution import convolution, convolution_input, convolution_weight
@@ -100,6 +101,7 @@ def _product(op: Op) -> Callable:
 
 def _logaddexp(x: object, y: object) -> object:
     """log(exp(x) + exp(y)), from the number with the greater real part; alone that one where the other adds nothing."""
+    x, y = (each + 0 if each.dtype is dtypes.bool_ else each for each in (x, y))
     first = (real(x) >= real(y)) | (real(x) != real(x))
     high, low = t.where(first, x, y), t.where(first, y, x)
     alone = real(low) == -inf

@@ -1,5 +1,5 @@
-"""Which kernels make a factorisation on a GPU: of the few in `factorization_team` and `jacobi_team`, of `solve_triangular` and of products. LAPACK's part on
-the CPU is in `factorization`."""
+"""Which kernels make a factorisation on a GPU: of the few in `factorization_team`, `factorization_panels` and `jacobi_team`, of `solve_triangular`
+and of products. LAPACK's part on the CPU is in `factorization`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from . import elimination, factorization_team as kernels, jacobi_team as jacobi, teams
+from . import elimination, factorization_panels as panel_kernels, factorization_team as kernels, jacobi_team as jacobi, teams
 from .matmul import matmul
 from .substitution import solve_triangular
 from .triangle import band
@@ -71,7 +71,7 @@ def _panels(a: Layout) -> list[tuple[int, int]]:
 def _rest(a: Layout) -> Callable:
     """A function of a's buffer, where a panel begins and ends, and whether the matrix is lower: `rest_kernel`."""
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run = _flat(a, "rest", kernels.rest_kernel, bind.signature(a, numbers=6), a.size)
+    run = _flat(a, "rest", panel_kernels.rest_kernel, bind.signature(a, numbers=6), a.size)
 
     def rest(x: object, first: int, end: int, lower: int) -> None:
         if min(m, n) > end:
@@ -92,7 +92,7 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
 
         return cholesky
     rows = 2 if a.device.backend.SIMULATED else teams.PANEL_THREADS // teams.PANEL
-    run = _panel(a, "cholesky_panel", kernels.cholesky_panel_team, bind.signature(a, a, _INT32, numbers=5), matrices * -(-n // rows))
+    run = _panel(a, "cholesky_panel", panel_kernels.cholesky_panel_team, bind.signature(a, a, _INT32, numbers=5), matrices * -(-n // rows))
     rest, lower = _rest(a), band.prepare((a,), (-n, 0))
 
     def by_panels(x: object, out: object) -> object:
@@ -116,8 +116,8 @@ def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
     width = teams.panel_columns(a)
     parts = -(-n // width)
     signature = bind.signature(a, a, _INT32, _INT32, _INT64, _INT64, numbers=6)
-    run = _panel(a, "lu_panel", kernels.lu_panel_team, signature, matrices, a.device.backend.team(m, 512, 1))
-    beside = _panel(a, "lu_beside", kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts)
+    run = _panel(a, "lu_panel", panel_kernels.lu_panel_team, signature, matrices, a.device.backend.team(m, 512, 1))
+    beside = _panel(a, "lu_beside", panel_kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts)
     rest, copy = _rest(a), band.prepare((a,), (-m, n))
 
     def by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:

@@ -345,6 +345,8 @@ def test_logarithms_of_sums_of_exponentials():
     assert numod.logaddexp(great, great - 1000).item() == 800 + 1j
     for function in (numod.logaddexp, lambda x, y: x.logcumsumexp(1), lambda x, y: numod.nn.functional.softsign(x)):
         gradcheck(function, (x.clone().requires_grad_(), y.clone().requires_grad_()))
+    flags = numod.tensor([True, False])
+    assert numod.equal(numod.logaddexp(flags, numod.tensor([1 + 2j, 0.5j])), numod.logaddexp(flags.float(), numod.tensor([1 + 2j, 0.5j])))
 
 
 def test_nan_to_num_of_both_parts():
