@@ -56,18 +56,37 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     casts.enter(_with(kind, _defaults[kind] if enabled else None))
 
 
-def _older(kind: str) -> tuple[Callable, ...]:
-    """The older functions of one device: whether it is on, its dtype, and those that set them."""
-    return (
-        lambda: is_autocast_enabled(kind),
-        lambda: get_autocast_dtype(kind),
-        lambda enabled: set_autocast_enabled(kind, enabled),
-        lambda dtype: set_autocast_dtype(kind, dtype),
-    )
+# ---- older names, each for one device
 
 
-is_autocast_cpu_enabled, get_autocast_cpu_dtype, set_autocast_cpu_enabled, set_autocast_cpu_dtype = _older("cpu")
-_, get_autocast_gpu_dtype, _, set_autocast_gpu_dtype = _older("cuda")
+def is_autocast_cpu_enabled() -> bool:
+    """`is_autocast_enabled("cpu")`"""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """`set_autocast_enabled("cpu", enabled)`"""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """`get_autocast_dtype("cpu")`"""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: DType) -> None:
+    """`set_autocast_dtype("cpu", dtype)`"""
+    set_autocast_dtype("cpu", dtype)
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """`get_autocast_dtype("cuda")`"""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_gpu_dtype(dtype: DType) -> None:
+    """`set_autocast_dtype("cuda", dtype)`"""
+    set_autocast_dtype("cuda", dtype)
 
 
 def is_autocast_cache_enabled() -> bool:

@@ -208,6 +208,9 @@ def test_the_first_of_all_may_be_no_tensor() -> None:
 
 
 def test_functions_have_the_names_they_are_found_by() -> None:
+    for name, home in numod._LATER.items():
+        if home is not None:  # what is imported when it is asked for
+            getattr(numod, name)
     for home in (numod.Tensor, numod):
         for name, function in vars(home).items():
             if isinstance(function, FunctionType) and not (home is numod and name.startswith("_")):
