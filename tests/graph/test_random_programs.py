@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -28,6 +29,46 @@ def test_one_native_function(mode: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(section, "LINKED_WORK", 1 << 40)
     for seed in range(100, 102):
         check(seed, mode, compile)
+
+
+class Replayed:
+    """A function that runs eagerly at first, is recorded at the second call, and replayed op by op from then on, as far as its checks hold."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function, self.calls, self.program = function, 0, None
+
+    def __call__(self, *inputs: numod.Tensor) -> tuple:
+        self.calls += 1
+        if self.calls == 1:
+            return self.function(*inputs)
+        if self.calls > 2:
+            try:
+                return self.program(*inputs)
+            except RuntimeError as error:
+                raise _refused(error) from error
+        results = []
+
+        def recorded(*inputs: numod.Tensor) -> tuple:
+            results.extend(self.function(*inputs))
+            return tuple(results)
+
+        try:
+            self.program = verify(trace(recorded, *inputs))
+        except RuntimeError as error:
+            raise _refused(error) from error
+        return tuple(results)
+
+
+def _refused(error: RuntimeError) -> RuntimeError:
+    """The error by which `difference` knows a program that cannot be replayed with these values; others stay errors."""
+    cannot = "a check found" in str(error) or "which a recorded program cannot repeat" in str(error)
+    return RuntimeError(f"compile: {error}") if cannot else error
+
+
+@pytest.mark.parametrize("mode", ["forward", "train"])
+def test_replayed_op_by_op(mode: str) -> None:
+    for seed in range(30_000, 30_040):
+        check(seed, mode, Replayed)
 
 
 @pytest.mark.parametrize("seed", range(200, 230))
