@@ -8,12 +8,9 @@ registered by `kernel.scalar`, whose text is copied into its own.
 
 from __future__ import annotations
 
-import ast
 import inspect
-import linecache
 import math
 import re
-import textwrap
 import threading
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +22,7 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
+from .specialize import specialized as source_of
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
 _LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
@@ -118,12 +116,6 @@ def _built(backend: object, name: str, source: str, signature: str, real: DType,
     return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath).launch
 
 
-@cache
-def source_of(function: Callable, name: str = "kernel") -> str:
-    """A function's text, renamed, without docstring, with its float literals typed."""
-    return _rewrite(function, name)
-
-
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
     source = divided(source) if parallel else source
@@ -185,47 +177,10 @@ def _helpers(source: str, without: Container[str]) -> str:
         called = _called(text)
         for name, function in scalar.functions.items():
             if name in called and name not in found and name not in without:
-                helper = _rewrite(function, name)
+                helper = source_of(function, name=name)
                 collect(helper.split("\n", 1)[1])
                 kind = next((kind for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared)) if function in those), "device")
                 found[name] = f"@{kind}_function\n{helper}\n"
 
     collect(source)
     return "".join(found.values())
-
-
-@cache
-def _rewrite(function: Callable, name: str) -> str:
-    tree = ast.parse(_text(function))
-    definition = tree.body[0]
-    definition.name, definition.decorator_list, definition.returns = name, [], None
-    for argument in definition.args.args:
-        argument.annotation = None
-    if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
-        del definition.body[0]
-    literals = _TypedLiterals("float64" if function in scalar.wide else "real")
-    return ast.unparse(literals.visit(tree)) + "\n"
-
-
-def _text(function: Callable) -> str:
-    """A function's source. `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm start."""
-    code = inspect.unwrap(function).__code__
-    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
-    if not lines:
-        return textwrap.dedent(inspect.getsource(function))
-    depth = len(lines[0]) - len(lines[0].lstrip())
-    head = next((k for k, line in enumerate(lines) if re.search(r":\s*(#.*)?$", line)), 0)
-    end = next((k for k, line in enumerate(lines) if k > head and line.strip() and len(line) - len(line.lstrip()) <= depth), len(lines))
-    return textwrap.dedent("".join(lines[:end]))
-
-
-class _TypedLiterals(ast.NodeTransformer):
-    """0.5 -> real(0.5), or another type's name."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if not isinstance(node.value, float):
-            return node
-        return ast.Call(func=ast.Name(id=self.kind, ctx=ast.Load()), args=[node], keywords=[])

@@ -7,7 +7,6 @@ block, from the logsumexp of each row. For double backward the gradient is compo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import prod
 
@@ -15,6 +14,7 @@ from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from ..kernel.written import written_out
 from . import attention_kernels as kernels, attention_team as teams, table
 from .op import Op, Plan, single_device
@@ -25,7 +25,7 @@ _WORKERS = 8
 _SMALL = 1 << 15  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
 _FEW = 4  # queries for which the composed form, which reads keys and values where they are, takes less time than packing them (decoding with a cache of keys)
 _WIDEST = 128  # depth and width of a head for which a block of GPU threads holds its results in registers
-_STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
+_STEPS = tuple(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 
 
 def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bool:
@@ -95,14 +95,13 @@ class _Blocked(Op):
     def _team(self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, parameters: tuple) -> tuple[Callable, tuple]:
         """The launcher of a kernel for a GPU, of so many arrays, by blocks that have `rows` of each head between them; and its last arguments."""
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
-        depth, width, line, wide = query.shape[-1], value.shape[-1], 64, teams.WIDE[kernel]
+        depth, width, line, wide = query.shape[-1], value.shape[-1], 64, teams.RUNS[kernel]
         words = {
             "LINE": line, "ACROSS": 8, "TEAM": 64, "WIDE": wide, "SEEN": 32 * wide, "SLICE": min(line, -(-max(depth, width) // 4) * 4),
-            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "PIECE": teams.PIECE, "STEPS": _STEPS,
+            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "steps": _STEPS,
             "DROPPED": int(parameters[2] > 0.0), "MASKED": _kind(inputs[mask_at]),
         }  # fmt: skip
-        helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in teams.HELPERS)
-        source, numbers = written_out(_filled(helpers + bind.source_of(kernel), words)), _numbers(inputs, mask_at, parameters)
+        source, numbers = written_out(specialized(kernel, **words)), _numbers(inputs, mask_at, parameters)
         blocks = prod(query.shape[:-2]) * -(-rows // line)
         signature = _signature(query.storage, arrays, mask_at, len(numbers))
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, query.size, build.FAST_REDUCTION, (blocks, words["TEAM"]))
@@ -209,17 +208,13 @@ def _masks(query: Layout, mask: Layout | type) -> Callable:
     return taken
 
 
-def _filled(text: str, words: dict[str, object]) -> str:
-    """A kernel's text with its sizes."""
-    return re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
-
-
 def _source(kernel: Callable, size: int, dropped: bool) -> str:
     """The kernel's text with its sizes; without random numbers, which take as long to compile as the rest, where nothing is dropped."""
     lanes = tiles.host().lanes(size)
-    words = {"TILE_ROWS": tiles.host().rows, "LANES": lanes, "SIZE": size, "PANEL": tiles.VECTORS * lanes, "ROWS": _ROWS, "CHUNK": _CHUNK, "STEPS": _STEPS}
-    text = _filled(bind.source_of(kernel), words)
-    return text.replace("weigh_slopes(", "weigh_dropped_slopes(") if dropped else re.sub(r"\n *drop_scores\(.*", "", text)
+    words = {"TILE_ROWS": tiles.host().rows, "LANES": lanes, "SIZE": size, "PANEL": tiles.VECTORS * lanes, "ROWS": _ROWS, "steps": _STEPS}
+    if kernel is kernels.attention_kernel:
+        return specialized(kernel, **words, CHUNK=_CHUNK, DROPPED=dropped)
+    return specialized(kernel, **words, weigh_slopes=kernels.weigh_dropped_slopes if dropped else kernels.weigh_plain_slopes)
 
 
 attention, attention_gradient = Attention("attention"), AttentionGradient("attention_gradient")

@@ -12,13 +12,14 @@ from ..kernel.scalar import scalar
 
 def attention_kernel(
     query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third, length, count, depth, width,
-    STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
+    steps, masked, causal, block, panel, padded, workers, scale, dropped,
+    *, CHUNK, DROPPED, LANES, PANEL, ROWS, SIZE, TILE_ROWS,
 ):  # fmt: skip
     """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3, CHUNK) is each row's greatest score and sum,
     and its next greatest score."""
     chunks, factor = (length + CHUNK - 1) // CHUNK, real(scale) if masked == 0 else 1.0
     alone = count <= block  # no rescaling, and rows are divided while the first-level cache holds them
-    as_it_lies = value_column == 1 and value_row == width and width <= panel and width % LANES == 0
+    as_it_lies = steps.value_column == 1 and steps.value_row == width and width <= panel and width % LANES == 0
     for worker in parallel_range(workers):
         task = int64(worker)
         own_keys, own_values, own_scores, own_state = task * depth * block, task * block * padded, task * ROWS * block, task * 3 * CHUNK
@@ -26,28 +27,31 @@ def attention_kernel(
             head, top = part // chunks, part % chunks * CHUNK
             bottom = min(top + CHUNK, length)
             i, j, k = head // (second * third), head // third % second, head % third
-            query_at = i * query_first + j * query_second + k * query_third
-            key_at = i * key_first + j * key_second + k * key_third
-            value_at = i * value_first + j * value_second + k * value_third
-            mask_at = i * mask_first + j * mask_second + k * mask_third
+            query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third
+            key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third
+            value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
+            mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
             for row in range(CHUNK):
                 state[uintp(own_state + row)] = -1e400
                 state[uintp(own_state + CHUNK + row)] = 0
             for low in range(0, min(count, bottom) if causal != 0 else count, block):
                 held = min(block, count - low)
-                pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
+                pack_columns(key, key_at + low * steps.key_row, steps.key_column, steps.key_row, depth, held, keys, own_keys, PANEL, LANES)
                 if not as_it_lies:
-                    pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
+                    pack_columns(value, value_at + low * steps.value_row, steps.value_row, steps.value_column, held, width, values, own_values, panel, LANES)
                 for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
                     rows = min(ROWS, bottom - start)
                     multiply_rows(
-                        query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0,
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth, keys, own_keys, held, PANEL, scores,
+                        own_scores, block, 0,
                         TILE_ROWS, LANES, SIZE,
                     )
                     for row in range(rows):  # all before the first is needed: a row's greatest score is waited for by nothing
                         line, seen = own_scores + row * block, max(0, min(held, start + row + 1 - low)) if causal != 0 else held
                         mask_scores(
-                            scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale)
+                            scores, line, seen, allowed, added, mask_at + (
+                                start + row) * steps.mask_row + low * steps.mask_column, steps.mask_column, masked, real(scale
+                            )
                         )
                         at = own_state + start - top + row
                         state[uintp(at + 2 * CHUNK)] = max(state[uintp(at)], greatest_score(scores, line, seen, factor))
@@ -63,7 +67,8 @@ def attention_kernel(
                             scale_line(out, (head * length + start + row) * width, out, (head * length + start + row) * width, width, again)
                         state[uintp(at)] = high
                         state[uintp(at + CHUNK)] = total
-                        drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
+                        if DROPPED:
+                            drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
                     target = (head * length + start) * width
@@ -94,8 +99,9 @@ def divide_rows(out, at, width, totals, totals_at, rows):
 
 def attention_gradient_kernel(
     given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, levels,
-    seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
+    seed, offset, heads, second, third, length, count, depth, width, steps, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
     scale, dropped,
+    *, LANES, PANEL, ROWS, SIZE, TILE_ROWS, weigh_slopes,
 ):  # fmt: skip
     """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and of rows.
 
@@ -109,10 +115,10 @@ def attention_gradient_kernel(
         own_queries, own_gifts, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * length
         for head in range(task, heads, workers):
             i, j, k = head // (second * third), head // third % second, head % third
-            query_at = i * query_first + j * query_second + k * query_third
-            key_at = i * key_first + j * key_second + k * key_third
-            value_at = i * value_first + j * value_second + k * value_third
-            mask_at = i * mask_first + j * mask_second + k * mask_third
+            query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third
+            key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third
+            value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
+            mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
             for row in range(length):
                 total = real(0.0)
                 for c in range((head * length + row) * width, (head * length + row + 1) * width):
@@ -126,15 +132,18 @@ def attention_gradient_kernel(
                 d_value[uintp(c)] = 0
             for low in range(0, count, block):
                 held = min(block, count - low)
-                pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
-                pack_columns(value, value_at + low * value_row, value_column, value_row, width, held, values, own_values, PANEL, LANES)
-                pack_columns(key, key_at + low * key_row, key_row, key_column, held, depth, key_rows, own_rows, depth_panel, LANES)
+                pack_columns(key, key_at + low * steps.key_row, steps.key_column, steps.key_row, depth, held, keys, own_keys, PANEL, LANES)
+                pack_columns(value, value_at + low * steps.value_row, steps.value_column, steps.value_row, width, held, values, own_values, PANEL, LANES)
+                pack_columns(key, key_at + low * steps.key_row, steps.key_row, steps.key_column, held, depth, key_rows, own_rows, depth_panel, LANES)
                 for start in range(low // ROWS * ROWS if causal != 0 else 0, length, ROWS):
                     rows, g = min(ROWS, length - start), (head * length + start) * width
-                    pack_columns(query, query_at + start * query_row, query_row, query_column, rows, depth, queries, own_queries, depth_panel, LANES)
+                    pack_columns(
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth, queries, own_queries, depth_panel, LANES
+                    )
                     pack_columns(given, g, width, 1, rows, width, gifts, own_gifts, panel, LANES)
                     multiply_rows(
-                        query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0,
+                        query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth, keys, own_keys, held, PANEL, scores,
+                        own_scores, block, 0,
                         TILE_ROWS, LANES, SIZE,
                     )
                     multiply_rows(given, g, width, 1, rows, width, values, own_values, held, PANEL, slopes, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
@@ -142,7 +151,9 @@ def attention_gradient_kernel(
                         line = own_scores + row * block
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
                         mask_scores(
-                            scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale)
+                            scores, line, seen, allowed, added, mask_at + (
+                                start + row) * steps.mask_row + low * steps.mask_column, steps.mask_column, masked, real(scale
+                            )
                         )
                         level, shift = levels[uintp(own_level + start + row)], logsumexp[uintp(head * length + start + row)]
                         chances_of(scores, line, scores, line, seen, factor, shift)
@@ -197,7 +208,7 @@ def drop_scores(scores, line, n, seed, offset, index, p):
 
 
 @scalar
-def weigh_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
+def weigh_plain_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
     """slopes = scores * (slopes - level) * scale."""
     for c in range(n):
         slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] - level) * scale

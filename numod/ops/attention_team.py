@@ -18,10 +18,12 @@ SLICE is the part of the inner dimension that a tile holds, DEPTHS and PARTS how
 from __future__ import annotations
 
 from ..kernel.scalar import scalar
+from ..kernel.specialize import template
 
 
 def attention_team(
-    query, key, value, allowed, added, out, logsumexp, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, scale, dropped
+    query, key, value, allowed, added, out, logsumexp, seed, offset, heads, second, third, length, count, depth, width, steps, masked, causal, scale,
+    dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN, SLICE, TEAM, WIDE,
 ):
     """out (heads, length, width) and logsumexp (heads, length)."""
     near_query = shared_array(SLICE * LINE, real, SHARED)
@@ -35,10 +37,10 @@ def attention_team(
     for task in range(int64(cuda.blockIdx.x), heads * chunks, int64(cuda.gridDim.x)):
         head, top = task // chunks, (chunks - 1 - task % chunks) * LINE  # the last rows first: if `causal` they have the most keys
         i, j, k = head // (second * third), head // third % second, head % third
-        query_at = i * query_first + j * query_second + k * query_third + top * query_row
-        key_at = i * key_first + j * key_second + k * key_third
-        value_at = i * value_first + j * value_second + k * value_third
-        mask_at = i * mask_first + j * mask_second + k * mask_third
+        query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third + top * steps.query_row
+        key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third
+        value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
+        mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
         high, shift = real(-1e400), real(0.0)  # of row `thread`
         for part in written(PARTS):
             for c in range(64):
@@ -46,20 +48,21 @@ def attention_team(
         for c in range(8):
             sums[c] = 0.0
         if DEPTHS == 1:
-            bring_turned(near_query, LINE, query, query_at, query_row, query_column, length - top, depth, thread)
+            bring_turned(near_query, LINE, query, query_at, steps.query_row, steps.query_column, length - top, depth, thread)
         for low in range(0, min(count, top + LINE) if causal != 0 else count, SEEN):
             for c in range(32 * WIDE):
                 scores[c] = 0.0
             cuda.syncthreads()
-            bring(near_value, 0, SEEN, value, value_at + low * value_row, value_row, value_column, count - low, width, thread)
+            bring(near_value, 0, SEEN, value, value_at + low * steps.value_row, steps.value_row, steps.value_column, count - low, width, thread)
             for part in written(DEPTHS):
                 multiply_part(
-                    scores, part, DEPTHS == 1, near_query, query, query_at, query_row, query_column, length - top, near, key, key_at + low * key_row, key_row,
-                    key_column, count - low, depth, thread, down, across,
+                    scores, part, DEPTHS == 1, near_query, query, query_at, steps.query_row, steps.query_column, length - top, near, key,
+                    key_at + low * steps.key_row, steps.key_row,
+                    steps.key_column, count - low, depth, thread, down, across,
                 )
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_scores(
-                    scores, first, 0, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
+                    scores, first, 0, top, low, length, count, allowed, added, mask_at, steps.mask_row, steps.mask_column, causal, real(scale), down, across
                 )
             cuda.syncthreads()
             for r in range(8):
@@ -97,7 +100,8 @@ def attention_team(
                 if part > 0:
                     cuda.syncthreads()
                     bring(
-                        near_value, 0, SEEN, value, value_at + low * value_row + part * LINE * value_column, value_row, value_column, count - low,
+                        near_value, 0, SEEN, value, value_at + low * steps.value_row + part * LINE * steps.value_column, steps.value_row, steps.value_column,
+                        count - low,
                         width - part * LINE, thread,
                     )
                 cuda.syncthreads()
@@ -122,8 +126,8 @@ def attention_team(
 
 
 def attention_rows_team(
-    given, query, key, value, allowed, added, out, logsumexp, d_query, levels, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked,
-    causal, scale, dropped,
+    given, query, key, value, allowed, added, out, logsumexp, d_query, levels, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
+    causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN, SLICE, WIDE,
 ):  # fmt: skip
     """d_query (heads, length, depth), and levels (heads, length): the sums of given * out, for `attention_columns_team`.
 
@@ -139,10 +143,10 @@ def attention_rows_team(
     for task in range(int64(cuda.blockIdx.x), heads * chunks, int64(cuda.gridDim.x)):
         head, top = task // chunks, (chunks - 1 - task % chunks) * LINE
         i, j, k = head // (second * third), head // third % second, head % third
-        query_at = i * query_first + j * query_second + k * query_third + top * query_row
-        key_at = i * key_first + j * key_second + k * key_third
-        value_at = i * value_first + j * value_second + k * value_third
-        mask_at = i * mask_first + j * mask_second + k * mask_third
+        query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third + top * steps.query_row
+        key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third
+        value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third
+        mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
         given_at = (head * length + top) * width
         cuda.syncthreads()
         for r in range(8):
@@ -161,7 +165,7 @@ def attention_rows_team(
             for c in range(64):
                 totals[64 * part + c] = 0.0
         if DEPTHS == 1:
-            bring_turned(near_query, LINE, query, query_at, query_row, query_column, length - top, depth, thread)
+            bring_turned(near_query, LINE, query, query_at, steps.query_row, steps.query_column, length - top, depth, thread)
         if PARTS == 1:
             bring_turned(near_given, LINE, given, given_at, width, 1, length - top, width, thread)
         for low in range(0, min(count, top + LINE) if causal != 0 else count, SEEN):
@@ -169,26 +173,29 @@ def attention_rows_team(
                 scores[c], slopes[c] = 0.0, 0.0
             for part in written(DEPTHS):
                 multiply_part(
-                    scores, part, DEPTHS == 1, near_query, query, query_at, query_row, query_column, length - top, near, key, key_at + low * key_row, key_row,
-                    key_column, count - low, depth, thread, down, across,
+                    scores, part, DEPTHS == 1, near_query, query, query_at, steps.query_row, steps.query_column, length - top, near, key,
+                    key_at + low * steps.key_row, steps.key_row,
+                    steps.key_column, count - low, depth, thread, down, across,
                 )
             for part in written(PARTS):
                 multiply_part(
-                    slopes, part, PARTS == 1, near_given, given, given_at, width, 1, length - top, near, value, value_at + low * value_row, value_row,
-                    value_column, count - low, width, thread, down, across,
+                    slopes, part, PARTS == 1, near_given, given, given_at, width, 1, length - top, near, value, value_at + low * steps.value_row,
+                    steps.value_row,
+                    steps.value_column, count - low, width, thread, down, across,
                 )
             if DROPPED:
                 cuda.syncthreads()
                 draw_shares(near, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_scores(
-                    scores, first, 0, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
+                    scores, first, 0, top, low, length, count, allowed, added, mask_at, steps.mask_row, steps.mask_column, causal, real(scale), down, across
                 )
                 weigh_slopes(scores, slopes, near, first, 0, head * length, top, length, real(scale), logsumexp, levels, thread, down, across)
             for run in written(WIDE):  # slopes of 32 keys, and these keys, take a tile's place
                 for part in written(DEPTHS):
                     pass_on(
-                        totals, part, near, slopes, run, key, key_at + (low + 32 * run) * key_row, key_row, key_column, count - low - 32 * run, depth, thread,
+                        totals, part, near, slopes, run, key, key_at + (low + 32 * run) * steps.key_row, steps.key_row, steps.key_column,
+                        count - low - 32 * run, depth, thread,
                         down, across,
                     )
         for part in written(DEPTHS):
@@ -196,8 +203,8 @@ def attention_rows_team(
 
 
 def attention_columns_team(
-    given, query, key, value, allowed, added, levels, logsumexp, d_key, d_value, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked,
-    causal, scale, dropped,
+    given, query, key, value, allowed, added, levels, logsumexp, d_key, d_value, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
+    causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN, SLICE, WIDE,
 ):  # fmt: skip
     """d_key (heads, count, depth) = slope^T query and d_value (heads, count, width) = p^T given, of `attention_rows_team`'s chances and slopes. A dropped
     chance takes no part in the products, and its slope has the level alone."""
@@ -212,10 +219,10 @@ def attention_columns_team(
     for task in range(int64(cuda.blockIdx.x), heads * chunks, int64(cuda.gridDim.x)):
         head, low = task // chunks, task % chunks * LINE  # the first keys first: if `causal` they have the most queries
         i, j, k = head // (second * third), head // third % second, head % third
-        query_at = i * query_first + j * query_second + k * query_third
-        key_at = i * key_first + j * key_second + k * key_third + low * key_row
-        value_at = i * value_first + j * value_second + k * value_third + low * value_row
-        mask_at = i * mask_first + j * mask_second + k * mask_third
+        query_at = i * steps.query_first + j * steps.query_second + k * steps.query_third
+        key_at = i * steps.key_first + j * steps.key_second + k * steps.key_third + low * steps.key_row
+        value_at = i * steps.value_first + j * steps.value_second + k * steps.value_third + low * steps.value_row
+        mask_at = i * steps.mask_first + j * steps.mask_second + k * steps.mask_third
         for part in written(DEPTHS):
             for c in range(64):
                 key_totals[64 * part + c] = 0.0
@@ -224,21 +231,23 @@ def attention_columns_team(
                 value_totals[64 * part + c] = 0.0
         cuda.syncthreads()
         if DEPTHS == 1:
-            bring_turned(near_key, LINE, key, key_at, key_row, key_column, count - low, depth, thread)
+            bring_turned(near_key, LINE, key, key_at, steps.key_row, steps.key_column, count - low, depth, thread)
         if PARTS == 1:
-            bring_turned(near_value, LINE, value, value_at, value_row, value_column, count - low, width, thread)
+            bring_turned(near_value, LINE, value, value_at, steps.value_row, steps.value_column, count - low, width, thread)
         for top in range(low if causal != 0 else 0, length, SEEN):
-            given_at, rows_at = (head * length + top) * width, query_at + top * query_row
+            given_at, rows_at = (head * length + top) * width, query_at + top * steps.query_row
             for c in range(32 * WIDE):
                 scores[c], slopes[c] = 0.0, 0.0
             for part in written(DEPTHS):
                 multiply_part(
-                    scores, part, DEPTHS == 1, near_key, key, key_at, key_row, key_column, count - low, near, query, rows_at, query_row, query_column,
+                    scores, part, DEPTHS == 1, near_key, key, key_at, steps.key_row, steps.key_column, count - low, near, query, rows_at, steps.query_row,
+                    steps.query_column,
                     length - top, depth, thread, down, across,
                 )
             for part in written(PARTS):
                 multiply_part(
-                    slopes, part, PARTS == 1, near_value, value, value_at, value_row, value_column, count - low, near, given, given_at, width, 1, length - top,
+                    slopes, part, PARTS == 1, near_value, value, value_at, steps.value_row, steps.value_column, count - low, near, given, given_at, width, 1,
+                    length - top,
                     width, thread, down, across,
                 )
             if DROPPED:
@@ -246,7 +255,7 @@ def attention_columns_team(
                 draw_shares(near, 1, head * length, top, low, count, seed, offset, real(dropped), thread, down, across)
             for first in written(0, 32 * WIDE, PIECE):
                 weigh_scores(
-                    scores, first, 1, top, low, length, count, allowed, added, mask_at, mask_row, mask_column, causal, real(scale), down, across
+                    scores, first, 1, top, low, length, count, allowed, added, mask_at, steps.mask_row, steps.mask_column, causal, real(scale), down, across
                 )
                 weigh_slopes(scores, slopes, near, first, 1, head * length, top, length, real(scale), logsumexp, levels, thread, down, across)
             for run in written(WIDE):  # of 32 queries
@@ -257,7 +266,8 @@ def attention_columns_team(
                     )
                 for part in written(DEPTHS):
                     pass_on(
-                        key_totals, part, near, slopes, run, query, rows_at + 32 * run * query_row, query_row, query_column, length - top - 32 * run, depth,
+                        key_totals, part, near, slopes, run, query, rows_at + 32 * run * steps.query_row, steps.query_row, steps.query_column,
+                        length - top - 32 * run, depth,
                         thread, down, across,
                     )
         for part in written(DEPTHS):
@@ -266,7 +276,8 @@ def attention_columns_team(
             give_tile(d_value, (head * count + low) * width + part * LINE, width, count - low, width - part * LINE, value_totals, 64 * part, down, across)
 
 
-def weigh_scores(scores, first, turned, top, low, length, count, allowed, added, at, row_step, column_step, causal, scale, down, across):
+@template
+def weigh_scores(scores, first, turned, top, low, length, count, allowed, added, at, row_step, column_step, causal, scale, down, across, *, LINE, MASKED, WIDE):
     """PIECE scores from `first` on, scaled and masked (-inf where not allowed, or with what is added); -inf where there is no such query or key, or if `causal`
     the key comes later. If `turned` a thread's rows are keys."""
     for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
@@ -288,7 +299,8 @@ def weigh_scores(scores, first, turned, top, low, length, count, allowed, added,
             scores[each] = score if (begin <= beside) & (beside < end) else real(-1e400)
 
 
-def draw_shares(near, turned, head_at, top, low, count, seed, offset, p, thread, down, across):
+@template
+def draw_shares(near, turned, head_at, top, low, count, seed, offset, p, thread, down, across, *, TEAM, WIDE):
     """near[c * TEAM + thread] = what this thread's chance c is multiplied by: 0 with probability p, else 1 / (1 - p). Not unrolled: random numbers are long."""
     for c in range(32 * WIDE):
         line, beside = 8 * down + c // (4 * WIDE), 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
@@ -296,7 +308,8 @@ def draw_shares(near, turned, head_at, top, low, count, seed, offset, p, thread,
         near[uintp(c * TEAM + thread)] = real(0.0) if random_uniform(seed, offset, (head_at + row) * count + column) < p else 1.0 / (1.0 - p)
 
 
-def weigh_slopes(scores, slopes, shares, first, turned, head_at, top, length, scale, logsumexp, levels, thread, down, across):
+@template
+def weigh_slopes(scores, slopes, shares, first, turned, head_at, top, length, scale, logsumexp, levels, thread, down, across, *, DROPPED, TEAM, WIDE):
     """PIECE scores from `first` on, weighed, become chances, and gradients of chances slopes."""
     for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
         for c in range(4 * WIDE):
@@ -308,7 +321,8 @@ def weigh_slopes(scores, slopes, shares, first, turned, head_at, top, length, sc
             scores[each] = chance * share
 
 
-def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, across):
+@template
+def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, across, *, LINE):
     """totals[at : at + 32 * wide] += products of this thread's 8 rows and `wide` runs of four columns, 32 apart, over 4 * runs lines of the tiles that begin at
     left_at (LINE words each) and right_at (32 * wide)."""
     a, b = cuda.local.array(8, real), cuda.local.array(8, real)
@@ -330,9 +344,10 @@ def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, 
                         totals[at + 8 * i + 4 + j] += a[i] * b[4 + j]
 
 
+@template
 def multiply_part(
     scores, part, kept, near_left, left, left_at, left_row, left_column, rows, near, right, right_at, right_row, right_column, lines, depth, thread, down,
-    across,
+    across, *, LINE, SEEN, SLICE, WIDE,
 ):  # fmt: skip
     """scores += products over a part of the inner dimension: of `rows` of left, unless they are `kept` near, and `lines` of right."""
     cuda.syncthreads()
@@ -343,7 +358,8 @@ def multiply_part(
     multiply_near(scores, 0, near_left, 0, near, 0, SLICE // 4, WIDE, down, across)
 
 
-def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width, thread, down, across):
+@template
+def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width, thread, down, across, *, LINE, WIDE):
     """totals of a part += a run of the columns that threads hold, turned, @ 32 rows of x, which take the tile's place together."""
     cuda.syncthreads()
     if part == 0:
@@ -353,7 +369,8 @@ def pass_on(totals, part, near, held, run, x, at, line_step, step, lines, width,
     multiply_near(totals, 64 * part, near, 0, near, 32 * LINE, fours(lines, 32), 2, down, across)
 
 
-def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread):
+@template
+def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread, *, SLICE, TEAM):
     """near[k, line] = x[at + line * line_step + k * step], for so many lines; zero beyond `lines` and `depth`. Neighbouring threads take neighbouring k, and
     have four loads in flight."""
     held, all_items = cuda.local.array(16, real), all_lines * (SLICE // 4)
@@ -371,7 +388,8 @@ def bring_turned(near, all_lines, x, at, line_step, step, lines, depth, thread):
                     near[uintp(place + i * all_lines)] = held[4 * j + i]
 
 
-def bring(near, near_at, all_lines, x, at, line_step, step, lines, width, thread):
+@template
+def bring(near, near_at, all_lines, x, at, line_step, step, lines, width, thread, *, LINE, TEAM):
     """The tile from near_at on, near[line, c] = x[at + line * line_step + c * step], for so many lines of LINE; zero beyond `lines` and `width`."""
     held = cuda.local.array(16, real)
     for first in range(thread, all_lines * (LINE // 4), 4 * TEAM):
@@ -386,7 +404,8 @@ def bring(near, near_at, all_lines, x, at, line_step, step, lines, width, thread
             store_four(near, place, held[4 * j], held[4 * j + 1], held[4 * j + 2], held[4 * j + 3])
 
 
-def leave(near, near_at, held, wide, run, down, across):
+@template
+def leave(near, near_at, held, wide, run, down, across, *, LINE):
     """One of the runs of columns that a thread holds of a tile, turned: near[4 * across + j, 8 * down + i] = held[4 * wide * i + 4 * run + j]."""
     for j in range(4):
         line, first, step = near_at + (4 * across + j) * LINE, 4 * run + j, 4 * wide
@@ -395,6 +414,7 @@ def leave(near, near_at, held, wide, run, down, across):
         store_four(near, uintp(line + 4 * int32((2 * down + 1) ^ across)), held[first], held[first + step], held[first + 2 * step], held[first + 3 * step])
 
 
+@template
 def give_tile(out, at, row_step, rows, columns, totals, first, down, across):
     """out[at + row * row_step + column] = this thread's totals, where there are such rows and columns."""
     for i in range(8):
@@ -409,6 +429,7 @@ def give_tile(out, at, row_step, rows, columns, totals, first, down, across):
                         out[place + uintp(j)] = totals[k + j]
 
 
+@template
 def read_four(held, first, x, at, step, n):
     """held[first : first + 4] = four elements of x, `step` apart; zero beyond n of them."""
     if n == 4 and step == 1:
@@ -425,5 +446,4 @@ def fours(left, most):
 
 
 PIECE = 16  # of a thread's scores: a loop over more of them is too long to be unrolled, and what it goes over would be no registers
-HELPERS = weigh_scores, draw_shares, weigh_slopes, multiply_near, read_four, bring_turned, multiply_part, bring, leave, pass_on, give_tile
-WIDE = {attention_team: 2, attention_rows_team: 1, attention_columns_team: 1}  # runs of four columns of scores that a thread has registers for
+RUNS = {attention_team: 2, attention_rows_team: 1, attention_columns_team: 1}  # runs of four columns of scores that a thread has registers for

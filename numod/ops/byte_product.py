@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from .. import dtypes
 from ..device import Layout, byte_tiles, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.specialize import specialized
 from .op import Op, Plan, single_device
 
 _SMALL = 1 << 12  # multiply-adds up to which nothing is packed
@@ -24,7 +23,10 @@ def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_col
         out[place] = int32(total)
 
 
-def tiled_product(a, b, out, left, right, sums, tile, rows, columns, inner, a_row, a_column, b_row, b_column, workers):
+def tiled_product(
+    a, b, out, left, right, sums, tile, rows, columns, inner, a_row, a_column, b_row, b_column, workers,
+    *, BITS, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
+):  # fmt: skip
     """The same by register tiles of words, in which GROUP neighbours along `inner` lie; missing ones count as 0.
 
     left (rows, groups), and of every worker right (groups, PANEL), tile (TILE_ROWS, PANEL), and sums (PANEL): what flipping the signs of a's bytes adds.
@@ -91,9 +93,7 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     flipped = group == 4 and a.dtype is dtypes.int8  # its bytes are multiplied as unsigned ones: 128 more each
     words = {"TILE_ROWS": registers.rows, "PANEL": panel, "GROUP": group, "BITS": 32 // group, "MASK": 255 if group == 4 else 65535}
     words |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
-    source = bind.source_of(tiled_product)
-    for word, number in words.items():
-        source = re.sub(rf"\b{word}\b", str(number), source)
+    source = specialized(tiled_product, **words)
     signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
     run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
     groups, held, word, number = -(-inner // group), -(-rows // registers.rows) * registers.rows, np.dtype("uint32"), np.dtype("int32")

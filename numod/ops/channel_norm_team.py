@@ -11,11 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ..device import Layout
-from ..kernel import bind
 from . import teams
 
 
-def sums_team(x, parts, images, channels, n, chunk, chunks):
+def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
     """parts (channels, chunks, 2) = mean, and squared distances from it, of `chunk` elements each of x (images, channels, n)."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
@@ -45,7 +44,7 @@ def sums_team(x, parts, images, channels, n, chunk, chunks):
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = middle, total
 
 
-def norm_team(x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps):
+def norm_team(x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM):
     """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from `sums_team`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
@@ -75,7 +74,7 @@ def norm_team(x, weight, bias, out, mean, var, parts, images, channels, n, scale
                 at, offset = at + wrap, offset - n
 
 
-def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks):
+def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks, *, TEAM):
     """parts (channels, chunks, 2) = sums of g, and of g * (x - mean)."""
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
@@ -98,7 +97,7 @@ def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks):
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = first, second
 
 
-def gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps):
+def gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps, *, TEAM):
     """`normalization.channel_norm_gradient_kernel` from `gradient_sums_team`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
@@ -149,4 +148,4 @@ def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps
 
 def _launcher(x: Layout, name: str, kernel: Callable, arrays: int, numbers: int, tail: str, blocks: int, threads: int) -> Callable:
     signature = ", ".join([f"{x.storage.name}[]"] * arrays + ["float64[]"] + ["int64"] * numbers) + tail
-    return teams.launcher(x, name, bind.source_of(kernel), signature, blocks, threads)
+    return teams.launcher(x, name, kernel, signature, blocks, threads)

@@ -7,13 +7,13 @@ output sees.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from ..device import Layout, tiles
 from ..device.threads import get_num_threads
 from ..device.winograd import TAPS
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from .convolution_direct import geometry, launcher
 from .finish import Finish
 
@@ -135,7 +135,7 @@ def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
     )
 
 
-def spread_weight(weight, taps, blocks, channels, taps_step):
+def spread_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES):
     """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of weight."""
     for block in parallel_range(blocks):
         spread_taps(weight, int64(block) * FEATURES * channels * 9, channels * 9, 9, channels, taps, int64(block) * 16 * taps_step, taps_step, FEATURES, LANES)
@@ -145,7 +145,7 @@ def weight_spreader(weight: Layout) -> tuple[Callable, tuple, int]:
     """(launcher, constants, elements of the result) of what transforms the weight of convolutions before they run."""
     features, channels = weight.shape[:2]
     blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
-    source = re.sub(r"\b(FEATURES|LANES)\b", lambda found: str({"FEATURES": _FEATURES, "LANES": _lanes()}[found[1]]), bind.source_of(spread_weight))
+    source = specialized(spread_weight, FEATURES=_FEATURES, LANES=_lanes())
     run = bind.launcher(weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8)
     return run, (blocks, channels, taps_step), 16 * blocks * taps_step
 

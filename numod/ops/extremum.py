@@ -7,6 +7,7 @@ that lie together in memory, or down neighbouring columns. NaN counts as extreme
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from .. import dtypes
 from ..device import Layout, extremes
 from ..device.layout import layout
 from ..kernel import bind, emit
+from ..kernel.specialize import specialized
 from . import teams
 from .op import Op, Plan
-from .scan import turned
+from .scan import comparing
 
 _TILE = 512  # columns for one task: what is known of them stays in the first-level cache
 _RUN = 16  # columns for one task where no vectors of them are compared
@@ -26,7 +28,7 @@ _CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so m
 _BESIDE = 128  # threads of a GPU's block, of which several teams may be
 
 
-def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles):
+def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles, *, beats):
     """values, indices (outer, inner) = the first greatest of x (outer, n, inner) along n, one after the other in `tiles` runs of inner."""
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
@@ -36,33 +38,33 @@ def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, st
             where = int64(0)
             for k in range(1, n):
                 value = x[uintp(base + k * step)]
-                better = (value > best) | ((value != value) & (best == best))
+                better = beats(value, best) | ((value != value) & (best == best))
                 best = value if better else best
                 where = k if better else where
             values[uintp(row * inner + c)] = best
             indices[uintp(row * inner + c)] = where
 
 
-def rows_kernel(x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks):
+def rows_kernel(x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks, *, beats, extreme_in_row):
     """The same along rows of step 1, in `chunks` parts of which best, where (outer, inner, chunks) are told first; with one part they are values, indices."""
     for task in parallel_range(outer * inner * chunks):
         place = int64(task) // chunks
         part = int64(task) % chunks
         start = n * part // chunks
         base = (place // inner) * outer_step + (place % inner) * inner_step
-        found = start + greatest_in_row(x, base + start, n * (part + 1) // chunks - start)
+        found = start + extreme_in_row(x, base + start, n * (part + 1) // chunks - start)
         best[uintp(task)] = x[uintp(base + found)]
         where[uintp(task)] = found
     for place in range(outer * inner if chunks != 1 else 0):
         chosen = place * chunks
         for k in range(place * chunks, (place + 1) * chunks):
-            if best[uintp(k)] > best[uintp(chosen)] or (best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]):
+            if beats(best[uintp(k)], best[uintp(chosen)]) or (best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]):
                 chosen = k
         values[uintp(place)] = best[uintp(chosen)]
         indices[uintp(place)] = where[uintp(chosen)]
 
 
-def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step, tiles, lines):
+def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step, tiles, lines, *, extreme_in_columns):
     """The same down columns of step 1 beside each other, `lines` elements of each at a time, in `tiles` runs of columns. where (outer, inner) is scratch."""
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
@@ -74,12 +76,12 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
             values[uintp(own + c)] = x[uintp(base + c)]
             where[uintp(own + c)] = 0
         for k in range(0, n, lines):
-            greatest_in_columns(x, base + k * step, step, min(lines, n - k), k, values, own, where, own, last - first)
+            extreme_in_columns(x, base + k * step, step, min(lines, n - k), k, values, own, where, own, last - first)
         for c in range(last - first):
             indices[uintp(own + c)] = where[uintp(own + c)]
 
 
-def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
+def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling, *, BESIDE, NUMBER, TEAM, beats, keeps):
     """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an
     element is what `told` has for it. Of blocks of one warp there cannot be as many as would keep enough loads in flight."""
     shared, held = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
@@ -100,13 +102,13 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
             found = int32(-1)  # of these, so that one word is chosen for each, not two
             for slot in range(16):
                 value = held[slot]
-                better = (not best >= value) & (best == best)
+                better = (not keeps(best, value)) & (best == best)
                 best = value if better else best
                 found = int32(slot // 4 * 4 * TEAM + slot % 4) if better else found
             where = k + found if found != -1 else where
         for k in range(whole + thread, stop, TEAM):
             value = x[uintp(base + k)]
-            better = (value > best) | ((value != value) & (best == best))
+            better = beats(value, best) | ((value != value) & (best == best))
             best = value if better else best
             where = k if better else where
         count = TEAM
@@ -119,7 +121,7 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
                     value = shared[uintp(own + k)]
                     place = places[uintp(own + k)]
                     same = (value == best) | ((value != value) & (best != best))
-                    better = (value > best) | ((value != value) & (best == best)) | (same & (place < where))
+                    better = beats(value, best) | ((value != value) & (best == best)) | (same & (place < where))
                     best = value if better else best
                     where = place if better else where
             count = fewer
@@ -188,7 +190,7 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
 
     def launcher(kernel: Callable, scratch: tuple, numbers: int, work: int) -> Callable:
         signature = bind.signature(x, x, "int64", *scratch, numbers=numbers)
-        return bind.launcher(x.device, name, turned(kernel, least), signature, x.dtype, work)
+        return bind.launcher(x.device, name, specialized(comparing(kernel, least)), signature, x.dtype, work)
 
     if step == 1 and teams.sharing(x, n):
         return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
@@ -212,12 +214,12 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     chunk = -(-n // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _ALIGNED) * _ALIGNED
     chunks = -(-n // chunk)  # none is empty
-    parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
+    parts, kernel = outer * inner * chunks, partial(comparing(team_kernel, least), NUMBER=x.storage)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
-    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32, _BESIDE)
+    run = teams.launcher(x, name, kernel, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32, _BESIDE)
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
-    join, empty = teams.launcher(x, name, text, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty
+    join, empty = teams.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty
 
     def launch(x_data: object, values: object, indices: object) -> None:
         best, where = empty(parts, x.storage), empty(parts, np.dtype(np.int64))

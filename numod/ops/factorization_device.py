@@ -4,6 +4,7 @@ and of products. LAPACK's part on the CPU is in `factorization`."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.specialize import has, specialized
 from . import elimination, factorization_panels as panel_kernels, factorization_team as kernels, jacobi_team as jacobi, teams
 from .matmul import matmul
-from .substitution import solve_triangular
+from .substitution import solve_triangular, typed
 from .triangle import band
 
 _PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
@@ -33,26 +35,21 @@ def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int,
     """The launcher of a kernel with a block for each matrix; `work`: elements of one."""
     threads = a.device.backend.team(work, 256)
     lanes = min(lanes, threads // 2)
-    text = bind.source_of(kernel).replace("PANEL", str(min(_PANEL, threads // 2)))
-    return teams.launcher(a, name, _typed(text, a), signature, matrices, threads, lanes=lanes)
+    sizes = {"PANEL": min(_PANEL, threads // 2)} if has(kernel, "PANEL") else {}
+    return teams.launcher(a, name, partial(typed(kernel, a), **sizes), signature, matrices, threads, lanes=lanes)
 
 
 def _wide(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int) -> Callable:
     """The launcher of a kernel with a block of so many threads for each task."""
-    return teams.launcher(a, name, _typed(bind.source_of(kernel), a), signature, tasks, threads)
+    return teams.launcher(a, name, typed(kernel, a), signature, tasks, threads)
 
 
 def _panel(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = teams.PANEL_THREADS) -> Callable:
-    return teams.panel(a, name, _typed(bind.source_of(kernel), a), signature, tasks, threads)
+    return teams.panel(a, name, typed(kernel, a), signature, tasks, threads)
 
 
 def _flat(a: Layout, name: str, kernel: Callable, signature: str, work: int) -> Callable:
-    return bind.launcher(a.device, name, _typed(bind.source_of(kernel), a), signature, a.dtype, work)
-
-
-def _typed(text: str, a: Layout) -> str:
-    """A kernel's text for the elements of `a`. Numba's quotient of complex numbers raises an error where the divisor is 0."""
-    return (text.replace("value / pivot", "complex_quotient(value, pivot)") if a.dtype.is_complex else text).replace("NUMBER", a.storage.name)
+    return bind.launcher(a.device, name, specialized(typed(kernel, a)), signature, a.dtype, work)
 
 
 def _batch(a: Layout) -> int:
@@ -217,9 +214,9 @@ def _rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
     matrix has."""
     device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _RUN
     pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _LANES
-    text = bind.source_of(jacobi.jacobi_team).replace("WIDTH", str(width))
+    kernel = partial(typed(jacobi.jacobi_team, a), WIDTH=width)
     signature = bind.signature(a, a, _INT32, numbers=6, others=("float64",))
-    run = teams.launcher(a, "jacobi", _typed(text, a), signature, matrices * pairs, width * lanes, lanes=lanes)
+    run = teams.launcher(a, "jacobi", kernel, signature, matrices * pairs, width * lanes, lanes=lanes)
 
     def rounds(w: object, v: object, vectors: int, least: float) -> object:
         turned = device.empty(matrices * pairs, _INT32)

@@ -25,7 +25,7 @@ def less_column(panel, own, m, i, row, first, end, factor):
         j += 1
 
 
-def cholesky_panel_team(x, out, info, tasks, parts, n, first, end):
+def cholesky_panel_team(x, out, info, tasks, parts, n, first, end, *, GROUPS, LANES, NUMBER):
     """Columns `first` to `end` of out (matrices, n, n) = L of the lower triangles of x, of which what the columns before contribute was subtracted; below the
     corner they are in x too, and their conjugates above its diagonal. info: as of `cholesky_team`.
 
@@ -81,7 +81,7 @@ def cholesky_panel_team(x, out, info, tasks, parts, n, first, end):
         cuda.syncthreads()
 
 
-def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end):
+def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end, *, GROUPS, LANES, TEAM, ratio):
     """Columns `first` to `end` of x (matrices, m, n) from row `first` on = their LU factors; pivots, info and order as of `elimination.lu_kernel`.
 
     One block for each matrix, since every pivot is sought among all rows. panel (matrices, LANES, m) is scratch for the columns, each in one piece: threads
@@ -131,7 +131,7 @@ def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivote
             else:
                 for i in range(row + 1 + thread, m, TEAM):
                     value = panel[uintp(column + i)]
-                    value = value / pivot
+                    value = ratio(value, pivot)
                     panel[uintp(column + i)] = value
                     less_column(panel, own, m, i, row, k + 1, width, value)
             cuda.syncthreads()
@@ -142,7 +142,7 @@ def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivote
         cuda.syncthreads()
 
 
-def lu_beside_team(x, pivots, sources, tasks, parts, m, n, first, end):
+def lu_beside_team(x, pivots, sources, tasks, parts, m, n, first, end, *, GROUPS, LANES, NUMBER):
     """The columns beside those from `first` to `end` that `lu_panel_team` has factored: its exchanges of rows, and right of them the rows of U. A block has
     LANES columns, and of them in shared memory the panel's rows, as they were and as they become.
 

@@ -89,7 +89,7 @@ def less_panel(x, base, step, i, j, first, end):
     return total
 
 
-def cholesky_team(a, out, info, matrices, n):
+def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TEAM):
     """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that is not positive, or 0.
 
     Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal stands meanwhile the conjugate of L,
@@ -134,7 +134,7 @@ def cholesky_team(a, out, info, matrices, n):
             info[uintp(matrix)] = failed
 
 
-def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
+def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, TEAM, ratio):
     """What `elimination.lu_kernel` makes of a (matrices, m, n), in x.
 
     The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a panel first its rows, a column for each
@@ -180,7 +180,7 @@ def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted):
                 else:
                     for i in range(k + 1 + thread, m, TEAM):
                         value = x[uintp(base + i * n + k)]
-                        x[uintp(base + i * n + k)] = value / pivot
+                        x[uintp(base + i * n + k)] = ratio(value, pivot)
                     cuda.syncthreads()
                     for i in range(k + 1 + group, m, GROUPS):
                         for j in range(k + 1 + lane, end, LANES):
@@ -210,7 +210,7 @@ def reordered_kernel(order, b, out, total, n, columns, unit):
             out[uintp(place)] = b[uintp((row // n * n + source) * columns + j)]
 
 
-def det_kernel(x, pivots, sign, size, matrices, n, logarithm):
+def det_kernel(x, pivots, sign, size, matrices, n, logarithm, *, NUMBER):
     """sign (matrices) = the determinants, from LU factors; or, with `logarithm`, their signs, and in size the logarithms of their absolute values."""
     for task in parallel_range(matrices):
         matrix = int64(task)
@@ -248,7 +248,7 @@ def order_kernel(pivots, out, matrices, count, rows):
             out[uintp(first)] = -1
 
 
-def qr_team(a, x, tau, matrices, m, n, least):
+def qr_team(a, x, tau, matrices, m, n, least, *, GROUPS, LANES, NUMBER, TEAM, ratio):
     """x (matrices, m, n) = R of a, and below it Householder vectors whose first element, 1, is left out; tau (matrices, min(m, n)): their scales.
 
     As LAPACK's geqrf: 1 - tau v v^H, whose adjoints make R in turn. Columns that are shorter than `least`, beside the greatest element, are 0: of such numbers
@@ -278,7 +278,7 @@ def qr_team(a, x, tau, matrices, m, n, least):
                 gap = head - corner
                 scale = gap * (-1.0 / corner)
                 value, pivot = NUMBER(1), gap
-                inverse = value / pivot
+                inverse = ratio(value, pivot)
                 cuda.syncthreads()
                 for i in range(1 + thread, m - k, TEAM):
                     x[uintp(top + i * n)] = x[uintp(top + i * n)] * inverse
@@ -294,7 +294,7 @@ def qr_team(a, x, tau, matrices, m, n, least):
                 x[uintp(base + i * n + j)] = x[uintp(base + i * n + j)] * size
 
 
-def q_team(x, tau, q, matrices, m, n, count, columns, positive):
+def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, TEAM):
     """q (matrices, m, columns) = the first columns of the product of the reflections in x (matrices, m, n), count of them for each matrix; of columns over
     negative elements of R's diagonal the negative, if `positive`. Only columns that a reflection changes are read, as in LAPACK's org2r."""
     sums = shared_array(TEAM, NUMBER, SHARED)
@@ -315,7 +315,7 @@ def q_team(x, tau, q, matrices, m, n, count, columns, positive):
             reflect(x, base + k * n + k, n, scale, q, target + k * columns, columns, k, m - k, sums, thread, LANES, GROUPS)
 
 
-def upper_kernel(x, out, total, m, n, rows):
+def upper_kernel(x, out, total, m, n, rows, *, NUMBER):
     """out (matrices, rows, n) = the upper triangles of x (matrices, m, n)."""
     for task in parallel_range(total):
         place = int64(task)
@@ -331,7 +331,7 @@ def adjoint_kernel(x, out, total, rows, columns):
         out[uintp(place)] = x[uintp((matrix * rows + j) * columns + i)].conjugate()
 
 
-def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol):
+def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol, *, NUMBER):
     """out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n), without the singular values up to the greater
     of atol and rtol times the greatest; rank (matrices): how many are left."""
     for task in parallel_range(total):

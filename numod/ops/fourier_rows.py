@@ -6,7 +6,6 @@ A task keeps a group of rows in its caches from the first stage to the last.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 
@@ -15,14 +14,15 @@ import numpy as np
 from ..device import butterflies, tiles
 from ..dtypes import dtype as DType
 from ..kernel import bind
+from ..kernel.specialize import specialized
 from ..kernel.scalar import inlined_scalar
 
 _LONGEST = 4096  # complex numbers of a row; a group of longer ones would not stay in the second-level cache
-_SPARE = 18  # registers behind those of real or imaginary parts: one for the last number of half a spectrum, others lest all lie in one set of a cache
+SPARE = 18  # registers behind those of real or imaginary parts: one for the last number of half a spectrum, others lest all lie in one set of a cache
 _WORKERS = 16
 
 
-def rows_kernel(x, roots, work, out, outer, n, inside, workers, inverse, scale):
+def rows_kernel(x, roots, work, out, outer, n, inside, workers, inverse, scale, *, LANES):
     """out (outer, n, inside) = the transforms of complex x along n, scaled. work (workers, 4, n + SPARE, LANES). The last group overlaps one before."""
     apart, lines = (n + SPARE) * LANES, outer if inside == 1 else inside
     groups = (lines + LANES - 1) // LANES
@@ -42,7 +42,7 @@ def rows_kernel(x, roots, work, out, outer, n, inside, workers, inverse, scale):
                 columns_out(work, made + near, work, made + far, n, out, 2 * (task // groups * n * inside + first), 2 * inside, real(scale))
 
 
-def half_kernel(x, roots, work, out, outer, n, workers, scale):
+def half_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
     """out (outer, n + 1) = the halves of the spectra of real x (outer, 2 n), whose neighbours are taken for complex numbers. work as in `rows_kernel`."""
     apart = (n + SPARE) * LANES
     for worker in parallel_range(workers):
@@ -59,7 +59,7 @@ def half_kernel(x, roots, work, out, outer, n, workers, scale):
                     out[uintp(2 * (n + 1) * (row + lane) + 2 * n + part)] = work[uintp(half + part * apart + n * LANES + lane)] * real(0.5 * scale)
 
 
-def whole_kernel(x, roots, work, out, outer, n, workers, scale):
+def whole_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
     """out (outer, 2 n) = the real numbers whose spectra have the halves x (outer, n + 1); the imaginary parts of their first and last numbers count as 0."""
     apart = (n + SPARE) * LANES
     for worker in parallel_range(workers):
@@ -121,11 +121,11 @@ def _launcher(
     if storage.itemsize < 4 or 2 * n % lanes or not lanes <= n <= _LONGEST or lines < lanes or not _has_stages(n):
         return None
     workers = min(_WORKERS, tasks)
-    text = re.sub(r"\b(LANES|SPARE)\b", lambda found: str({"LANES": lanes, "SPARE": _SPARE}[found[0]]), bind.source_of(kernel))
+    text = specialized(kernel, LANES=lanes)
     numbers = (*sizes, workers, *further)
     signature = bind.signature(*[storage] * 4, numbers=len(numbers), others=("float64",))
     run = bind.launcher(device, "fourier_rows", text, signature, kind.to_real(), 8 * tasks * lanes * n)
-    room, scratch = ((4 * workers * (n + _SPARE) * lanes, storage),), device.backend.scratch
+    room, scratch = ((4 * workers * (n + SPARE) * lanes, storage),), device.backend.scratch
 
     def launch(source: np.ndarray, target: np.ndarray) -> None:
         (work,) = scratch(room)

@@ -16,13 +16,14 @@ import numpy as np
 from ..device import Layout
 from ..dtypes import dtype as DType
 from ..kernel import bind
+from ..kernel.specialize import specialized
 from . import fourier_block
 
 _RADICES = (8, 4, 5, 3, 2, 7, 11, 13)  # registers hold so many elements, and the sums of their products take less time than loading them
 _SCALED = {False: "forward", True: "backward"}  # which transform is divided by the length, under NumPy's name for it, by `inverse`
 
 
-def stage_kernel(x, roots, before, behind, out, tasks, inside, step, turn, given, whole, kept, scale):
+def stage_kernel(x, roots, before, behind, out, tasks, inside, step, turn, given, whole, kept, scale, *, HALF, INWARD, LENGTH, NUMBER, OUTWARD, RADIX, RESULT):
     """out (outer, kept, inside) = a stage of the transforms of x (outer, given, inside), in which runs of `step` elements of the result are together already.
 
     Rows from `given` on to `whole`, where HALF, are the conjugates of those as far from `whole`; others are 0. roots (LENGTH) are the powers of one. Rows are
@@ -56,7 +57,17 @@ def stage_kernel(x, roots, before, behind, out, tasks, inside, step, turn, given
                 total = total * roots[uintp(first * k * turn)] * real(scale)
                 if OUTWARD:
                     total = total * behind[uintp(row)]
-                out[uintp(batch * kept * inside + target)] = RESULT
+                out[uintp(batch * kept * inside + target)] = RESULT(total)
+
+
+def itself(x):
+    """x"""
+    return x
+
+
+def real_part(x):
+    """The real part of x."""
+    return x.real
 
 
 def launch(x: Layout, out: Layout, dims: tuple[int, ...], norm: str, inverse: bool) -> Callable:
@@ -136,10 +147,10 @@ def _stages(
         first, last = k == 0, k == len(factors) - 1
         places = tables[0], tables[1] if first else None, tables[2] if last else None
         kinds, final = (ends[0] if first else kind.storage, ends[1] if last else kind.storage), scale if last else 1.0
-        text = bind.source_of(stage_kernel).replace("RESULT", "total" if kinds[1] == kind.storage else "total.real").replace("NUMBER", kind.storage.name)
-        for name, value in (("HALF", half and first), ("INWARD", places[1] is not None), ("OUTWARD", places[2] is not None)):
-            text = text.replace(name, str(int(value)))
-        text = text.replace("RADIX", str(radix)).replace("LENGTH", str(length))
+        text = specialized(
+            stage_kernel, RESULT=itself if kinds[1] == kind.storage else real_part, NUMBER=kind.storage, HALF=int(half and first),
+            INWARD=int(places[1] is not None), OUTWARD=int(places[2] is not None), RADIX=radix, LENGTH=length,
+        )  # fmt: skip
         tasks = outer * (length // radix) * inside
         signature = bind.signature(kinds[0], *[kind] * 3, kinds[1], numbers=7, others=("float64",))
         run = bind.launcher(device, "fourier_stage", text, signature, kind, tasks)

@@ -117,7 +117,7 @@ def svd_begin(a, w, v, matrix, m, n, shared, thread, threads):
     return scale
 
 
-def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower, wanted, least):
+def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower, wanted, least, *, GROUPS, LANES, NUMBER, TEAM):
     """values (matrices, n) in ascending order, and as columns of vectors (matrices, n, n) what belongs to them, of Hermitian matrices a by Jacobi's rotations.
 
     info (matrices): n where they do not converge. x, v (matrices, n, n), sines and shares (matrices, players / 2) are scratch. In each turn each row meets one
@@ -198,7 +198,7 @@ def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower,
         cuda.syncthreads()
 
 
-def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, least):
+def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, least, *, GROUPS, LANES, NUMBER, TEAM):
     """s (matrices, count) singular values in descending order; long (matrices, length, count): singular vectors times their values; short (matrices, count,
     count): as rows, the others; of a (matrices, m, n), or where it is wide of its adjoint, length by count. By one-sided rotations.
 
@@ -247,7 +247,7 @@ def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, leas
 # ---- of large matrices
 
 
-def svd_begin_team(a, w, v, scales, matrices, m, n):
+def svd_begin_team(a, w, v, scales, matrices, m, n, *, TEAM):
     """`svd_begin`; scales (matrices)."""
     shared = shared_array(TEAM, real, SHARED)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
@@ -256,7 +256,7 @@ def svd_begin_team(a, w, v, scales, matrices, m, n):
             scales[uintp(matrix)] = scale
 
 
-def hermitian_begin_team(a, x, w, scales, matrices, n, lower):
+def hermitian_begin_team(a, x, w, scales, matrices, n, lower, *, NUMBER, TEAM):
     """x (matrices, n, n) = the Hermitian matrices a divided by scales (matrices); w = their columns, as rows, and a multiple of the unit matrix with which
     they are positive: their singular vectors are then the eigenvectors. It is 1.5 times the Frobenius norm: no value is more than five times another."""
     shared = shared_array(TEAM, real, SHARED)
@@ -282,7 +282,7 @@ def hermitian_begin_team(a, x, w, scales, matrices, n, lower):
         cuda.syncthreads()
 
 
-def jacobi_team(w, v, turned, tasks, pairs, count, length, vectors, turn, least):
+def jacobi_team(w, v, turned, tasks, pairs, count, length, vectors, turn, least, *, GROUPS, LANES, NUMBER, TEAM, WIDTH):
     """A turn of a round of `orthogonalise`, for `pairs` pairs of runs of each matrix; turned (matrices, pairs): how many rows they have rotated this round."""
     shared = shared_array(TEAM, real, SHARED)
     others = shared_array(TEAM, real, SHARED)
@@ -298,7 +298,7 @@ def jacobi_team(w, v, turned, tasks, pairs, count, length, vectors, turn, least)
             turned[uintp(task)] = int32(found) + (turned[uintp(task)] if turn > 0 else int32(0))
 
 
-def svd_lengths_team(w, found, tasks, length):
+def svd_lengths_team(w, found, tasks, length, *, TEAM):
     """found (tasks) = the lengths of the rows of w (tasks, length)."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -311,7 +311,7 @@ def svd_lengths_team(w, found, tasks, length):
             found[uintp(task)] = sqrt(total)
 
 
-def rayleigh_team(x, w, found, tasks, n):
+def rayleigh_team(x, w, found, tasks, n, *, NUMBER, TEAM):
     """found (tasks) = the quotients w^H x w / w^H w of the rows of w (matrices, n, n), which become of length 1: what belongs to nearly an eigenvector is its
     eigenvalue, with an error as the square of the vector's."""
     shared = shared_array(TEAM, real, SHARED)
@@ -331,7 +331,7 @@ def rayleigh_team(x, w, found, tasks, n):
             found[uintp(task)] = value / size
 
 
-def in_order_team(w, v, found, scales, turned, values, long, short, info, tasks, pairs, count, length, vectors, ascending):
+def in_order_team(w, v, found, scales, turned, values, long, short, info, tasks, pairs, count, length, vectors, ascending, *, TEAM):
     """values (matrices, count) = those found times scales, in order; long (matrices, length, count) and short (matrices, count, count): the rows of w as
     columns, and those of v conjugated, in the same order. `vectors`: how many of the two are wanted. info (matrices): count where they did not converge."""
     shared = shared_array(TEAM, real, SHARED)

@@ -1,18 +1,20 @@
 """Sort keys: elements mapped to unsigned integers in the same order, and helpers for kernels that sort by them.
 
--0 equals 0, NaN comes last. A kernel calls `key_of(x)`, or `value_of(key)` for keys of up to 32 bits; they are replaced by the functions for its dtype.
+-0 equals 0, NaN comes last. Kernels have compile-time parameters `key_of(x)` and, for keys of up to 32 bits, `value_of(key)`: the functions of a dtype.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ..device import Layout
 from ..dtypes import dtype as DType
 from ..kernel import bind
-from ..kernel.scalar import scalar
+from ..kernel.scalar import functions as scalar_functions, scalar
+from ..kernel.specialize import has, specialized
 
 TASKS = 16  # number of tasks that rows are divided among, each with its own counts
 LONG = 1 << 12  # elements from which 11-bit digits save more time in passes than they cost in counting
@@ -59,17 +61,15 @@ def key_of_int64(x):
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
 
 
-def keyed(x: Layout, kernel: Callable) -> str:
-    """A kernel's text with the keys of x's dtype."""
-    source = bind.source_of(kernel)
-    for name in ("key_of", "value_of"):
-        source = source.replace(f"{name}(", f"{name}_{_name_of_key(x.dtype)}(")
-    return source
+def keyed(x: Layout, kernel: Callable) -> Callable:
+    """A kernel for the keys of x's dtype."""
+    functions = {name: scalar_functions[f"{name}_{_name_of_key(x.dtype)}"] for name in ("key_of", "value_of") if has(kernel, name)}
+    return partial(kernel, **functions)
 
 
 def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
     """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
-    source = keyed(x, kernel)
+    source = specialized(keyed(x, kernel))
     source = source.replace(">=", "<=") if descending else source
     return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
 

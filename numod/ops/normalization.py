@@ -14,6 +14,7 @@ import numpy as np
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from . import channel_norm_team, rows_team, teams
 from .op import Op, Plan, single_device
 
@@ -133,7 +134,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
             write_slopes(g, x, out, (image * channels + channel) * n, n, middle, x.dtype.type(1), scale, level, slope)
 
 
-def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps):
+def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps, *, COLUMNS):
     """`channel_norm_kernel` of x (images, channels): neighbouring channels at a time. wide (2, channels) holds their totals."""
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
@@ -160,7 +161,7 @@ def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels
                 out[uintp(image * channels + c)] = (x[uintp(image * channels + c)] - mean[uintp(c)]) * real(wide[uintp(c)]) + real(wide[uintp(channels + c)])
 
 
-def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps):
+def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps, *, COLUMNS):
     """`channel_norm_gradient_kernel` likewise."""
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
@@ -186,7 +187,7 @@ def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias
                 out[uintp(at)] = real(wide[uintp(c)]) * (g[uintp(at)] - level - (x[uintp(at)] - mean[uintp(c)]) * slope)
 
 
-def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
+def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
     """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the cache."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -201,7 +202,7 @@ def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, sh
             out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
 
 
-def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers):
+def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers, *, TEAM):
     """`row_norm_gradient_kernel` likewise: a block is a worker, whose threads keep the sums of their columns."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -232,7 +233,7 @@ def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, cent
                     partial[uintp(mine + n + k)] = other + given
 
 
-def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
+def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps, *, TEAM):
     """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of memory."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -261,7 +262,7 @@ def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, sca
             out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
 
 
-def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
+def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, TEAM):
     """`channel_norm_gradient_kernel` likewise."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -316,7 +317,7 @@ class Norm(Op):
         elif threads:
             run = teams.launcher(x, self.name, rows_team.form(TEAMS[kernel], n, threads), signature, rows, threads)
         else:
-            source = bind.source_of(_BY_COLUMNS[kernel]).replace("COLUMNS", str(_COLUMNS)) if columns else bind.source_of(kernel)
+            source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if columns else specialized(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
         there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
         own = [(2 * x.shape[1], np.dtype("float64"))] if columns else []

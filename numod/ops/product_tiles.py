@@ -11,6 +11,7 @@ from functools import cache
 
 from ..device import Layout, dots, threads, tiles
 from ..kernel import bind, emit, writer
+from ..kernel.specialize import specialized
 from .finish import Finish, unfinished
 from .pointwise import broadcast_shapes, broadcast_strides
 
@@ -86,7 +87,7 @@ def product_tiles(
                                 FINISH(batch, row, base + row * columns, first, first + at_once * width)
 
 
-def pack_matrix(b, packed, inner, columns, b_row, b_column, block, panel, padded):
+def pack_matrix(b, packed, inner, columns, b_row, b_column, block, panel, padded, *, LANES):
     """packed (blocks, panels, block, panel) = b (inner, columns)."""
     for k in range(0, inner, block):
         pack_columns(b, k * b_row, b_row, b_column, min(block, inner - k), columns, packed, k * padded, panel, LANES)
@@ -269,4 +270,4 @@ def panel_packer(b: Layout) -> tuple[Callable, tuple, int]:
     panel, padded, deep = _panels(inner, columns, lanes)
     constants = (inner, columns, *b.strides, deep, panel, padded)
     signature = bind.signature(number, number, numbers=len(constants))
-    return bind.launcher(b.device, "pack_columns", _sized(pack_matrix, LANES=lanes), signature, b.dtype, b.size), constants, inner * padded
+    return bind.launcher(b.device, "pack_columns", specialized(pack_matrix, LANES=lanes), signature, b.dtype, b.size), constants, inner * padded

@@ -8,13 +8,15 @@ A thread takes WIDTH neighbours at once, four where n is a multiple.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from ..kernel import bind
+from ..kernel.library.teams import give_1, give_4, hold_1, hold_4
+from ..kernel.specialize import template
 
 _MOST = 16  # registers a thread holds
 
 
-def softmax_held(x, out, outer, n, inner):
+def softmax_held(x, out, outer, n, inner, *, SLOTS, TEAM):
     """`softmax.softmax_team`; each exponential is computed once."""
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
@@ -30,7 +32,7 @@ def softmax_held(x, out, outer, n, inner):
         give_row(out, row * n, n, thread, held)
 
 
-def log_softmax_held(x, out, outer, n, inner):
+def log_softmax_held(x, out, outer, n, inner, *, SLOTS, TEAM):
     """`softmax.log_softmax_team`."""
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
@@ -45,7 +47,7 @@ def log_softmax_held(x, out, outer, n, inner):
         give_row(out, row * n, n, thread, held)
 
 
-def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
+def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, give, hold):
     """`normalization.row_norm_team`. Neighbours are summed as they are and their sums in float64: conversions take as long as four sums."""
     shared, held, factor = shared_array(TEAM, float64, SHARED), cuda.local.array(SLOTS, real), cuda.local.array(WIDTH, real)
     thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
@@ -75,36 +77,39 @@ def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, sh
                 for j in range(WIDTH):
                     held[WIDTH * part + j] *= scale
                 if scaled != 0:
-                    hold_WIDTH(factor, 0, weight, uintp(k))
+                    hold(factor, 0, weight, uintp(k))
                     for j in range(WIDTH):
                         held[WIDTH * part + j] *= factor[j]
                 if shifted != 0:
-                    hold_WIDTH(factor, 0, bias, uintp(k))
+                    hold(factor, 0, bias, uintp(k))
                     for j in range(WIDTH):
                         held[WIDTH * part + j] += factor[j]
-                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
+                give(out, uintp(base + k), held, WIDTH * part)
 
 
-def hold_row(held, x, base, n, thread, rest):
+@template
+def hold_row(held, x, base, n, thread, rest, *, SLOTS, TEAM, WIDTH, hold):
     """held = this thread's elements of x[base : base + n], and `rest` where there are none."""
     for part in range(SLOTS // WIDTH):
         k = WIDTH * (part * TEAM + thread)
         if k < n:
-            hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
+            hold(held, WIDTH * part, x, uintp(base + k))
         else:
             for j in range(WIDTH):
                 held[WIDTH * part + j] = rest
 
 
-def give_row(out, base, n, thread, held):
+@template
+def give_row(out, base, n, thread, held, *, SLOTS, TEAM, WIDTH, give):
     """This thread's elements of out[base : base + n] = held."""
     for part in range(SLOTS // WIDTH):
         k = WIDTH * (part * TEAM + thread)
         if k < n:
-            give_WIDTH(out, uintp(base + k), held, WIDTH * part)
+            give(out, uintp(base + k), held, WIDTH * part)
 
 
-def greatest_held(held):
+@template
+def greatest_held(held, *, SLOTS):
     """The greatest element that this thread holds; NaN where one is."""
     high = held[0]
     for slot in range(1, SLOTS):
@@ -115,11 +120,11 @@ def greatest_held(held):
 _HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "row_norm_team": row_norm_held}
 
 
-def form(kernel: Callable, n: int, threads: int) -> Callable | str:
+def form(kernel: Callable, n: int, threads: int) -> Callable:
     """The team kernel for rows of n elements: the variant that keeps the row in registers, if the kernel has one and the row fits, else the kernel itself."""
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _HELD or slots > _MOST:
         return kernel
-    helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in (hold_row, give_row, greatest_held))
-    text = helpers + bind.source_of(_HELD[kernel.__name__])
-    return text.replace("SLOTS", str(slots)).replace("WIDTH", "1" if n % 4 or slots < 4 else "4")
+    width = 1 if n % 4 or slots < 4 else 4
+    held, (hold, give) = _HELD[kernel.__name__], (hold_1, give_1) if width == 1 else (hold_4, give_4)
+    return partial(held, SLOTS=slots, WIDTH=width, hold=hold, give=give)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import bind
+from ..kernel import bind, language
+from ..kernel.specialize import has, specialized
 from . import scan_team, teams
 from .indexing import with_ones
 from .op import Op, Plan
@@ -18,7 +20,7 @@ _COLUMNS = 256  # neighbouring places that are done together where n is not the 
 _FEWEST = 8  # if there are so many
 
 
-def cumsum_kernel(x, out, outer, n, inner):
+def cumsum_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = x[0] + ... + x[k] along n, accumulated wide."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -29,7 +31,7 @@ def cumsum_kernel(x, out, outer, n, inner):
             out[uintp(base + k * inner)] = total
 
 
-def cumprod_kernel(x, out, outer, n, inner):
+def cumprod_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = x[0] * ... * x[k] along n, accumulated wide."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -40,7 +42,7 @@ def cumprod_kernel(x, out, outer, n, inner):
             out[uintp(base + k * inner)] = total
 
 
-def running_columns(x, totals, out, outer, n, inner):
+def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity, join):
     """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what they are at."""
     tiles = (inner + COLUMNS - 1) // COLUMNS
     for task in parallel_range(outer * tiles):
@@ -49,11 +51,11 @@ def running_columns(x, totals, out, outer, n, inner):
             totals[uintp(place + j)] = wide(identity)
         for k in range(n):
             for j in range(width):
-                totals[uintp(place + j)] += wide(x[uintp(base + k * inner + j)])
+                totals[uintp(place + j)] = join(totals[uintp(place + j)], wide(x[uintp(base + k * inner + j)]))
                 out[uintp(base + k * inner + j)] = totals[uintp(place + j)]
 
 
-def logcumsumexp_kernel(x, out, outer, n, inner):
+def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
     """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n: the greater of two, plus what the smaller adds to it."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -68,7 +70,7 @@ def logcumsumexp_kernel(x, out, outer, n, inner):
             out[uintp(base + k * inner)] = total
 
 
-def cummax_kernel(x, values, indices, outer, n, inner):
+def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
     """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN. With the comparison reversed, the least."""
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -84,7 +86,7 @@ def cummax_kernel(x, values, indices, outer, n, inner):
             values[uintp(base + k * inner)] = best
             indices[uintp(base + k * inner)] = where
             k += 1
-            while k < n and best > x[uintp(base + k * inner)]:  # a loop of its own, so that elements do not wait for each other's comparison
+            while k < n and beats(best, x[uintp(base + k * inner)]):  # a loop of its own, so that elements do not wait for each other's comparison
                 values[uintp(base + k * inner)] = best
                 indices[uintp(base + k * inner)] = where
                 k += 1
@@ -95,9 +97,9 @@ class Running(Op):
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: str, operator: str = "") -> None:
+    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: float) -> None:
         super().__init__(name)
-        self.kernel, self.gradients, self.join, self.identity, self.operator = kernel, {"x": gradient}, join, identity, operator
+        self.kernel, self.gradients, self.join, self.identity = kernel, {"x": gradient}, join, identity
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
@@ -108,14 +110,13 @@ class Running(Op):
             return Plan(out, lambda *_: None)
         if teams.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
-        if inner >= _FEWEST and self.operator and not x.device.backend.FLAT:
+        if inner >= _FEWEST and self.join is not scan_team.join_exponentials and not x.device.backend.FLAT:
             return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
-        text = with_ones(bind.source_of(self.kernel).replace("wide(", f"{wide.name}("), x, inner=inner)
+        text = with_ones(specialized(self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {})), x, inner=inner)
         return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)), (outer, n, inner))
 
     def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
-        text = bind.source_of(running_columns).replace("identity", self.identity).replace("+= wide(", f"{self.operator}= wide(")
-        text = text.replace("COLUMNS", str(_COLUMNS)).replace("wide(", f"{wide.name}(")
+        text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
         run, empty = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size), x.device.empty
         return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
 
@@ -138,15 +139,20 @@ class RunningExtremum(Op):
         outer, n, inner = split(x.shape, dim)
         if teams.sharing(x, n, inner):
             return Plan(results, scan_team.extremes(x, self.name, self.least, n))
-        array = f"{x.storage.name}[]"
-        launch = bind.launcher(x.device, self.name, turned(self.kernel, self.least), f"{array}, {array}, int64[], int64, int64, int64", x.dtype, _work(x, dim))
+        source, signature = specialized(comparing(self.kernel, self.least)), bind.signature(x, x, "int64", numbers=3)
+        launch = bind.launcher(x.device, self.name, source, signature, x.dtype, _work(x, dim))
         return Plan(results, launch, (outer, n, inner))
 
 
-def turned(kernel: Callable, least: bool) -> str:
-    """The kernel's text, for the least with its comparisons reversed."""
-    text = bind.source_of(kernel)
-    return text.replace(" > ", " < ").replace(" >= ", " <= ").replace("greatest", "least") if least else text
+def comparing(kernel: Callable, least: bool) -> Callable:
+    """A kernel that looks for the greatest of its elements, or for the least."""
+    functions = {
+        "beats": language.less if least else language.greater,
+        "keeps": language.less_or_equal if least else language.greater_or_equal,
+        "extreme_in_row": language.least_in_row if least else language.greatest_in_row,
+        "extreme_in_columns": language.least_in_columns if least else language.greatest_in_columns,
+    }
+    return partial(kernel, **{name: function for name, function in functions.items() if has(kernel, name)})
 
 
 def _work(x: Layout, dim: int) -> int:
@@ -195,7 +201,7 @@ def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> objec
     return parts[0] - parts[1]
 
 
-cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, "0", "+")
-cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, "1", "*")
-logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_team.join_exponentials, "-1e999")
+cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, 0)
+cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, 1)
+logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_team.join_exponentials, -inf)
 cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)

@@ -10,11 +10,11 @@ before its own are the fours. All in an order that depends on the sizes alone, s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ..device import Layout
-from ..kernel import bind
 from ..kernel.scalar import scalar
 from . import teams
 
@@ -45,7 +45,7 @@ def spaced(place):
     return uintp(place + (place >> 4))
 
 
-def running_team(x, totals, out, rows, n, chunk, chunks, writing):
+def running_team(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, TEAM, WIDE):
     """out (rows, n) = the running total of x (rows, n). Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each."""
     fours = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
     shared = shared_array(2 * TEAM, WIDE, SHARED)
@@ -53,7 +53,7 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
-        begin, stop, total = part * chunk, min((part + 1) * chunk, n), IDENTITY
+        begin, stop, total = part * chunk, min((part + 1) * chunk, n), WIDE(IDENTITY)
         for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):  # a turn before the first for the parts' totals
             for turn in range(4):
                 first = low + 4 * (turn * TEAM + thread)
@@ -61,14 +61,14 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
                     hold_4(given, 4 * turn, x, uintp(row * n + first))
                 else:
                     for k in range(4):
-                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(IDENTITY)
+                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(WIDE(IDENTITY))
             for turn in range(4):
-                place, own = turn * TEAM + thread, IDENTITY
+                place, own = turn * TEAM + thread, WIDE(IDENTITY)
                 for k in range(4):
                     own = JOIN(own, WIDE(given[4 * turn + k]))
                 fours[spaced(place)] = totals[uintp(row * chunks + place)] if (low < begin) & (place < part) else own
             cuda.syncthreads()
-            own = IDENTITY
+            own = WIDE(IDENTITY)
             for k in range(4):
                 own = JOIN(own, fours[spaced(4 * thread + k)])
             half = 0  # of the shared memory: while one is read the other is written
@@ -105,7 +105,7 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
             totals[uintp(task)] = total
 
 
-def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing):
+def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, TEAM, later):
     """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always
     NaN."""
     fours = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
@@ -192,27 +192,26 @@ def later_of_least(a, a_place, b, b_place):
     return (b if behind else a), (b_place if behind else a_place)
 
 
-def running(x: Layout, name: str, join: Callable, identity: str, wide: np.dtype, result: np.dtype, n: int) -> Callable:
+def running(x: Layout, name: str, join: Callable, identity: float, wide: np.dtype, result: np.dtype, n: int) -> Callable:
     """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on in the type `wide`."""
-    text = bind.source_of(running_team).replace("JOIN", join.__name__).replace("IDENTITY", f"{wide.name}({identity})")
-    text = text.replace("WIDE", wide.name).replace("NUMBER", x.storage.name).replace("RESULT", result.name)
-    return _in_parts(x, name, text, (wide,), f"{wide.name}[], {result.name}[]", n)
+    kernel = partial(running_team, JOIN=join, IDENTITY=identity, WIDE=wide, NUMBER=x.storage, RESULT=result)
+    return _in_parts(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
 
 
 def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
     """The launch of running extremes and their places."""
-    text = bind.source_of(greatest_team).replace("later(", "later_of_least(" if least else "later_of_greatest(").replace("NUMBER", x.storage.name)
+    kernel = partial(greatest_team, later=later_of_least if least else later_of_greatest, NUMBER=x.storage)
     number, place = x.storage, np.dtype(np.int64)
-    return _in_parts(x, name, text, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
+    return _in_parts(x, name, kernel, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
 
 
-def _in_parts(x: Layout, name: str, text: str, told: tuple[np.dtype, ...], arrays: str, n: int) -> Callable:
+def _in_parts(x: Layout, name: str, kernel: Callable, told: tuple[np.dtype, ...], arrays: str, n: int) -> Callable:
     rows, threads, empty = x.size // n, teams.sharing(x, n), x.device.empty
     tile = 16 * threads
     chunk = -(-n // min(x.device.backend.chunks(rows, n, True), 4 * threads))  # whose totals are a turn's fours
     chunk = -(-chunk // tile) * tile
     chunks = -(-n // chunk)
-    run = teams.launcher(x, name, text, f"{x.storage.name}[], {arrays}" + 5 * ", int64", rows * chunks, threads)
+    run = teams.launcher(x, name, kernel, f"{x.storage.name}[], {arrays}" + 5 * ", int64", rows * chunks, threads)
 
     def launch(x_data: object, *results: object) -> None:
         parts = [empty(rows * chunks, each) for each in told]

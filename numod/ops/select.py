@@ -22,7 +22,7 @@ ORDERED = 32  # up to so many first elements are returned in order
 _THREADS = 1024  # tasks on a GPU
 
 
-def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips):
+def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips, *, key_of):
     """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or with `first` the m = rank + 1 first, in the order they stand.
 
     With `median` it is the middle one, or the first NaN where there is one; if it also `skips`, the middle of those that are not NaN. keys (rows, n) and
@@ -71,7 +71,7 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
                     filled += 1
 
 
-def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip):
+def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of):
     """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what turns a
     key.
 

@@ -10,6 +10,7 @@ from .. import dtypes
 from ..device import Layout, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from . import rows_team, teams
 from .op import Op, Plan, single_device
 
@@ -79,7 +80,7 @@ def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
     loss[0] = total / counted if mean else total
 
 
-def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean):
+def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
     """`total_kernel` by one block of GPU threads."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -111,7 +112,7 @@ def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, igno
             out[uintp(base + chosen * inner)] -= weight
 
 
-def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
+def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
     """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x and out, or of the size of x where n is
     the last axis: room for strips of it that are turned."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
@@ -124,7 +125,7 @@ def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
         turn_back(made, out, base, n, width, inner, LANES)
 
 
-def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
+def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
     """`log_softmax_kernel` likewise."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
@@ -138,7 +139,7 @@ def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner):
         turn_back(made, out, base, n, width, inner, LANES)
 
 
-def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, inner, ignored):
+def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
     """`cross_entropy_kernel` likewise."""
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
@@ -153,7 +154,7 @@ def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, i
             out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
 
 
-def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean):
+def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES):
     """`cross_entropy_gradient_kernel` likewise."""
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
@@ -171,7 +172,7 @@ def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, t
         turn_back(made, out, base, n, width, inner, LANES)
 
 
-def softmax_team(x, out, outer, n, inner):
+def softmax_team(x, out, outer, n, inner, *, TEAM):
     """`softmax_kernel` by a block of GPU threads for each row; inner is 1. A row is read three times, twice of them from the cache."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -182,7 +183,7 @@ def softmax_team(x, out, outer, n, inner):
             out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
 
 
-def log_softmax_team(x, out, outer, n, inner):
+def log_softmax_team(x, out, outer, n, inner, *, TEAM):
     """`log_softmax_kernel` likewise."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -193,7 +194,7 @@ def log_softmax_team(x, out, outer, n, inner):
             out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
 
 
-def cross_entropy_team(x, target, out, outer, n, inner, ignored):
+def cross_entropy_team(x, target, out, outer, n, inner, ignored, *, TEAM):
     """`cross_entropy_kernel` likewise."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -208,7 +209,7 @@ def cross_entropy_team(x, target, out, outer, n, inner, ignored):
                 out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
 
 
-def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
+def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
     """`cross_entropy_gradient_kernel` likewise."""
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -332,7 +333,7 @@ def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable]
         return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
     buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
     arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
-    source = bind.source_of(columns).replace("COLUMNS", str(_COLUMNS)).replace("LANES", str(tiles.host().lanes(x.dtype.itemsize)))
+    source = specialized(columns, COLUMNS=_COLUMNS, LANES=tiles.host().lanes(x.dtype.itemsize))
     run = bind.launcher(x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE)
     empty, size, places, given_x, given_out = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
 

@@ -8,6 +8,7 @@ downwards.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ _LONG, _FAR = 1 << 10, 1 << 18  # elements from which longer digits save more pa
 _PLACE = np.dtype(np.uint32)
 
 
-def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, flip):
+def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, flip, *, key_of, value_of):
     """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, 4, 2^digit) are scratch.
 
     A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one number is moved instead of two.
@@ -55,7 +56,7 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
                 take_places(x, values, indices, words, base, found, n)
 
 
-def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip):
+def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip, *, key_of):
     """The same for short rows, which are merged. words (tasks, 2, n) is scratch."""
     for place in parallel_range(tasks):
         task = int64(place)
@@ -168,7 +169,7 @@ def radix_words(words, counts, start, n, apart, first, longest, most):
     return source
 
 
-def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, digit, passes, flip):
+def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, digit, passes, flip, *, key_of):
     """values, indices (rows, n) = x (rows, n) in order. keys, places (2, rows, n) and counts (tasks, passes, 2^digit) are scratch."""
     for place in parallel_range(tasks):
         task = int64(place)
@@ -234,7 +235,7 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     return source
 
 
-def sort_team(x, values, indices, keys, places, rows, n, runs, flip):
+def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEAM, key_of):
     """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads. A single run is the result, else keys and places
     are.
 
@@ -365,7 +366,7 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
     if sort_digits.suits(x, n, runs):
         return sort_digits.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
-    begin = teams.launcher(x, "sort_runs", keyed(x, sort_team).replace("RUN", str(run)), arrays + 4 * ", int64", rows * runs, threads)
+    begin = teams.launcher(x, "sort_runs", partial(keyed(x, sort_team), RUN=run), arrays + 4 * ", int64", rows * runs, threads)
     if runs == 1:
         return lambda x_data, values, indices: begin(x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip)
     merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _taking(x)

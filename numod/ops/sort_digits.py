@@ -9,6 +9,7 @@ the order of equal digits, and so is the sort stable. What is moved inside of a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def apart_twice(place):
     return uintp(place + (place >> 4) * 2)
 
 
-def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip):
+def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, TEAM, key_of):
     """counts (rows, 256, tiles) = how many keys of each tile of a row have each digit, the eight bits from `shift` on. They are those of x if `start` is -1."""
     found = shared_array(256, int32, SHARED)
     given, raw = cuda.local.array(EACH, KEYS), cuda.local.array(EACH, x.dtype)
@@ -72,7 +73,7 @@ def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip):
             counts[uintp((row * 256 + digit) * tiles + tile)] = found[uintp(digit)]
 
 
-def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, shift, flip):
+def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, shift, flip, *, EACH, KEYS, TEAM, key_of):
     """The keys and places of each tile from `start` on (-1: of x) to where they belong by their digit, from `target` on. sums: the running total of counts."""
     words = shared_array(17 * EACH * TEAM // 16, uint32, SHARED)
     given = shared_array(EACH * TEAM, KEYS, SHARED)
@@ -168,8 +169,8 @@ def by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
     total = scan.cumsum.prepare((counted,), (1,))
 
     def launcher(kernel: Callable, arrays: str, numbers: int) -> Callable:
-        text = keyed(x, kernel).replace("EACH", str(each)).replace("KEYS", key.name)
-        return teams.launcher(x, kernel.__name__, text, f"{element}[], {key.name}[], {arrays}{', int64' * numbers}", rows * tiles, threads)
+        made = partial(keyed(x, kernel), EACH=each, KEYS=key)
+        return teams.launcher(x, kernel.__name__, made, f"{element}[], {key.name}[], {arrays}{', int64' * numbers}", rows * tiles, threads)
 
     count, move = launcher(count_digits, "int32[]", 6), launcher(move_digits, "uint32[], int32[], int64[]", 7)
 

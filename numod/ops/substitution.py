@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.library.complexes import complex_quotient
+from ..kernel.specialize import has, specialized
 from . import teams
 from .op import Op, Plan, single_device
 from .triangle import band
@@ -15,7 +18,7 @@ from .triangle import band
 _COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay in the second cache
 
 
-def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks):
+def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks, *, ratio):
     """out (matrices, n, columns) with a (matrices, n, n) @ out = b (matrices, n, columns); a task has one of `blocks` runs of `width` columns.
 
     A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the next four, so that they are read less
@@ -35,7 +38,7 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                     for j in range(i + 1 if upper else 0, n if upper else i):
                         total -= a[uintp(row + j)] * out[uintp((matrix + j) * columns + first)]
                 pivot = a[uintp(row + i)]
-                out[uintp((matrix + i) * columns + first)] = total if unit else total / pivot
+                out[uintp((matrix + i) * columns + first)] = total if unit else ratio(total, pivot)
         else:
             for done in range(0, n, 4):
                 rows = min(int64(4), n - done)
@@ -66,10 +69,10 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                         pivot = a[uintp(row + i)]
                         for k in range(first, last):
                             total = out[uintp(target + k)]
-                            out[uintp(target + k)] = total / pivot
+                            out[uintp(target + k)] = ratio(total, pivot)
 
 
-def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last):
+def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last, *, GROUPS, LANES, NUMBER, ratio):
     """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was subtracted.
 
     A block has LANES columns of these rows in shared memory, and the corner of a: a row that is known is subtracted from the others by all its threads.
@@ -89,7 +92,7 @@ def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last):
         for step in range(width):
             k = width - 1 - step if upper else step
             total, pivot = tile[uintp(k * LANES + lane)] if place < columns else NUMBER(0), NUMBER(1) if unit else corner[uintp(k * LANES + k)]
-            known = total if unit else total / pivot
+            known = total if unit else ratio(total, pivot)
             for i in range(group if upper else k + 1 + group, k if upper else width, GROUPS):
                 if place < columns:
                     tile[uintp(i * LANES + lane)] -= corner[uintp(i * LANES + k)] * known
@@ -124,7 +127,7 @@ class Substitution(Op):
         if b.device.backend.FLAT and n > teams.panel_columns(b):
             return Plan(out, self._by_blocks(b, *map(int, parameters)))
         width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
-        launch = bind.launcher(b.device, self.name, _source(substitution_kernel, b), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
+        launch = bind.launcher(b.device, self.name, specialized(typed(substitution_kernel, b)), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
         return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
 
     def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
@@ -133,8 +136,8 @@ class Substitution(Op):
         matrices, block = b.size // (n * columns), teams.panel_columns(b)
         parts = -(-columns // block)
         blocks = [(first, min(first + block, n)) for first in range(0, n, block)][:: -1 if upper else 1]
-        solve = teams.panel(b, f"{self.name}_corner", _source(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts)
-        subtract = bind.launcher(b.device, f"{self.name}_rest", _source(remaining_kernel, b), bind.signature(b, b, numbers=7), b.dtype, b.size)
+        solve = teams.panel(b, f"{self.name}_corner", typed(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts)
+        subtract = bind.launcher(b.device, f"{self.name}_rest", specialized(typed(remaining_kernel, b)), bind.signature(b, b, numbers=7), b.dtype, b.size)
         copy = band.prepare((layout((matrices, n, columns), b.dtype, b.device),), (-n, columns))
 
         def launch(a_data: object, b_data: object, out_data: object) -> None:
@@ -148,10 +151,15 @@ class Substitution(Op):
         return launch
 
 
-def _source(kernel: Callable, b: Layout) -> str:
-    """A kernel's text for elements of b. Numba's quotient of complex numbers raises an error where the divisor is 0."""
-    text = bind.source_of(kernel).replace("NUMBER", b.storage.name)
-    return text.replace("total / pivot", "complex_quotient(total, pivot)") if b.dtype.is_complex else text
+def plain_ratio(x, y):
+    """x / y"""
+    return x / y
+
+
+def typed(kernel: Callable, a: Layout) -> Callable:
+    """A kernel for the elements of `a`. Numba's quotient of complex numbers raises an error where the divisor is 0."""
+    types = {"NUMBER": a.storage, "ratio": complex_quotient if a.dtype.is_complex else plain_ratio}
+    return partial(kernel, **{name: value for name, value in types.items() if has(kernel, name)})
 
 
 solve_triangular: Substitution = Substitution("solve_triangular")

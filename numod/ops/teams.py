@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..device import Layout
 from ..kernel import bind, build
+from ..kernel.specialize import has, specialized
 
 _ANY = 256  # threads of a block that there are registers for, whatever a kernel takes: 65536 of a multiprocessor, at most 255 of a thread
 
@@ -24,18 +25,18 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256, each: int = 16) -
     return threads if 2 * n >= threads else 0
 
 
-def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int, most: int = 0, lanes: int = 1) -> Callable:
+def launcher(x: Layout, name: str, kernel: Callable, signature: str, rows: int, threads: int, most: int = 0, lanes: int = 1) -> Callable:
     """The launcher of a kernel for a team of so many threads, TEAM in its text, for each of `rows` rows: a block, or BESIDE of them, of `most` threads. A
     team's stand in GROUPS rows of LANES."""
     beside = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
-    source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads)).replace("BESIDE", str(beside))
-    source = source.replace("LANES", str(lanes)).replace("GROUPS", str(threads // lanes))
+    sizes = {"TEAM": threads, "BESIDE": beside, "LANES": lanes, "GROUPS": threads // lanes}
+    source = specialized(kernel, **{name: size for name, size in sizes.items() if has(kernel, name)})
     if threads > _ANY:
         source = f"RESIDENT = {threads}, 1\n{source}"
     return bind.launcher(x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // beside), beside * threads))
 
 
-def panel(x: Layout, name: str, kernel: str, signature: str, tasks: int, threads: int = PANEL_THREADS) -> Callable:
+def panel(x: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = PANEL_THREADS) -> Callable:
     """The launcher of a kernel for a panel of a large matrix, with groups of as many threads as it has columns."""
     return launcher(x, name, kernel, signature, tasks, 4 if x.device.backend.SIMULATED else threads, lanes=panel_columns(x))
 

@@ -5,20 +5,20 @@ A loop that reads such a tensor as it lies takes one element of each cache line,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 
 from .. import dtypes
 from ..device import Layout, tiles
 from ..kernel import bind, emit
+from ..kernel.specialize import specialized
 
 FROM = 1 << 12  # elements of a loop from which a copy pays
-_STRIP = 64  # columns that a task turns: so many lines of x are in the cache at a time
+STRIP = 64  # columns that a task turns: so many lines of x are in the cache at a time
 _KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of their width, whatever they are
 
 
-def turn_kernel(x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row):
+def turn_kernel(x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row, *, LANES):
     """out (images, planes, rows, columns) = x, which steps by 1 along its rows' dimension. The last squares overlap those before."""
     strips = (columns + STRIP - 1) // STRIP
     for place in parallel_range(images * planes * strips):
@@ -51,7 +51,7 @@ def turner(x: Layout, out: Layout) -> Callable | None:
     outer = [[0] * (4 - len(sizes)) + list(each) for each in (x_outer, out_outer)]
     shape = [1] * (4 - len(sizes)) + sizes
     numbers = (*shape, *outer[0], x_column, *outer[1], out_row)
-    source = re.sub(r"\b(STRIP|LANES)\b", lambda found: str({"STRIP": _STRIP, "LANES": lanes}[found[0]]), bind.source_of(turn_kernel))
+    source = specialized(turn_kernel, LANES=lanes)
     run = bind.launcher(x.device, "turn", source, bind.signature(kind, kind, numbers=len(numbers)), kind, 2 * x.size)
     if x.storage == kind.storage:
         return lambda x, out: run(x, out, *numbers)

@@ -1,0 +1,265 @@
+"""Specialise a kernel: turn a Python function into kernel source, with everything filled in that is known before it is compiled.
+
+The keyword-only parameters of a kernel are its compile-time parameters:
+
+    def copy_strips(x, out, n, *, STRIP, number):
+        for strip in parallel_range(n // STRIP): ...
+
+`specialized(copy_strips, STRIP=64, number=np.dtype("float32"))` is the source with each of them replaced by its value:
+
+- a number or a bool becomes that constant;
+- a dtype becomes its name, which is a type in kernels;
+- a function that kernels may call (`kernel.scalar`) becomes its name;
+- any other function must be one `return` of an expression, which takes the place of each call.
+
+An `if` whose condition is such a value is decided: only the branch that is taken is left.
+
+A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry` becomes `height, width`, `geometry.width`
+becomes `width`, and `geometry` as an argument of a call becomes both.
+
+A number that is global in the kernel's module becomes a constant, too. A name that the kernel does not have raises, and so does a parameter without a
+value. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters filled in.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import linecache
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+import numpy as np
+
+from . import scalar
+from .language import EMITTED
+
+
+def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> str:
+    """The source of `kernel` as a function `name`, without its docstring, its float literals typed and its compile-time parameters filled in.
+
+    The templates that it calls come first, as functions to be inlined, filled with the same values.
+    Raises TypeError for a value that the kernel and its templates do not have, and for a parameter without a value.
+    """
+    kernel, values = _unwrapped(kernel, values)
+    used = _templates(kernel)
+    has = set().union(*map(parameters, (*used, kernel)))
+    if unknown := values.keys() - has:
+        raise TypeError(f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has {', '.join(sorted(has)) or 'none'}")
+    helpers = "".join(f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used)
+    return helpers + _specialized(kernel, name, tuple(_own(kernel, values)))
+
+
+def template(function: Callable) -> Callable:
+    """Make a function a helper of the kernels of its module that takes their compile-time parameters."""
+    _registered.add(function)
+    return function
+
+
+_registered: set[Callable] = set()
+
+
+@cache
+def _templates(kernel: Callable) -> tuple[Callable, ...]:
+    """The templates that a kernel calls, directly or indirectly, callees first."""
+    found: list[Callable] = []
+
+    def collect(function: Callable) -> None:
+        for name in function.__code__.co_names:
+            called = function.__globals__.get(name)
+            if inspect.isfunction(called) and called in _registered and called not in found:
+                collect(called)
+                found.append(called)
+
+    collect(kernel)
+    return tuple(found)
+
+
+def parameters(kernel: Callable) -> tuple[str, ...]:
+    """The names that can be given a value: compile-time parameters that have none yet, then positional ones."""
+    kernel, values = _unwrapped(kernel, {})
+    return tuple(each for each in (*_compile_time(kernel), *_positional(kernel)) if each not in values)
+
+
+def has(kernel: Callable, name: str) -> bool:
+    """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value yet."""
+    function, values = _unwrapped(kernel, {})
+    return name not in values and any(name in _compile_time(each) for each in (function, *_templates(function)))
+
+
+def _compile_time(function: Callable) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def _positional(function: Callable) -> tuple[str, ...]:
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, dict[str, object]]:
+    """The function of a `partial`, and all values."""
+    while isinstance(kernel, partial):
+        kernel, values = kernel.func, {**kernel.keywords, **values}
+    return kernel, values
+
+
+def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """The values that a function has, defaults among them: names for positional parameters, others for compile-time parameters."""
+    for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
+        if name in (_positional if isinstance(value, tuple) else _compile_time)(function):
+            yield name, value
+        elif name in parameters(function):
+            raise TypeError(f"{function.__name__}: a compile-time parameter takes a value, a positional one a tuple of names, got {name}={value!r}")
+
+
+@cache
+def _specialized(function: Callable, name: str, values: tuple[tuple[str, object], ...]) -> str:
+    tree = parsed(function)
+    definition = tree.body[0]
+    definition.name = name
+    found = {**_global_numbers(function), **dict(values)}
+    missing = [each.arg for each in definition.args.kwonlyargs if each.arg not in found]
+    if missing:
+        raise TypeError(f"{function.__name__} needs a value for {', '.join(missing)}")
+    definition.args.kwonlyargs, definition.args.kw_defaults = [], []
+    if found:
+        lists = {each: names for each, names in found.items() if isinstance(names, tuple)}
+        _expand(definition, lists)
+        _Fill({each: value for each, value in found.items() if each not in lists}, lists).visit(definition)
+    return ast.unparse(tree) + "\n"
+
+
+def _global_numbers(function: Callable) -> dict[str, float]:
+    """The numbers that a function reads from its module."""
+    values = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
+    """Replace each parameter that stands for a list by the parameters in it."""
+    given = definition.args.args
+    definition.args.args = [ast.arg(name) for each in given for name in lists.get(each.arg, (each.arg,))]
+
+
+class _Fill(ast.NodeTransformer):
+    """Replaces names by their values."""
+
+    def __init__(self, values: dict[str, object], lists: dict[str, tuple[str, ...]]) -> None:
+        self.lists = lists
+        self.inlined = {name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)}
+        self.values = {name: _node(value) for name, value in values.items() if name not in self.inlined}
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self.values:
+            return node
+        if not isinstance(node.ctx, ast.Load):
+            raise TypeError(f"the kernel assigns its compile-time parameter {node.id}")
+        return copy.deepcopy(self.values[node.id])
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        name = node.value.id if isinstance(node.value, ast.Name) else None
+        if name not in self.lists:
+            return self.generic_visit(node)
+        if node.attr not in self.lists[name]:
+            raise TypeError(f"{name} has no {node.attr}; it has {', '.join(self.lists[name])}")
+        return ast.Name(node.attr, node.ctx)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        node.args = [ast.Name(part, ast.Load()) if part else each for each in node.args for part in self._parts(each)]
+        self.generic_visit(node)
+        function = self.inlined.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        return _inlined(function, node.args) if function else node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
+        """A choice that is made when the kernel is specialised leaves no trace."""
+        self.generic_visit(node)
+        if not isinstance(node.test, ast.Constant):
+            return node
+        return node.body if node.test.value else node.orelse
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.test, ast.Constant):
+            return node
+        return node.body if node.test.value else node.orelse
+
+    def _parts(self, argument: ast.AST) -> tuple[str | None, ...]:
+        return self.lists.get(argument.id, (None,)) if isinstance(argument, ast.Name) else (None,)
+
+
+def _is_called(function: Callable) -> bool:
+    """Whether kernels call a function by its name."""
+    return function in EMITTED or scalar.functions.get(function.__name__) is function
+
+
+def _is_type(value: object) -> bool:
+    return isinstance(value, type | np.dtype)
+
+
+def _node(value: object) -> ast.AST:
+    """A value as a part of the source."""
+    if isinstance(value, bool | int | float):
+        return ast.Constant(value)
+    if _is_type(value):
+        return ast.Name(np.dtype(value).name, ast.Load())
+    if callable(value):
+        return ast.Name(value.__name__, ast.Load())
+    raise TypeError(f"a kernel is specialised by numbers, dtypes, functions and tuples of names, got {value!r}")
+
+
+def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
+    """The expression that a function returns, with these arguments."""
+    definition = parsed(function).body[0]
+    body, names = definition.body, [each.arg for each in definition.args.args]
+    if len(body) != 1 or not isinstance(body[0], ast.Return) or len(names) != len(arguments):
+        raise TypeError(f"{function.__name__} is to be inlined: it must be one return of an expression of {len(arguments)} arguments")
+    return _Substitute(dict(zip(names, arguments))).visit(body[0].value)
+
+
+class _Substitute(ast.NodeTransformer):
+    """Replaces names by expressions."""
+
+    def __init__(self, expressions: dict[str, ast.AST]) -> None:
+        self.expressions = expressions
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return copy.deepcopy(self.expressions[node.id]) if node.id in self.expressions else node
+
+
+def parsed(function: Callable) -> ast.Module:
+    """A function's syntax tree, without docstring, decorators and annotations, its float literals typed."""
+    tree = ast.parse(_text(function))
+    definition = tree.body[0]
+    definition.decorator_list, definition.returns = [], None
+    for argument in (*definition.args.args, *definition.args.kwonlyargs):
+        argument.annotation = None
+    if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
+        del definition.body[0]
+    return _TypedLiterals("float64" if function in scalar.wide else "real").visit(tree)
+
+
+def _text(function: Callable) -> str:
+    """A function's source. `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm start."""
+    code = inspect.unwrap(function).__code__
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    if not lines:
+        return textwrap.dedent(inspect.getsource(function))
+    depth = len(lines[0]) - len(lines[0].lstrip())
+    head = next((k for k, line in enumerate(lines) if re.search(r":\s*(#.*)?$", line)), 0)
+    end = next((k for k, line in enumerate(lines) if k > head and line.strip() and len(line) - len(line.lstrip()) <= depth), len(lines))
+    return textwrap.dedent("".join(lines[:end]))
+
+
+class _TypedLiterals(ast.NodeTransformer):
+    """0.5 -> real(0.5), or another type's name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, float):
+            return node
+        return ast.Call(func=ast.Name(id=self.kind, ctx=ast.Load()), args=[node], keywords=[])

@@ -1,0 +1,100 @@
+"""Kernels are specialised over their syntax tree: what becomes of each kind of value, and which mistakes raise."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from numod.kernel import scalar
+from numod.kernel.specialize import parameters, specialized, template
+
+FIRST = 3
+
+
+def strips(x, out, geometry, n, *, STRIP, number, join, change):
+    """This docstring is no part of the source."""
+    for k in range(0, n, STRIP):
+        out[k] = join(number(x[k]), 0.5 * geometry.stride)
+        out[k] = change(out[k], n + 1)
+        clear(out, geometry, n)
+
+
+def larger_half(a, b):
+    return a if a > b else 0.5 * b
+
+
+def several(a, b):
+    c = a + b
+    return c
+
+
+VALUES = {"STRIP": 64, "number": np.dtype("int32"), "join": scalar.functions["larger"], "change": larger_half, "geometry": ("stride", "pad")}
+
+
+def test_each_kind_of_value() -> None:
+    assert (
+        specialized(strips, **VALUES)
+        == """@inlined_function
+def clear(out, n):
+    for k in range(64 + 3):
+        out[k] = n
+
+def kernel(x, out, stride, pad, n):
+    for k in range(0, n, 64):
+        out[k] = larger(int32(x[k]), real(0.5) * stride)
+        out[k] = out[k] if out[k] > n + 1 else real(0.5) * (n + 1)
+        clear(out, stride, pad, n)
+"""
+    )
+
+
+def test_values_can_be_given_in_turn() -> None:
+    some = partial(strips, STRIP=8, number=np.dtype("float32"))
+    assert parameters(some)[:2] == ("join", "change") and "STRIP" not in parameters(some)
+    rest = {name: value for name, value in VALUES.items() if name not in ("STRIP", "number")}
+    assert specialized(some, **rest) == specialized(strips, **{**VALUES, "STRIP": 8, "number": np.dtype("float32")})
+
+
+@template
+def clear(out, n, *, STRIP):
+    for k in range(STRIP + FIRST):
+        out[k] = n
+
+
+def clearing(out, n):
+    clear(out, n)
+
+
+def test_templates_come_first_with_the_values_of_the_kernel() -> None:
+    text = specialized(clearing, STRIP=64)
+    assert text.startswith("@inlined_function\ndef clear(out, n):\n    for k in range(64 + 3):\n        out[k] = n\n\ndef kernel(out, n):")
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"STEP": 1}, "strips has no parameter STEP to be specialised; it has STRIP, change"),
+        ({"n": 3}, "a positional one a tuple of names, got n=3"),
+        ({"STRIP": (1, 2)}, "a compile-time parameter takes a value"),
+        ({"STRIP": "64"}, "specialised by numbers, dtypes, functions and tuples of names, got '64'"),
+        ({"change": several}, "several is to be inlined: it must be one return"),
+        ({"geometry": ("pad",)}, "geometry has no stride; it has pad"),
+    ],
+)
+def test_what_is_wrong_raises(values: dict, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        specialized(strips, **{**VALUES, **values})
+
+
+def test_a_value_is_needed_for_every_parameter() -> None:
+    with pytest.raises(TypeError, match="needs a value for STRIP"):
+        specialized(strips, **{name: value for name, value in VALUES.items() if name != "STRIP"})
+    with pytest.raises(TypeError, match="assigns its compile-time parameter STRIP"):
+        specialized(assigns, STRIP=3)
+
+
+def assigns(out, *, STRIP):
+    STRIP = out[0]
+    out[1] = STRIP
