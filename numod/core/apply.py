@@ -122,7 +122,7 @@ def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
     halves the time."""
     x, *numbers = inputs
     plan = None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
-    if plan is None or x._layout.device.type != "cpu":
+    if plan is None or x._layout.device.type != "cpu" or plan.layout.dtype.compute is not plan.layout.dtype:  # a 16-bit float is held as bits
         return apply(op, inputs, parameters)._observe()
     found = empty(1, plan.layout.storage)
     plan.launch(x._storage.data[x._offset :] if x._offset else x._storage.data, found, *numbers, *plan.constants)

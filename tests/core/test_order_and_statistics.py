@@ -187,3 +187,10 @@ def test_errors(number):
     call, kind, text = ERRORS[number]
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
+def test_a_histogram_of_16_bit_floats_is_the_same_at_every_call(dtype: numod.dtype) -> None:
+    x = numod.tensor([1.0, 2.0, 3.0, 3.0], dtype=dtype)
+    for _ in range(3):  # from the second call on the range is read without a tensor
+        assert x.histc(4).tolist() == [1.0, 0.0, 1.0, 2.0]
