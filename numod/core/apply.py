@@ -438,11 +438,23 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
     return tensor
 
 
-def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> Tensor:
+def tell_copied(
+    copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor], gaps: bool = False
+) -> Tensor:
     """Tell listeners of a copy that stands for a view of `source`: `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes
-    the view."""
+    the view. `gaps`: the view's elements do not lie side by side, though the copy's do."""
     _tell_of("copied", copy, source, again, back, view)
+    if gaps:
+        _tell_of("has_gaps", copy)
     return copy
+
+
+def lies_dense(tensor: Tensor) -> bool:
+    """Whether the elements lie in row-major order without gaps, or would if the program that is being recorded had views of parts of complex numbers."""
+    if not (tensor._layout.dense and listeners):
+        return tensor._layout.dense
+    storage = id(tensor._storage)
+    return tensor._layout.size < 2 or not any(storage in getattr(each, "gapped", ()) for each in listeners)
 
 
 def tell_overridden(function: str) -> None:

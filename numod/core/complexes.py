@@ -60,10 +60,12 @@ def _joined(pairs: Tensor) -> Tensor:
     return c.join(pairs.select(-1, 0), pairs.select(-1, 1))
 
 
-def _copied(input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor], view: Callable[[], Tensor]) -> Tensor:
-    """A copy that stands for a view: what is `shown` of the input, what the input is to hold where that is written to, and the view."""
+def _copied(
+    input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor], view: Callable[[], Tensor], gaps: bool = False
+) -> Tensor:  # fmt: skip
+    """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where that is written to, and the view."""
     copy = shown(input)
-    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view)
+    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
 
 
 def _recording() -> bool:
@@ -99,7 +101,7 @@ def imag(input: Tensor) -> Tensor:
 def _part(input: Tensor, place: int) -> Tensor:
     if _recording():
         joined = lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input))  # noqa: E731
-        return _copied(input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place))
+        return _copied(input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place), gaps=True)
     return view_as_real(input).select(-1, place)
 
 

@@ -15,7 +15,7 @@ from ..formats import contiguous_format, memory_format as MemoryFormat, preserve
 from ..ops import complexes, reduction as r, table as t
 from ..ops.op import Op
 from ..ops.pointwise import Pointwise, broadcast_shapes
-from .apply import apply, apply_into, state
+from .apply import apply, apply_into, lies_dense, state
 from .creation import zeros
 from .formats import follows, in_format
 from .tensor import Tensor
@@ -398,7 +398,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
-    return input if input._layout.dense else apply(t.row_major, (input,))
+    return input if lies_dense(input) else apply(t.row_major, (input,))
 
 
 def copy_(self: Tensor, src: Tensor | float, non_blocking: bool = False) -> Tensor:

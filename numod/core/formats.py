@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..formats import channels_last, channels_last_3d, contiguous_format, memory_format as MemoryFormat, preserve_format
 from ..ops import table as t, view as v
-from .apply import apply
+from .apply import apply, lies_dense
 from .tensor import Tensor
 
 _RANKS = {channels_last: 4, channels_last_3d: 5}
@@ -43,7 +43,7 @@ def follows(input: Tensor, memory_format: MemoryFormat) -> bool:
 
 def is_contiguous(self: Tensor, memory_format: MemoryFormat = contiguous_format) -> bool:
     """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
-    return self._layout.dense if memory_format is contiguous_format else follows(self, memory_format)
+    return lies_dense(self) if memory_format is contiguous_format else follows(self, memory_format)
 
 
 Tensor.is_contiguous = is_contiguous

@@ -78,6 +78,7 @@ class Recorder:
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         # copies that stand for views: of which tensors, their values anew, how they are written back, the views
         self.copies: list[tuple[Tensor, Tensor, Callable, Callable, Callable]] = []
+        self.gapped: set[int] = set()  # storages of those copies that are dense, where the view has gaps
         self.following = False  # whether copies, or what they are views of, are written after a write to the other
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
@@ -130,6 +131,11 @@ class Recorder:
         """A copy was made in the place of a view."""
         if get_ident() == self.thread:
             self.copies.append((copy, source, again, back, view))
+
+    def has_gaps(self, copy: Tensor) -> None:
+        """The view that a copy stands for has gaps between its elements."""
+        if get_ident() == self.thread:
+            self.gapped.add(id(copy._storage))
 
     def refuse_shown(self, tensor: Tensor, shown: set[int]) -> None:
         """Refuse a result that stands for a view of a tensor from outside, or of memory that is `shown` by others: what is written to it later would not reach

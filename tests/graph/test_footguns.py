@@ -224,7 +224,14 @@ def _of_parts(y: numod.Tensor, i: numod.Tensor) -> tuple:
     return whole.abs(), pairs
 
 
-@pytest.mark.parametrize("function", [_written, _counted, _left_behind, _of_rows, _of_parts])
+def _of_dense_parts(y: numod.Tensor, i: numod.Tensor) -> tuple:
+    part = numod.view_as_complex(y.clone()).real
+    dense = part.contiguous()  # a copy, as the real parts have gaps between them
+    dense.mul_(2)
+    return part * 1, dense * (3 if part.is_contiguous() else 5)
+
+
+@pytest.mark.parametrize("function", [_written, _counted, _left_behind, _of_rows, _of_parts, _of_dense_parts])
 @pytest.mark.parametrize("own", [False, True])
 def test_views_that_are_copies_in_programs_follow_what_is_written(function: Callable, own: bool) -> None:
     def run(x: numod.Tensor, i: numod.Tensor) -> tuple:
