@@ -65,11 +65,9 @@ def _versions(problems: list[str]) -> Iterator[str]:
 
 
 def _processor(problems: list[str]) -> Iterator[str]:
-    from .device import tiles
+    from .device import target, tiles
 
-    import llvmlite.binding as llvm
-
-    yield f"{llvm.get_host_cpu_name()}, {config.num_threads()} cores for this process"
+    yield f"{target.processor()}, {config.num_threads()} cores for this process"
     yield f"vectors of {8 * tiles.host().width} bits"
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         problems.append("NUMBA_DISABLE_JIT is set, so that kernels would run as slow Python: unset it")

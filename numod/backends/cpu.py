@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..device import target
+
 
 def get_cpu_capability() -> str:
     """"AVX512", "AVX2" or "DEFAULT": the widest vectors that kernels are compiled for."""
-    import llvmlite.binding as llvm
-
-    features = llvm.get_host_cpu_features()
-    return "AVX512" if features.get("avx512f") else "AVX2" if features.get("avx2") else "DEFAULT"
+    features = target.features().split(",")
+    return "AVX512" if "+avx512f" in features else "AVX2" if "+avx2" in features else "DEFAULT"

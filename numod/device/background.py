@@ -7,12 +7,13 @@ llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`). Others still 
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+
+from .target import code_generator
 
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
@@ -94,19 +95,6 @@ class Queue:
                 self.errors.append(error)
             finally:
                 _here.working = False
-
-
-def code_generator() -> object:
-    """A copy of Numba's code generator for this processor with a target machine of its own."""
-    import llvmlite.binding as llvm
-    from numba import config
-    from numba.core import registry
-
-    made = copy.copy(registry.cpu_target.target_context.codegen())
-    options = {"opt": config.OPT}
-    made._customize_tm_options(options)
-    made._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
-    return made
 
 
 def copied(module: object) -> object:

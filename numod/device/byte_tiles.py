@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from . import target
 from .tiles import VECTORS
-from .vectors import Writer, features, host, primitive
+from .vectors import Writer, host, primitive
 
 
 @functools.cache
 def group() -> int:
     """Numbers in a word on this processor: 4 where it has VNNI, else 2."""
-    return group_of(features().split(","), host().width)
+    return group_of(target.features().split(","), host().width)
 
 
 def group_of(names: list[str], width: int) -> int:

@@ -13,13 +13,11 @@ import functools
 import gc
 import importlib
 import operator
-import sys
-import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from . import background, wrapper
+from . import background, target, wrapper
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
@@ -34,13 +32,6 @@ _loaded: set[str] = set()  # functions of machine code
 _waiting = False  # whether garbage collection is suspended
 
 
-def numba() -> types.ModuleType:
-    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end half-way, and never be made up for."""
-    if "numba" not in sys.modules:
-        _apart(lambda: importlib.import_module("numba"))
-    return importlib.import_module("numba")
-
-
 @functools.cache
 def prepare() -> None:
     """Have Numba import what it compiles with, in a thread of its own for the same reason."""
@@ -51,23 +42,7 @@ def prepare() -> None:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
-    _apart(refresh)
-
-
-def _apart(function: Callable[[], object]) -> None:
-    """Run a function in a thread of its own, or here if the system has none left. What it raises is left to the caller's next step."""
-
-    def quietly() -> None:
-        with suppress(Exception):
-            function()
-
-    try:
-        thread = threading.Thread(target=quietly)
-        thread.start()
-    except RuntimeError:
-        function()
-    else:
-        thread.join()
+    target.in_thread(refresh)
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
@@ -422,7 +397,7 @@ def library_class() -> type:
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
             """The machine code, and the functions in it; made now, where an error ended the compilation that was to make it."""
             if self.made is None:
-                self._complete(background.copied(self._final_module), background.code_generator())()
+                self._complete(background.copied(self._final_module), target.code_generator())()
             return self.made
 
     return Library

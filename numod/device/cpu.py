@@ -12,7 +12,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, threads, tiles, vectors, weighing, winograd
+from . import (
+    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, target, threads, tiles, vectors, weighing, winograd,
+)  # fmt: skip
 from .signature import numba_types
 
 _HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)  # of functions that are written in vector registers
@@ -82,10 +84,9 @@ def download(buffer: np.ndarray) -> np.ndarray:
 def identity() -> str:
     """What compiled code depends on: the versions of Python (whose objects its entry unpacks), Numba and llvmlite, the CPU's name and features."""
     import llvmlite
-    import llvmlite.binding as llvm
     import numba
 
-    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {vectors.features()}"
+    flags = f"{target.processor()} {target.features()}"
     python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
     return f"cpu {python} numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import compiler
+from . import compiler, target
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,12 @@ class Registers:
         return self.width // itemsize
 
 
-def features() -> str:
-    """LLVM's names of what kernels may use, with commas between: this processor's features, or those in NUMBA_CPU_FEATURES (also where it is empty)."""
-    given = compiler.numba().config.CPU_FEATURES
-    import llvmlite.binding as llvm
-
-    return given if given is not None else llvm.get_host_cpu_features().flatten()
-
-
 @functools.cache
 def host() -> Registers:
     """Those of the processor that kernels are compiled for."""
     import llvmlite.binding as llvm
 
-    return registers(features().split(","), llvm.get_process_triple())
+    return registers(target.features().split(","), llvm.get_process_triple())
 
 
 def registers(features: list[str], triple: str) -> Registers:
@@ -99,7 +91,7 @@ def whole() -> Callable:
     from llvmlite import ir
     from numba.extending import intrinsic
 
-    masked = {"+avx", "+avx512f"} & set(features().split(",")) == {"+avx"}  # AVX-512 has masks in registers of their own
+    masked = {"+avx", "+avx512f"} & set(target.features().split(",")) == {"+avx"}  # AVX-512 has masks in registers of their own
 
     @intrinsic
     def whole(context: object, value: object, array: object) -> tuple:

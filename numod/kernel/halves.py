@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ..device import vectors
+from ..device import target
 
 formulas: dict[str, Callable] = {}
 
@@ -21,5 +21,5 @@ def to_float16(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return builder.bitcast(builder.fptrunc(x, ir.HalfType()), ir.IntType(16))
 
 
-if {"+f16c", "+avx512f", "+fp-armv8"} & set(vectors.features().split(",")):
+if {"+f16c", "+avx512f", "+fp-armv8"} & set(target.features().split(",")):
     formulas = {each.__name__: each for each in (from_float16, to_float16)}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ..device import vectors
+from ..device import target
 
 formulas: dict[str, Callable] = {}
 
@@ -44,5 +44,5 @@ def _signed(builder: ir.IRBuilder, quotient: ir.Value, sign: ir.Value, y: ir.Val
     return builder.select(builder.icmp_signed("==", y, y.type(0)), y.type(0), builder.sub(builder.xor(quotient, sign), sign))
 
 
-if "+avx512dq" not in vectors.features().split(","):
+if "+avx512dq" not in target.features().split(","):
     formulas = {each.__name__: each for each in (truncated, whole_quotient)}

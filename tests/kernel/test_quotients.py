@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import numod
-from numod.device import vectors
+from numod.device import target
 from numod.kernel import bind
 
 END = 2**63
@@ -29,4 +29,4 @@ def test_quotients_and_rests_are_exact() -> None:
 
 def test_processors_without_vectors_of_64_bits_use_their_instruction() -> None:
     own = {"truncated", "whole_quotient"} & {*bind._formulas()}
-    assert len(own) == (0 if "+avx512dq" in vectors.features().split(",") else 2)
+    assert len(own) == (0 if "+avx512dq" in target.features().split(",") else 2)

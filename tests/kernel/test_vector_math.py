@@ -2,6 +2,7 @@
 
 import math
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -103,6 +104,31 @@ def test_functions_with_branches_are_called_for_registers(name, kind, size, monk
     text = kernel.translate().library.get_llvm_str()
     lanes = tiles.host().lanes(size)
     assert re.search(rf"call .*<{lanes} x {kind}> @numod_{name}_{lanes}_{kind}_whole\(<{lanes} x {kind}> %wide", text)
+
+
+PROCESSORS = ["haswell", "znver3", "znver4", "znver5", "skylake-avx512", "cascadelake", "icelake-server", "rocketlake", "sapphirerapids", "graniterapids"]
+COMPILED_FOR_EACH = """
+import re, sys
+import numba
+from numod.device import cpu, vectors
+from numod.kernel import bind, build
+
+source = "def kernel(x, out):\\n    for k in range(out.shape[0]):\\n        out[k] = sin(x[k]) + x[k]\\n"
+for name in sys.argv[1:]:
+    wide = name not in ("haswell", "znver3")
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = name, "+avx2,+fma" + ",+avx512f,+avx512bw,+avx512dq,+avx512vl" * wide
+    vectors.host.cache_clear()
+    text = build.build(cpu, "sin", bind.headed(source, cpu), "float32[], float32[]").translate().library.get_llvm_str()
+    lanes = 16 if wide else 8
+    print(name, bool(re.search(rf"call .*<{lanes} x float> @numod_sin_{lanes}_float_whole\\(<{lanes} x float> %wide", text)))
+"""
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="processors of another architecture")
+def test_functions_with_branches_are_called_for_registers_on_every_processor() -> None:
+    """LLVM prefers 256-bit loops for some of them. In a process of its own, which compiles for processors that it need not have and runs nothing."""
+    found = subprocess.run([sys.executable, "-c", COMPILED_FOR_EACH, *PROCESSORS], capture_output=True, text=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
+    assert found.stdout.splitlines() == [f"{name} True" for name in PROCESSORS], found.stderr
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

@@ -1,0 +1,69 @@
+"""The processor that kernels are compiled for, as LLVM names it, and Numba, which compiles them. Not what its vector registers hold: see `vectors`."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import sys
+import threading
+import types
+from collections.abc import Callable
+from contextlib import suppress
+
+
+def numba() -> types.ModuleType:
+    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end half-way, and never be made up for."""
+    if "numba" not in sys.modules:
+        in_thread(lambda: importlib.import_module("numba"))
+    return importlib.import_module("numba")
+
+
+def in_thread(function: Callable[[], object]) -> None:
+    """Run a function in a thread of its own, or here if the system has none left. What it raises is left to the caller's next step."""
+
+    def quietly() -> None:
+        with suppress(Exception):
+            function()
+
+    try:
+        thread = threading.Thread(target=quietly)
+        thread.start()
+    except RuntimeError:
+        function()
+    else:
+        thread.join()
+
+
+def processor() -> str:
+    """LLVM's name of the processor: this one's, or NUMBA_CPU_NAME."""
+    given = numba().config.CPU_NAME
+    import llvmlite.binding as llvm
+
+    return given or llvm.get_host_cpu_name()
+
+
+def features() -> str:
+    """LLVM's names of features, separated by commas: this processor's, or those in NUMBA_CPU_FEATURES (also if it is empty).
+
+    For Intel processors with AVX-512, LLVM prefers 256-bit loops. These would call the functions of `vector_math`, which take whole registers, for one
+    element at a time. Loops that are faster with 256 bits ask for them (`vectors.half_registers`).
+    """
+    given = numba().config.CPU_FEATURES
+    from numba.core.codegen import get_host_cpu_features
+
+    names = get_host_cpu_features() if given is None else given
+    return f"{names},-prefer-256-bit" if "+avx512f" in names.split(",") else names
+
+
+def code_generator() -> object:
+    """A copy of Numba's code generator with a target machine of its own, which has these features."""
+    import llvmlite.binding as llvm
+    from numba import config
+    from numba.core import registry
+
+    made = copy.copy(registry.cpu_target.target_context.codegen())
+    options = {"opt": config.OPT}
+    made._customize_tm_options(options)
+    options |= {"cpu": processor(), "features": features()}
+    made._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+    return made
