@@ -137,7 +137,8 @@ def forget() -> bool:
 
 @functools.cache
 def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
-    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster.
+    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster; `cast`
+    also gives floats out of range a value.
 
     The package for CUDA has copies of most.
     """
@@ -158,6 +159,7 @@ def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
         (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
         (processor, "run", _when_used(processor.run, transforms.canonicalize_cfg)),
+        (base.BaseContext, "cast", _cast(base.BaseContext.cast, base.types)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
@@ -305,6 +307,33 @@ def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
             self.func_ir.blocks, self.func_ir.generator_info = canonicalize_cfg(self.func_ir.blocks), None
 
     return post_process
+
+
+def _cast(usual: Callable, types: object) -> Callable:
+    """`cast`, in which a float becomes an integer as in PyTorch on x86: truncated to int32 or int64, of which the lowest bits are kept. What does not fit into
+    that, and NaN, is its least number.
+
+    LLVM's own conversion, which Numba uses, gives such floats any value: another one in vectors than in the rest of a loop.
+    """
+
+    def cast(self: object, builder: object, value: object, source: object, target: object) -> object:
+        if not (isinstance(source, types.Float) and isinstance(target, types.Integer)):
+            return usual(self, builder, value, source, target)
+        unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))  # for uint8 of float32, int32 gives the same
+        return whole_number(builder, value, 64 if unsigned or target.bitwidth > 32 else 32, self.get_value_type(target))
+
+    return cast
+
+
+def whole_number(builder: object, value: object, width: int, result: object) -> object:
+    """A float as an integer of type `result`, by way of a signed one of `width` bits."""
+    from llvmlite import ir
+
+    integer, absolute = ir.IntType(width), builder.module.declare_intrinsic("llvm.fabs", [value.type])
+    magnitude = builder.call(absolute, [value])
+    fits = builder.fcmp_ordered("<", magnitude, ir.Constant(value.type, 2.0 ** (width - 1)))
+    whole = builder.select(fits, builder.fptosi(value, integer), ir.Constant(integer, -(2 ** (width - 1))))
+    return whole if width == result.width else builder.trunc(whole, result)
 
 
 def _known_sizes(measure: Callable) -> Callable:

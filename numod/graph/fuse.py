@@ -276,7 +276,7 @@ class _Fusion:
             if key not in places:
                 places[key] = len(inputs)
                 tensor = isinstance(each, Value)
-                inputs.append(writer.Input(f"a{len(inputs)}", self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each)), tensor))
+                inputs.append(writer.Input(writer.argument_name(str(len(inputs))), self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each)), tensor))
                 given.append(each)
             return "in", places[key]
 

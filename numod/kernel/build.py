@@ -25,7 +25,7 @@ from functools import cache, partial
 from .. import config
 from ..device import signals
 
-VERSION = "14"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "15"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()

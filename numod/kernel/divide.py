@@ -1,10 +1,10 @@
 """Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide among them.
 
-    for i in parallel_range(n):             def part0(first_turn, last_turn, out, x):
-        out[i] = f(x[i])            ->          for i in range(uint64(first_turn), uint64(last_turn)):
+    for i in parallel_range(n):             def part0(_first_turn, _last_turn, out, x):
+        out[i] = f(x[i])            ->          for i in range(uint64(_first_turn), uint64(_last_turn)):
                                                     out[i] = f(x[i])
 
-and in the kernel `divide(part0, n, threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the same with three to four times the
+and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the same with three to four times the
 code to compile, and needs a second kernel for one thread.
 """
 
@@ -35,14 +35,14 @@ def divided(source: str) -> str:
         given = _given(loop, *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)), variables)
         first = loop.body[0]  # it may stand behind the colon
         turns = textwrap.dedent("\n".join([" " * first.col_offset + lines[first.lineno - 1][first.col_offset :], *lines[first.lineno : loop.end_lineno]]))
-        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(first_turn), uint64(last_turn)):\n"
-        head = f"def {name}({', '.join(['first_turn', 'last_turn', *given])}):\n{loop_line}"
+        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_turn), uint64(_last_turn)):\n"
+        head = f"def {name}({', '.join(['_first_turn', '_last_turn', *given])}):\n{loop_line}"
         parts.append(head + textwrap.indent(turns, " " * 8))
-        call = f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), threads, ({', '.join(given)}{',' if len(given) == 1 else ''}))"
+        call = f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, ({', '.join(given)}{',' if len(given) == 1 else ''}))"
         body += [*lines[done : loop.lineno - 1], " " * loop.col_offset + call]
         done = loop.end_lineno
     body += lines[done : kernel.end_lineno]
-    return "\n".join([*lines[: kernel.lineno - 1], *parts, f"def {kernel.name}({ast.unparse(kernel.args)}, threads):", *body, ""])
+    return "\n".join([*lines[: kernel.lineno - 1], *parts, f"def {kernel.name}({ast.unparse(kernel.args)}, _threads):", *body, ""])
 
 
 def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables: set[str]) -> list[str]:

@@ -57,7 +57,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     tensors = [each for each in loop.inputs if each.tensor]
     numbers = [each for each in loop.inputs if not each.tensor]
     arrays = [each.name for each in tensors] + loop.written()
-    arguments = arrays + [each.name for each in numbers] + ["n"]
+    arguments = arrays + [each.name for each in numbers] + ["_n"]
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None]
     types += [number_type(each.dtype) for each in numbers] + ["int64"]
     dense = rank == 1 and "s" not in classes
@@ -71,17 +71,17 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     head, indent, position, tail = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
-    if dense and flat and len(turn) <= FEW and "[uintp(index)] = " in turn[-1]:  # not of a single element
+    if dense and flat and len(turn) <= FEW and "[uintp(_index)] = " in turn[-1]:  # not of a single element
         return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
         turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
-        lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and is_costly(turn, kind)]
+        lines += [f"    _stride_{name} = max(_stride_{name}, 2)" for name, kind in places.items() if kind in _COSTLY and is_costly(turn, kind)]
         head, indent, turn = _drawn_ahead(head, indent, turn, loop.dtype.compute.itemsize > 4)
-    if not dense and any(re.search(r"\bindex\b", line) for line in turn):
-        head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
+    if not dense and any(re.search(r"\b_index\b", line) for line in turn):
+        head.append(f"{indent}_index = {'_place' if flat else '_row * _n + _inner'}")
     source = "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n"
     return source if flat or set(classes) & set("st") else by_half_registers(source), ", ".join(types)
 
@@ -91,7 +91,7 @@ def by_half_registers(source: str) -> str:
 
     Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become float16, and 1.05 times to become bfloat16.
     So do those that call a remainder, of which LLVM would make calls for one number each, ten times as slow at 64 k."""
-    computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
+    computed = re.findall(r"^ +_[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
     remainders = re.search(r"\b(?:fmod|modulus)\(", source)
     if rounds or remainders or len(computed) > FEW or is_costly(computed):
@@ -99,7 +99,7 @@ def by_half_registers(source: str) -> str:
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
-_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((t\d+) if (t\d+) else (t\d+)\)$")  # between what is computed already
+_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")  # between what is computed already
 
 
 def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
@@ -113,7 +113,7 @@ def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
 def _is_fixed(line: str, places: dict[str, str]) -> bool:
     """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a
     branch."""
-    read = re.fullmatch(r"t\d+ = .*?\b(\w+)\[.*", line)
+    read = re.fullmatch(r"_t\d+ = .*?\b(\w+)\[.*", line)
     return read is not None and places.get(read[1]) == "0"
 
 
@@ -131,7 +131,7 @@ def is_costly(turn: list[str], kind: str = "t") -> bool:
 
 
 STRIP = 256  # elements whose random words a processor draws together, ahead of the loop that reads them
-_DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), index\b")
+_DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
 _OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}  # functions of `library.random`, and the words that they take
 
 
@@ -144,7 +144,7 @@ def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[t
     def made(found: re.Match) -> str:
         name, count = _OF_WORDS[found[1]]
         groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
-        return f"{name}({', '.join(word.format(drawn.setdefault((found[2], found[3], group), f'words{len(drawn)}')) for group in groups)}"
+        return f"{name}({', '.join(word.format(drawn.setdefault((found[2], found[3], group), f'_draw_words{len(drawn)}')) for group in groups)}"
 
     return [_DRAW.sub(made, line) for line in turn], drawn
 
@@ -153,18 +153,18 @@ def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> t
     """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits, which LLVM would compute for each.
 
     Rows of a turned tensor stay as they are."""
-    last, (turn_of_words, drawn) = head[-1].strip(), _of_words(turn, wide, "{}[uintp(index - drawn)]")
-    if last not in ("for index in parallel_range(n):", "for inner in range(n):") or not drawn:
+    last, (turn_of_words, drawn) = head[-1].strip(), _of_words(turn, wide, "{}[uintp(_index - _draw_first)]")
+    if last not in ("for _index in parallel_range(_n):", "for _inner in range(_n):") or not drawn:
         return head, indent, turn
-    if last.startswith("for index"):
-        strips, start, end = f"for strip in parallel_range((n + {STRIP - 1}) // {STRIP}):", f"{STRIP} * int64(strip)", "n"
-        inner = "for index in range(start, end):"
+    if last.startswith("for _index"):
+        strips, start, end = f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):", f"{STRIP} * int64(_draw_strip)", "_n"
+        inner = "for _index in range(_draw_start, _draw_end):"
     else:
-        strips, start, end = f"for low in range(0, n, {STRIP}):", "row * n + low", "row * n + n"
-        inner = f"for inner in range(low, min(low + {STRIP}, n)):"
-    lines = [f"start = {start}", f"end = min(start + {STRIP}, {end})", "drawn = start & -4"]
+        strips, start, end = f"for _draw_low in range(0, _n, {STRIP}):", "_row * _n + _draw_low", "_row * _n + _n"
+        inner = f"for _inner in range(_draw_low, min(_draw_low + {STRIP}, _n)):"
+    lines = [f"_draw_start = {start}", f"_draw_end = min(_draw_start + {STRIP}, {end})", "_draw_first = _draw_start & -4"]
     for (seed, offset, group), name in drawn.items():
-        lines += [f"{name} = stack_words()", f"draw_words({name}, {seed}, {offset}, start, end, {group})"]
+        lines += [f"{name} = stack_words()", f"draw_words({name}, {seed}, {offset}, _draw_start, _draw_end, {group})"]
     return [*head[:-1], indent[4:] + strips, *(indent + line for line in [*lines, inner])], indent + "    ", turn_of_words
 
 
@@ -179,9 +179,9 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
     tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
-    arguments = [f"{names[k]}_of_{turn}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"n_of_{turn}" for turn in range(count)]
-    own = {*(names[k] for k in tensors), "n"}
-    lines = [f"    {one}({', '.join(f'{each}_of_{turn}' if each in own else each for each in names)})" for turn in range(count)]
+    arguments = [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"_of{turn}_n" for turn in range(count)]
+    own = {names[k]: f"_{names[k]}" for k in tensors} | {"_n": "_n"}
+    lines = [f"    {one}({', '.join(f'_of{turn}{own[each]}' if each in own else each for each in names)})" for turn in range(count)]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
     helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
     return f"{helper}\ndef kernel({', '.join(arguments)}):\n" + "\n".join(lines) + "\n", ", ".join(kinds)
@@ -199,15 +199,15 @@ def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str)
 
 
 def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
-    names = ["rows"] + [f"size{k}" for k in range(1, rank - 1)]
+    names = ["_rows"] + [f"_size{k}" for k in range(1, rank - 1)]
     for array, kind in zip(arrays, classes):
-        names += [f"{array}_{k}" for k in range(rank - 1)] + ([f"{array}_n"] if kind in "st" else [])
+        names += [f"_stride{k}_{array}" for k in range(rank - 1)] + ([f"_stride_{array}"] if kind in "st" else [])
     return names
 
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
-    place = "uintp(index)" if flat else "index"  # GPU thread indices are signed, and would be tested for being negative
-    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
+    place = "uintp(_index)" if flat else "_index"  # GPU thread indices are signed, and would be tested for being negative
+    return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
 
 
 FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
@@ -216,36 +216,27 @@ FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer one
 def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
     """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once, and share blocks of random bits; the last
     elements are one each."""
-    compute, drawn = _of_words(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, index & 3)")
-    writes = [line.split("[uintp(index)] = ") for line in turn[len(turn) - stores :]]
-    read = [name for name in arrays if any(f"{name}[uintp(index)]" in line for line in turn)]
-    own = "|".join({"index", *(line.partition(" =")[0] for line in compute)})
+    compute, drawn = _of_words(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
+    writes = [line.split("[uintp(_index)] = ") for line in turn[len(turn) - stores :]]
+    read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in turn)]
+    own = "|".join({"_index", *(line.partition(" =")[0] for line in compute)})
 
     def one(text: str, k: int) -> str:
         return re.sub(rf"\b({own})\b", rf"\1_{k}", at_once(text, k))
 
-    lines = ["    quarter = n // 4", "    for place in parallel_range(quarter + 3):", "        if place < quarter:", "            index = uintp(4 * place)"]
-    lines += [f"            {', '.join(f'{name}_{k}' for k in range(4))} = load_four({name}, index)" for name in read]
-    lines += [f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + place, {group})" for (seed, offset, group), name in drawn.items()]
-    if any(re.search(r"\bindex\b", re.sub(r"\[uintp\(index\)\]", "", line)) for line in turn):
-        lines += [f"            index_{k} = 4 * place + {k}" for k in range(4)]
+    lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):", "        if _place < _quarter:", "            _index = uintp(4 * _place)"]
+    lines += [f"            {', '.join(f'_at{k}_{name}' for k in range(4))} = load_four({name}, _index)" for name in read]
+    lines += [f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + _place, {group})" for (seed, offset, group), name in drawn.items()]
+    if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in turn):
+        lines += [f"            _index_{k} = 4 * _place + {k}" for k in range(4)]
     lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
-    lines += [f"            store_four({target}, index, {', '.join(one(value, k) for k in range(4))})" for target, value in writes]
-    return [*lines, "        elif place + 3 * quarter < n:", "            index = place + 3 * quarter", *("            " + line for line in turn)]
+    lines += [f"            store_four({target}, _index, {', '.join(one(value, k) for k in range(4))})" for target, value in writes]
+    return [*lines, "        elif _place + 3 * _quarter < _n:", "            _index = _place + 3 * _quarter", *("            " + line for line in turn)]
 
 
 def at_once(line: str, k: int) -> str:
     """A line of a loop's body with the variables of its k-th neighbours in the place of elements of tensors."""
-    return re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", line)
-
-
-# what the loops below call their own, or call
-_LOCAL = frozenset("drawn end first index inner k low max min n place quarter range row rows run share start step strip".split())
-
-
-def argument_name(name: str) -> str:
-    """The name that a kernel has for a formula's input: another where the loop around it has that name."""
-    return f"{name}_given" if name in _LOCAL else name
+    return re.sub(r"\b(\w+)\[uintp\(_index\)\]", rf"_at{k}_\1", line)
 
 
 TILE = 8  # rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up before its set is full
@@ -257,15 +248,16 @@ def _tile_head(rank: int) -> list[str]:
 
     Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least; the rest waits in the L1 cache.
     """
-    size = f"size{rank - 2}" if rank > 2 else "rows"
-    lines = [f"    tiles, across = (n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
-    lines.append(f"    for place in parallel_range({f'rows // {size} * ' if rank > 2 else ''}tiles * across * {32 * TILE}):")
-    lines.append(f"        tile = place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
-    lines += ["        strip = quotient(tile, tiles)", f"        inner = (tile - strip * tiles) * {TILE} + (place & {TILE - 1})"]
-    lines += ["        outer = quotient(strip, across)"] * (rank > 2)
-    lines.append(f"        i{rank - 2} = {'(strip - outer * across)' if rank > 2 else 'strip'} * 32 + ((place >> {TILE.bit_length() - 1}) & 31)")
-    lines.append(f"        if inner < n and i{rank - 2} < {size}:")
-    return [*lines, *(unravel("outer", "i", "size", rank - 2, " " * 12) if rank > 2 else [])]
+    size = f"_size{rank - 2}" if rank > 2 else "_rows"
+    lines = [f"    _tiles, _across = (_n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
+    lines.append(f"    for _place in parallel_range({f'_rows // {size} * ' if rank > 2 else ''}_tiles * _across * {32 * TILE}):")
+    lines.append(f"        _tile = _place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
+    lines += ["        _strip = quotient(_tile, _tiles)", f"        _inner = (_tile - _strip * _tiles) * {TILE} + (_place & {TILE - 1})"]
+    lines += ["        _outer = quotient(_strip, _across)"] * (rank > 2)
+    strip = "(_strip - _outer * _across)" if rank > 2 else "_strip"
+    lines.append(f"        _i{rank - 2} = {strip} * 32 + ((_place >> {TILE.bit_length() - 1}) & 31)")
+    lines.append(f"        if _inner < _n and _i{rank - 2} < {size}:")
+    return [*lines, *(unravel("_outer", "_i", "_size", rank - 2, " " * 12) if rank > 2 else [])]
 
 
 def _carried(outer: int) -> tuple[list[str], list[str]]:
@@ -275,20 +267,16 @@ def _carried(outer: int) -> tuple[list[str], list[str]]:
     Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else of a turn.
     """
     if outer == 0:
-        return ["    for place in parallel_range(n):", "        inner = place"], []
-    lines = ["    first, step = int64(cuda.grid(1)), int64(cuda.gridsize(1))"]
-    for flat, index in (("first", "i"), ("step", "step")):
-        lines += [f"    {flat}_row = {flat} // n", *unravel(f"{flat}_row", index, "size", outer, "    ")]
-    lines += ["    inner, step_n = first - first_row * n, step - step_row * n", "    for place in parallel_range(rows * n):"]
+        return ["    for _place in parallel_range(_n):", "        _inner = _place"], []
+    lines = ["    _first, _step = int64(cuda.grid(1)), int64(cuda.gridsize(1))"]
+    for flat, index in (("_first", "_i"), ("_step", "_step")):
+        lines += [f"    {flat}_row = {flat} // _n", *unravel(f"{flat}_row", index, "_size", outer, "    ")]
+    lines += ["    _inner, _step_n = _first - _first_row * _n, _step - _step_row * _n", "    for _place in parallel_range(_rows * _n):"]
+    turns = [("_inner", "_step_n", "_n", f"_i{outer - 1}"), *((f"_i{k}", f"_step{k}", f"_size{k}", f"_i{k - 1}") for k in range(outer - 1, 0, -1))]
     carries = []
-    for index, size, further in [("inner", "n", f"i{outer - 1}"), *((f"i{k}", f"size{k}", f"i{k - 1}") for k in range(outer - 1, 0, -1))]:
-        carries += [
-            f"        {index} += step{'_n' if index == 'inner' else index[1:]}",
-            f"        if {index} >= {size}:",
-            f"            {index} -= {size}",
-            f"            {further} += 1",
-        ]
-    return lines, [*carries, "        i0 += step0"]
+    for index, step, size, further in turns:
+        carries += [f"        {index} += {step}", f"        if {index} >= {size}:", f"            {index} -= {size}", f"            {further} += 1"]
+    return lines, [*carries, "        _i0 += _step0"]
 
 
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
@@ -297,42 +285,43 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row would cost more than a short row.
     """
     outer, turned = rank - 1, "t" in classes
+    bases = {array: f"_base_{array} = {dot('_i', '_stride', outer, f'_{array}')}" for array in arrays}
     if flat and turned:
         lines, indent, along, tail = _tile_head(rank), 12, "", []
-        lines += [f"{' ' * indent}{array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
+        lines += [" " * indent + base for base in bases.values()]
     elif flat:
         lines, tail = _carried(outer)
-        lines += [f"        {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
+        lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
     elif outer < 2 and not turned:
-        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel loop counters are uint64, for which Numba's // gives floats
-        lines += [*(f"        {array}_base = {f'row * {array}_0' if outer else '0'}" for array in arrays), "        for inner in range(n):"]
+        lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]  # loop counters are uint64, for which Numba's // gives floats
+        lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + ["        for _inner in range(_n):"]
         indent, along, tail = 12, "", []
     else:
         last = outer - 1
         lines = [
-            f"    share = {TILE if turned else 'min(64, rows // 64 + 1)'}",
-            "    for place in parallel_range((rows + share - 1) // share):",
-            "        start = int64(place) * share",
+            f"    _share = {TILE if turned else 'min(64, _rows // 64 + 1)'}",
+            "    for _place in parallel_range((_rows + _share - 1) // _share):",
+            "        _start = int64(_place) * _share",
         ]
-        lines += ["        end = min(start + share, rows)", *unravel("start", "i", "size", outer, " " * 8), "        while start < end:"]
-        lines.append(f"            run = {f'min(size{last} - i{last}, end - start)' if last else 'end - start'}")
-        lines += [f"            {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
-        lines += [f"            for low in range(0, n, {TILE}):"] * turned
+        lines += ["        _end = min(_start + _share, _rows)", *unravel("_start", "_i", "_size", outer, " " * 8), "        while _start < _end:"]
+        lines.append(f"            _run = {f'min(_size{last} - _i{last}, _end - _start)' if last else '_end - _start'}")
+        lines += [" " * 12 + base for base in bases.values()]
+        lines += [f"            for _low in range(0, _n, {TILE}):"] * turned
         indent = 16 + 4 * turned
         lines += [
-            f"{' ' * (indent - 4)}for k in range(run):",
-            f"{' ' * indent}row = start + k",
-            f"{' ' * indent}for inner in range({f'low, min(low + {TILE}, n)' if turned else 'n'}):",
+            f"{' ' * (indent - 4)}for _k in range(_run):",
+            f"{' ' * indent}_row = _start + _k",
+            f"{' ' * indent}for _inner in range({f'_low, min(_low + {TILE}, _n)' if turned else '_n'}):",
         ]
-        tail, along, indent = ["            start += run", f"            i{last} = 0"], f" + k * {{}}_{last}", indent + 4
+        tail, along, indent = ["            _start += _run", f"            _i{last} = 0"], f" + _k * _stride{last}_{{}}", indent + 4
         for depth, k in enumerate(range(last - 1, -1, -1)):
             step = "            " + "    " * depth
-            tail += [f"{step}i{k} += 1", *([f"{step}if i{k} == size{k}:", f"{step}    i{k} = 0"] if k else [])]
+            tail += [f"{step}_i{k} += 1", *([f"{step}if _i{k} == _size{k}:", f"{step}    _i{k} = 0"] if k else [])]
 
     def position(name: str, kind: str) -> str:
-        step = {"0": "", "1": " + inner"}.get(kind, f" + inner * {name}_n")
-        return f"uintp({name}_base{along.format(name)}{step})"  # unsigned, so that no test for a negative index is compiled
+        step = {"0": "", "1": " + _inner"}.get(kind, f" + _inner * _stride_{name}")
+        return f"uintp(_base_{name}{along.format(name)}{step})"  # unsigned, so that no test for a negative index is compiled
 
     return lines, " " * indent, position, tail
 
@@ -348,6 +337,6 @@ def unravel(flat: str, index: str, size: str, rank: int, indent: str) -> list[st
     return lines
 
 
-def dot(index: str, step: str, rank: int) -> str:
-    """Text of index0 * step0 + index1 * step1 + ..."""
-    return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
+def dot(index: str, step: str, rank: int, of: str = "") -> str:
+    """Text of index0 * step0 + index1 * step1 + ..., where the steps are `of` an array."""
+    return " + ".join(f"{index}{k} * {step}{k}{of}" for k in range(rank)) or "0"

@@ -48,32 +48,32 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept`
     and `reduced` outer dimensions (the first of each left out), their strides, and the inner stride in class "s".
     """
-    names = _geometry_names(kept, reduced) + (["x_n"] if inner == "s" else [])
-    step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
+    names = _geometry_names(kept, reduced) + (["_stride_x"] if inner == "s" else [])
+    step = {"0": "_base", "1": "_base + _inner", "s": "_base + _inner * _stride_x"}[inner]
     arrays = _results(fold, joined)
     lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_apart(inner)]
     types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     if short:
-        lines += ["    for place in parallel_range(outs):", "        output = int64(place)", *unravel("output", "i", "size", kept, " " * 8)]
-        lines += [f"        base = {dot('i', 'step', kept)}", f"        part = {cast(fold.dtype, literal(fold.identity))}", "        for inner in range(n):"]
-        lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
-        lines += [f"        total = {cast(fold.wide, 'part')}", *(" " * 8 + line for line in _finished(fold, "total", "out[output]"))]
+        lines += ["    for _place in parallel_range(_outs):", "        _output = int64(_place)", *unravel("_output", "_i", "_size", kept, " " * 8)]
+        lines += [f"        _base = {dot('_i', '_step', kept)}", f"        _part = {cast(fold.dtype, literal(fold.identity))}", "        for _inner in range(_n):"]
+        lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
+        lines += [f"        _total = {cast(fold.wide, '_part')}", *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]"))]
         return "\n".join(lines) + "\n", ", ".join(types)
-    lines += ["    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
-    part, output, place = "task % chunks", "task // chunks", "out[task]"
+    lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
+    part, output, place = "_task % _chunks", "_task // _chunks", "out[_task]"
     if across:
-        part, output, place = "task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]"
-    lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
+        part, output, place = "_task // _outs", "_task % _outs", "out[uintp(_output * _chunks + _task // _outs)]"
+    lines += [f"        _start = ({part}) * _chunk", "        _stop = min(_start + _chunk, _n)", f"        _output = {output}"]
     lines += _walk(fold, kept, reduced)
-    lines += [f"            for low in range(start, stop, {fold.block}):"]
-    lines += [f"                part, high = {cast(fold.dtype, literal(fold.identity))}, min(low + {fold.block}, stop)"]
+    lines += [f"            for _low in range(_start, _stop, {fold.block}):"]
+    lines += [f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"]
     if across:  # loads that are in flight at once
-        lines += [f"                for inner in range(low, high - {AHEAD - 1}, {AHEAD}):"]
-        lines += [f"                    x_{k} = x[uintp({step} + {k} * x_n)]" for k in range(AHEAD)]
-        lines += [" " * 20 + at_once(line, k) for k in range(AHEAD) for line in _folded(fold, "uintp(index)", "part", fold.dtype)]
-        lines += [f"                low = high - (high - low) % {AHEAD}"]
-    lines += ["                for inner in range(low, high):", *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype))]
-    lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
+        lines += [f"                for _inner in range(_low, _high - {AHEAD - 1}, {AHEAD}):"]
+        lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(AHEAD)]
+        lines += [" " * 20 + at_once(line, k) for k in range(AHEAD) for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)]
+        lines += [f"                _low = _high - (_high - _low) % {AHEAD}"]
+    lines += ["                for _inner in range(_low, _high):", *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype))]
+    lines += [" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)]
     lines += _ended(fold, joined, place)
     return "\n".join(lines) + "\n", ", ".join(types)
 
@@ -84,19 +84,19 @@ def _results(fold: Fold, joined: bool) -> dict[str, str]:
     return {**partial, "out": f"{fold.result.storage.name}[]"}
 
 
-def _ended(fold: Fold, joined: bool, place: str, outs: str = "outs") -> list[str]:
+def _ended(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[str]:
     """Lines that end a chunk: its total is the result at `place`, or those of each of `outs` results are `joined` behind the loop over all chunks."""
     if not joined:
-        return [" " * 8 + line for line in _finished(fold, "total", place)]
-    lines = [f"        partial[uintp(task)] = {stored('total', fold.wide, fold.wide)}", f"    for output in range({outs}):"]
-    lines += [f"        total = {cast(fold.wide, literal(fold.identity))}", "        for task in range(output * chunks, (output + 1) * chunks):"]
-    lines += [" " * 12 + line for line in _combined(fold, "total", _read("partial[uintp(task)]", fold.wide), fold.wide)]
-    return [*lines, *(" " * 8 + line for line in _finished(fold, "total", "out[uintp(output)]"))]
+        return [" " * 8 + line for line in _finished(fold, "_total", place)]
+    lines = [f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}", f"    for _output in range({outs}):"]
+    lines += [f"        _total = {cast(fold.wide, literal(fold.identity))}", "        for _task in range(_output * _chunks, (_output + 1) * _chunks):"]
+    lines += [" " * 12 + line for line in _combined(fold, "_total", _read("partial[uintp(_task)]", fold.wide), fold.wide)]
+    return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
 
 
 def _apart(inner: str) -> list[str]:
     """Of a stride that may be 1, LLVM makes vectors of that case alone: it is told that it is none (see `emit`)."""
-    return ["    x_n = max(x_n, 2)"] if inner == "s" else []
+    return ["    _stride_x = max(_stride_x, 2)"] if inner == "s" else []
 
 
 @lru_cache(_LIMIT)
@@ -109,59 +109,59 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     names = _geometry_names(kept, reduced)
     lines = [
         f"def kernel(x, out, {', '.join(names)}):",
-        f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
-        "    thread = int64(cuda.threadIdx.x)",
+        f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
+        "    _thread = int64(cuda.threadIdx.x)",
     ]
-    lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
-    lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
+    lines += ["    for _task in range(int64(cuda.blockIdx.x), _outs * _chunks, int64(cuda.gridDim.x)):", "        _start = (_task % _chunks) * _chunk"]
+    lines += ["        _stop = min(_start + _chunk, _n)", "        _output = _task // _chunks"]
     lines += _walk(fold, kept, reduced)
-    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "base + ", threads)] + _joined(fold, threads)
+    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "_base + ", threads)] + _joined(fold, threads)
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
 def _geometry_names(kept: int, reduced: int) -> list[str]:
     """The numbers `rows` and `team` take after the arrays."""
-    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
-    return names + [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)]
+    names = ["_outs", "_n", "_chunk", "_chunks", "_count", "_rows", *[f"_size{k}" for k in range(1, kept)], *[f"_length{k}" for k in range(1, reduced)]]
+    return names + [f"_step{k}" for k in range(kept)] + [f"_walk{k}" for k in range(reduced)]
 
 
 def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
     """Lines that start the total of `output`, and the loop over the rows to be reduced into it, each from `base` on."""
-    lines = unravel("output", "i", "size", kept, " " * 8)
-    lines += [f"        origin = {dot('i', 'step', kept)}", f"        total = {cast(fold.wide, literal(fold.identity))}", "        for row in range(rows):"]
-    lines += unravel("row", "j", "length", reduced, " " * 12)
-    return [*lines, f"            base = origin + {dot('j', 'walk', reduced)}"]
+    lines = unravel("_output", "_i", "_size", kept, " " * 8)
+    lines += [f"        _origin = {dot('_i', '_step', kept)}", f"        _total = {cast(fold.wide, literal(fold.identity))}", "        for _row in range(_rows):"]
+    lines += unravel("_row", "_j", "_length", reduced, " " * 12)
+    return [*lines, f"            _base = _origin + {dot('_j', '_walk', reduced)}"]
 
 
 def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
     """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: sixteen each a turn, read by fours that are in flight at
     once, then four, and what is left one each. Of long formulas fewer, for they need the registers."""
     tensors = [each.name for each in inputs if each.tensor]
-    turn, single = _folded(fold, "uintp(index)", "part", fold.dtype, inputs), _folded(fold, f"uintp({base}inner)", "total", fold.wide, inputs)
-    lines = ["whole = start"]
+    turn, single = _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs), _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs)
+    lines = ["_whole = _start"]
     for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
         step = 4 * threads * runs
-        lines += ["first = whole", f"whole = first + max(stop - first, 0) // {step} * {step}", f"for inner in range(first + 4 * thread, whole, {step}):"]
+        lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}", f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
         for run in range(runs):
             for name in tensors:
-                lines.append(f"    {', '.join(f'{name}_{4 * run + k}' for k in range(4))} = load_four({name}, uintp({base}inner + {4 * threads * run}))")
-        lines.append(f"    part = {cast(fold.dtype, literal(fold.identity))}")
+                lines.append(f"    {', '.join(f'_at{4 * run + k}_{name}' for k in range(4))} = load_four({name}, uintp({base}_inner + {4 * threads * run}))")
+        lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
         lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
-        lines += ["    " + line for line in _combined(fold, "total", "part", fold.wide)]
-    return [*lines, f"for inner in range(whole + thread, stop, {threads}):", *("    " + line for line in single)]
+        lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
+    return [*lines, f"for _inner in range(_whole + _thread, _stop, {threads}):", *("    " + line for line in single)]
 
 
 def _joined(fold: Fold, threads: int) -> list[str]:
     """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`, after which one thread writes
     `out[task]`."""
     count = joining(threads)
-    store = f"shared[thread] = {stored('total', fold.wide, fold.wide)}"
-    lines = [f"        {store}", "        cuda.syncthreads()", f"        if thread < {count}:", f"            for k in range(1, {threads // count}):"]
-    lines += [" " * 16 + line for line in _combined(fold, "total", _read(f"shared[thread + k * {count}]", fold.wide), fold.wide)]
-    lines += [f"            {store}", "        cuda.syncthreads()", "        if thread == 0:", f"            for k in range(1, {count}):"]
-    lines += [" " * 16 + line for line in _combined(fold, "total", _read("shared[k]", fold.wide), fold.wide)]
-    return [*lines, *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]")), "        cuda.syncthreads()"]
+    store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
+    lines = [f"        {store}", "        cuda.syncthreads()", f"        if _thread < {count}:", f"            for _k in range(1, {threads // count}):"]
+    lines += [" " * 16 + line for line in _combined(fold, "_total", _read(f"_shared[_thread + _k * {count}]", fold.wide), fold.wide)]
+    lines += [f"            {store}", "        cuda.syncthreads()", "        if _thread == 0:", f"            for _k in range(1, {count}):"]
+    lines += [" " * 16 + line for line in _combined(fold, "_total", _read("_shared[_k]", fold.wide), fold.wide)]
+    return [*lines, *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")), "        cuda.syncthreads()"]
 
 
 @lru_cache(_LIMIT)
@@ -172,50 +172,50 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
     the `kept` outer dimensions, and the stride of neighbours in class "s".
     """
-    names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
-    names, step = ([*names, "x_n"], "inner * x_n") if inner == "s" else (names, "inner")
+    names = ["_rows", "_n", "_length", "_walk", "_tile", "_tiles", "_count", *[f"_size{k}" for k in range(1, kept)], *[f"_step{k}" for k in range(kept)]]
+    names, step = ([*names, "_stride_x"], "_inner * _stride_x") if inner == "s" else (names, "_inner")
     lines = [
         f"def kernel(x, scratch, out, {', '.join(names)}):",
         *_apart(inner),
-        "    for place in parallel_range(rows * tiles):",
-        "        task = int64(place)",
+        "    for _place in parallel_range(_rows * _tiles):",
+        "        _task = int64(_place)",
     ]
-    lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
-    lines += unravel("output", "i", "size", kept, " " * 8)
-    lines += [f"        origin = {dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
+    lines += ["        _start = (_task % _tiles) * _tile", "        _stop = min(_start + _tile, _n)", "        _output = _task // _tiles"]
+    lines += unravel("_output", "_i", "_size", kept, " " * 8)
+    lines += [f"        _origin = {dot('_i', '_step', kept)}", "        for _inner in range(_start, _stop):"]
     types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
     if few:
-        lines += [f"            part = {cast(fold.dtype, literal(fold.identity))}"]
-        lines += [" " * 12 + line for row in range(few) for line in _folded(fold, f"uintp(origin + {row} * walk + {step})", "part", fold.dtype)]
-        lines += [f"            total = {cast(fold.wide, 'part')}"]
-        lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
+        lines += [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += [" " * 12 + line for row in range(few) for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)]
+        lines += [f"            _total = {cast(fold.wide, '_part')}"]
+        lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
         return "\n".join(lines) + "\n", ", ".join(types)
-    lines += [f"            scratch[uintp(output * n + inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
-    total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    chosen = any("er(" in line for line in _combined(fold, "total", "part", fold.wide)) and fold.wide.itemsize >= 4  # larger(, smaller(
+    lines += [f"            scratch[uintp(_output * _n + _inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
+    total = [f"                _total = {_read('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
+    chosen = any("er(" in line for line in _combined(fold, "_total", "_part", fold.wide)) and fold.wide.itemsize >= 4  # larger(, smaller(
     whole = "whole({}, scratch)" if chosen else "{}"  # LLVM would store by a mask where the total is not what it was
-    store = [f"                scratch[uintp(output * n + inner)] = {whole.format(stored('total', fold.wide, fold.wide))}"]
+    store = [f"                scratch[uintp(_output * _n + _inner)] = {whole.format(stored('_total', fold.wide, fold.wide))}"]
     lines += [
-        f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):",
-        "            base = origin + row * walk",
-        "            for inner in range(start, stop):",
+        f"        for _row in range(0, _length - {STREAMS - 1}, {STREAMS}):",
+        "            _base = _origin + _row * _walk",
+        "            for _inner in range(_start, _stop):",
     ]
-    lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}"]
-    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + {step})", "part", fold.dtype)]
-    lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
+    lines += [f"                _part = {cast(fold.dtype, literal(fold.identity))}"]
+    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(_base + {stream} * _walk + {step})", "_part", fold.dtype)]
+    lines += [*total, *[" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)], *store]
     lines += [
-        f"        for row in range(length - length % {STREAMS}, length):",
-        "            base = origin + row * walk",
-        "            for inner in range(start, stop):",
+        f"        for _row in range(_length - _length % {STREAMS}, _length):",
+        "            _base = _origin + _row * _walk",
+        "            for _inner in range(_start, _stop):",
     ]
     lines += [
         *total,
-        *[" " * 16 + line for line in _folded(fold, f"uintp(base + {step})", "total", fold.wide)],
+        *[" " * 16 + line for line in _folded(fold, f"uintp(_base + {step})", "_total", fold.wide)],
         *store,
-        "        for inner in range(start, stop):",
+        "        for _inner in range(_start, _stop):",
     ]
-    lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
+    lines += [f"            _total = {_read('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
+    lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
@@ -228,24 +228,24 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     """
     tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
     arrays = _results(fold, joined)
-    names = [*(each.name for each in tensors), *arrays, *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
-    lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {cast(fold.dtype, each.name, each)}" for each in numbers)]
-    start = f"        total = {cast(fold.wide, literal(fold.identity))}"
+    names = [*(each.name for each in tensors), *arrays, *(each.name for each in numbers), "_n", "_chunk", "_chunks", "_count"]
+    lines = [f"def kernel({', '.join(names)}):", *(f"    _number_{each.name} = {cast(fold.dtype, each.name, each)}" for each in numbers)]
+    start = f"        _total = {cast(fold.wide, literal(fold.identity))}"
     if threads:
-        lines += [f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
-        lines += ["    for task in range(int64(cuda.blockIdx.x), chunks, int64(cuda.gridDim.x)):", start]
-        lines += ["        start, stop = task * chunk, min((task + 1) * chunk, n)"]
+        lines += [f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    _thread = int64(cuda.threadIdx.x)"]
+        lines += ["    for _task in range(int64(cuda.blockIdx.x), _chunks, int64(cuda.gridDim.x)):", start]
+        lines += ["        _start, _stop = _task * _chunk, min((_task + 1) * _chunk, _n)"]
         lines += [" " * 8 + line for line in _shared(fold, inputs, "", threads)] + _joined(fold, threads)
     else:
-        lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
+        lines += ["    for _place in parallel_range(_chunks):", "        _task = int64(_place)", start]
         lines += [
-            f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):",
-            f"            part = {cast(fold.dtype, literal(fold.identity))}",
+            f"        for _low in range(_task * _chunk, min((_task + 1) * _chunk, _n), {fold.block}):",
+            f"            _part = {cast(fold.dtype, literal(fold.identity))}",
         ]
-        lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
-        lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
-        lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
-        lines += _ended(fold, joined, "out[task]", "1")
+        lines += [f"            for _inner in range(_low, min(_low + {fold.block}, (_task + 1) * _chunk, _n)):"]
+        lines += [" " * 16 + line for line in _folded(fold, "uintp(_inner)", "_part", fold.dtype, inputs)]
+        lines += [" " * 12 + line for line in _combined(fold, "_total", "_part", fold.wide)]
+        lines += _ended(fold, joined, "out[_task]", "1")
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [*arrays.values()]
     types += [number_type(each.dtype) for each in numbers] + ["int64"] * 4
     source = "\n".join(lines) + "\n"
@@ -259,7 +259,7 @@ def _read(text: str, dtype: DType) -> str:
 def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
     """Lines that read an element of each input, map them and combine the value into `total`."""
     inputs = inputs or (Input("x", fold.source),)
-    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
+    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"_number_{each.name}", "value") for each in inputs}
     writer = Writer(fold.dtype, symbols)
     value = writer.write(fold.each)
     return writer.lines + _combined(fold, total, value, dtype)
@@ -273,6 +273,6 @@ def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
 
 
 def _finished(fold: Fold, total: str, target: str) -> list[str]:
-    writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "count"), "value")}, "f")
+    writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "_count"), "value")}, "f")
     result = writer.write(fold.finish)
     return [*writer.lines, f"{target} = {stored(result, fold.result, fold.wide)}"]

@@ -1,5 +1,10 @@
 """What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored. The loops around it are `emit`'s and
-`folds`'."""
+`folds`'.
+
+Names in a kernel's text cannot collide, whatever a formula calls its inputs. An input is `in_` and its name, a result `out` and its number. All other
+variables that a template introduces begin with an underscore: a value of `Writer` with one letter and a number, what draws random words with `_draw_`, and
+`_number_` is a number in the type that is computed in. A kernel written by hand, into which lines may be put (`ops.finish`), uses none of these.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,14 @@ from typing import NamedTuple
 
 from ..dtypes import dtype as DType
 from .expression import Call, Constant, Expression, Symbol, as_expression, topological
+
+
+INDEX = "_index"  # the variable that formulas of text read as `index`: the position of the element in row-major order
+
+
+def argument_name(name: str) -> str:
+    """The name that a kernel has for a formula's input."""
+    return f"in_{name}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +123,8 @@ class Writer:
             name: self._as(argument, "truth" if name in formula.conditions else "integer" if name in formula.integers else "value")
             for name, argument in zip(formula.inputs, node.arguments)
         }
-        text = re.sub(r"\b(condition|x|y|z)\b", lambda found: names[found[0]], body)
+        names["index"] = INDEX
+        text = re.sub(r"\b(condition|index|x|y|z)\b", lambda found: names[found[0]], body)
         if formula.result == "bool":
             return self._define(f"boolean({text})"), "truth"
         if formula.result in ("real", "complex"):
@@ -125,14 +139,14 @@ class Writer:
 
     def _define(self, text: str) -> str:
         if text not in self._known:
-            self._known[text] = f"{self.letter}{len(self._known)}"
+            self._known[text] = f"_{self.letter}{len(self._known)}"
             self.lines.append(f"{self._known[text]} = {text}")
         return self._known[text]
 
 
 def converted_numbers(loop: Loop) -> list[str]:
-    """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `name_`."""
-    return [f"{each.name}_ = {cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
+    """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `_number_name`."""
+    return [f"_number_{each.name} = {cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
 
 
 def body(loop: Loop, index: dict[str, str]) -> list[str]:
@@ -140,7 +154,7 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
     symbols = {}
     for each in loop.inputs:
         kind = "truth" if each.condition else "integer" if each.integer else "value"
-        loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
+        loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"_number_{each.name}"
         symbols[each.name] = loaded, kind
     writer = Writer(loop.dtype, symbols)
     halves = {each.name: each.dtype for each in loop.inputs if each.tensor and each.dtype.compute is not each.dtype}

@@ -37,7 +37,7 @@ class Finish:
 
     def costly(self) -> bool:
         """Whether it computes for so long that its loop should be a function of its own (`_apart`)."""
-        return emit.is_costly(writer.body(self.loop, dict.fromkeys(["out", *self.loop.written()], "j")))
+        return emit.is_costly(writer.body(self.loop, dict.fromkeys(["out", *self.loop.written()], "_j")))
 
     def level(self, columns: int) -> bool:
         """Whether all it reads lies row behind row, as a dense result of so many columns does: several rows are as one."""
@@ -48,7 +48,7 @@ class Finish:
         element."""
         steps = dict(zip(self.tensors(), self.steps))
         names = [_array(*each) for each in steps.items()] + self.loop.written()
-        names += [f"{each.name}_{step}" for each, ends in steps.items() for step in ("batch", "row", "column")[: 3 if ends[2] > 1 else 2]]
+        names += [f"_{step}_{each.name}" for each, ends in steps.items() for step in ("batch", "row", "column")[: 3 if ends[2] > 1 else 2]]
         names += [each.name for each in self.numbers()]
         start = "".join(f"    {line}\n" for line in writer.converted_numbers(self.loop))
         text = source.replace("):\n", f"{''.join(f', {each}' for each in names)}):\n{start}", 1)
@@ -59,15 +59,15 @@ class Finish:
 
     def _lines(self, steps: dict[writer.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str) -> tuple[list[str], list[str]]:
         """Where the rows begin, and the loop over elements."""
-        index = {each.name: f"uintp({each.name}_line + j{f' * {each.name}_column' if step[2] > 1 else ''})" for each, step in steps.items() if step[2]}
-        index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
-        lines = [f"line = {line}", *(f"{each.name}_line = ({batch}) * {each.name}_batch + ({row}) * {each.name}_row" for each in steps)]
+        index = {each.name: f"uintp(_line_{each.name} + _j{f' * _column_{each.name}' if step[2] > 1 else ''})" for each, step in steps.items() if step[2]}
+        index |= dict.fromkeys(["out", *self.loop.written()], "uintp(_line + _j)")
+        lines = [f"_line = {line}", *(f"_line_{each.name} = ({batch}) * _batch_{each.name} + ({row}) * _row_{each.name}" for each in steps)]
         for each, step in steps.items():
             if not step[2]:
-                lines.append(f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}")
-        loop = [f"for j in range({low}, {high}):", f"    {self.product} = out[uintp(line + j)]{bias}"]
+                lines.append(f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp(_line_{each.name})')}")
+        loop = [f"for _j in range({low}, {high}):", f"    {self.product} = out[uintp(_line + _j)]{bias}"]
         if bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
-            loop.append(f"    out[uintp(line + j)] = {self.product}")
+            loop.append(f"    out[uintp(_line + _j)] = {self.product}")
         return lines, loop + ["    " + each for each in writer.body(self.loop, index)]
 
     def types(self) -> list[str]:
@@ -78,8 +78,8 @@ class Finish:
 
 
 def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
-    """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is called `_rows`."""
-    return each.name if steps[2] else f"{each.name}_rows"
+    """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is `_rows_` and the name."""
+    return each.name if steps[2] else f"_rows_{each.name}"
 
 
 def _apart(loop: list[str]) -> tuple[str, list[str]]:

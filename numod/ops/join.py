@@ -118,7 +118,7 @@ def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
 @cache
 def _copying(source: DType, result: DType) -> writer.Loop:
     """The loop that converts and copies; the same for all shapes, so that its text is written once."""
-    return writer.Loop((writer.Input("x", source),), (writer.Output(Symbol("x"), result),), result.compute)
+    return writer.Loop((writer.Input("in_x", source),), (writer.Output(Symbol("in_x"), result),), result.compute)
 
 
 def _in_turn(parts: list) -> Callable:

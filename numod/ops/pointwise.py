@@ -154,11 +154,11 @@ class Pointwise(Op, Formula):
         key = (kinds, compute, result, over)
         if key not in self._loops:
             inputs = tuple(
-                writer.Input(emit.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
+                writer.Input(writer.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
             expression = self.express(*(Symbol(each.name) for each in inputs))
-            self._loops[key] = writer.Loop(inputs, (writer.Output(expression, result, over and emit.argument_name(over)),), compute.compute)
+            self._loops[key] = writer.Loop(inputs, (writer.Output(expression, result, over and writer.argument_name(over)),), compute.compute)
         return self._loops[key]
 
     @property

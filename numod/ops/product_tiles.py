@@ -214,7 +214,7 @@ def _sized(function: Callable, **sizes: int) -> str:
 
 def _with_finish(source: str, finish: Finish | None, has_bias: bool) -> str:
     """A kernel's text with its end. That adds the bias too, as it reads the product, unless a BIASED kernel has added it."""
-    return finish.joined(source, " + bias[uintp(j)]" if has_bias else "") if finish else unfinished(source)
+    return finish.joined(source, " + bias[uintp(_j)]" if has_bias else "") if finish else unfinished(source)
 
 
 def _run(host: tiles.Registers) -> int:

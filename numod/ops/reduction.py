@@ -228,7 +228,7 @@ class Closing(Op):
         super().__init__(f"{row.name}_total")
         self.row, self.inputs, self.differentiable = row, row.inputs, row.differentiable
         self.scaled = Pointwise(self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale"))
-        self.each, self.total, self.mean = as_expression(row(*map(Symbol, self.inputs))), t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
+        self.each, self.total, self.mean = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs))), t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
 
     def gradient_of(self, position: int) -> Pointwise | None:
         return self.scaled.gradient_of(position)
@@ -240,7 +240,7 @@ class Closing(Op):
         out = layout((), compute, single_device(self.name, tensors))
         n = tensors[0].size
         inputs = tuple(
-            writer.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout))
+            writer.Input(writer.argument_name(name), each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout))
             for name, each in zip(self.inputs, arguments)
         )
         finish = self.mean if scale != 1 else _TOTAL

@@ -64,11 +64,11 @@ class Update(Op):
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> writer.Loop:
         if kinds not in self._loops:
-            inputs = tuple(writer.Input(emit.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
+            inputs = tuple(writer.Input(writer.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
             types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
             results = self.formula(*(Symbol(each.name) for each in inputs))
             outputs = tuple(
-                writer.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True)
+                writer.Output(as_expression(result), types[name], writer.argument_name(name)) for name, result in zip(self.writes, results, strict=True)
             )
             self._loops[kinds] = writer.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]

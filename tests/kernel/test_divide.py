@@ -33,12 +33,12 @@ def kernel(x, out, n, scale, twice):
 
 def test_a_part_gets_the_variables_that_it_reads_and_does_not_set() -> None:
     text = divided(LOOPS)
-    assert "def part_of_a_loop_0(first_turn, last_turn, out, scale, shift, x):" in text
-    assert "    for i in range(uint64(first_turn), uint64(last_turn)):" in text
-    assert "def part_of_a_loop_1(first_turn, last_turn, out):" in text
-    assert "def kernel(x, out, n, scale, twice, threads):" in text
-    assert "divide(part_of_a_loop_0, int64(n), threads, (out, scale, shift, x))" in text
-    assert "        divide(part_of_a_loop_1, int64(out.shape[0] // 2), threads, (out,))" in text
+    assert "def part_of_a_loop_0(_first_turn, _last_turn, out, scale, shift, x):" in text
+    assert "    for i in range(uint64(_first_turn), uint64(_last_turn)):" in text
+    assert "def part_of_a_loop_1(_first_turn, _last_turn, out):" in text
+    assert "def kernel(x, out, n, scale, twice, _threads):" in text
+    assert "divide(part_of_a_loop_0, int64(n), _threads, (out, scale, shift, x))" in text
+    assert "        divide(part_of_a_loop_1, int64(out.shape[0] // 2), _threads, (out,))" in text
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -53,7 +53,7 @@ def test_every_turn_is_done_once(n: int, threads: int) -> None:
 
 
 def test_text_without_parallel_loops_only_takes_the_number_of_threads() -> None:
-    assert divided("def kernel(x):\n    x[0] = 1\n") == "def kernel(x, threads):\n    x[0] = 1\n"
+    assert divided("def kernel(x):\n    x[0] = 1\n") == "def kernel(x, _threads):\n    x[0] = 1\n"
 
 
 def test_a_turn_may_stand_behind_the_colon() -> None:
@@ -62,7 +62,7 @@ def test_a_turn_may_stand_behind_the_colon() -> None:
 
 def test_helpers_stay_in_front() -> None:
     text = divided("@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] = f(i)\n")
-    assert text.index("def f(") < text.index("def part_of_a_loop_0(first_turn, last_turn, x)") < text.index("def kernel(")
+    assert text.index("def f(") < text.index("def part_of_a_loop_0(_first_turn, _last_turn, x)") < text.index("def kernel(")
 
 
 def test_turns_that_share_a_sum_are_refused() -> None:
@@ -72,12 +72,12 @@ def test_turns_that_share_a_sum_are_refused() -> None:
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_cheap_loops_use_half_registers(parallel: bool) -> None:
-    loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        t0 = {}\n        out[index] = t0\n"
+    loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        _t0 = {}\n        out[index] = _t0\n"
     cheap, costly = (emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))"))
     assert "half_registers()" in cheap and costly == loop.format("float32(exp(x[index]))")
     remainder = loop.format("float32(modulus(x[index], x[index]))")  # else LLVM calls it for one number at a time
     assert emit.by_half_registers(remainder) == remainder
-    rounding, sums = (f"{loop.format(text).replace('= t0', '= to_float16(t0)')}" for text in ("float32(x[index])", "float32(from_float16(x[index]))"))
+    rounding, sums = (f"{loop.format(text).replace('= _t0', '= to_float16(_t0)')}" for text in ("float32(x[index])", "float32(from_float16(x[index]))"))
     assert emit.by_half_registers(rounding) == rounding and "half_registers()" in emit.by_half_registers(sums)
     text, numbers = (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
     kernel = build.build(cpu, "cheap", text, f"float32[], float32[], {numbers}", parallel)
@@ -92,7 +92,7 @@ def test_what_is_chosen_over_an_input_is_stored_whole() -> None:
     numbers = [-2.0, -0.0, 0.0, 3.0, np.nan, np.inf, -np.inf, 1e-40] * 5
     loop = Loop((Input("x", dtypes.float32),), (Output(table.relu(Symbol("x")), dtypes.float32, "x"),), dtypes.float32)
     text, signature = emit.pointwise(loop, "1", 1, False)
-    assert "x[index] = whole(t" in text and "whole(" not in emit.pointwise(loop, "1", 1, True)[0]
+    assert "x[_index] = whole(_t" in text and "whole(" not in emit.pointwise(loop, "1", 1, True)[0]
     kernel = build.build(cpu, "over", text.replace("parallel_range", "range"), signature)
     found = np.array(numbers, np.float32)
     kernel.launch(found, len(numbers))

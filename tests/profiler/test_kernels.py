@@ -66,7 +66,7 @@ def test_instructions_know_their_lines_of_the_source() -> None:
     source = [""] + kernel.source.splitlines()
     assert len(lined.lines) == len(lined.assembly.splitlines())
     texts = " ".join(source[line] for line in lined.hot_lines)
-    assert "* y_" in texts and "out0[index] =" in texts
+    assert "* _number_in_y" in texts and "out0[_index] =" in texts
     for text, line in zip(lined.assembly.splitlines(), lined.lines):
         if "vmulps" in text:
             assert "* y_" in source[line]
@@ -83,7 +83,7 @@ def test_the_bodies_of_parallel_loops_are_shown() -> None:
     report = next(each for each in prof.kernels() if each.kernel.name.startswith("mul_") and each.kernel.parallel)
     code = report.machine_code
     texts = " ".join(report.kernel.source.splitlines()[line - 1] for line in code.hot_lines)
-    assert "out0[index] =" in texts and code.hot_loop
+    assert "out0[_index] =" in texts and code.hot_loop
     if "%xmm" in code.assembly:
         assert code.vector_bits in (128, 256, 512) and code.unroll >= 1
 
