@@ -25,6 +25,7 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
+from .syntax import parsed
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
 _LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
@@ -196,7 +197,7 @@ def _helpers(source: str, without: Container[str]) -> str:
 
 @cache
 def _rewrite(function: Callable, name: str) -> str:
-    tree = ast.parse(_text(function))
+    tree = parsed(_text(function))
     definition = tree.body[0]
     definition.name, definition.decorator_list, definition.returns = name, [], None
     for argument in definition.args.args:
