@@ -6,6 +6,7 @@ Nothing else knows about all four. It does not know what any op computes.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -38,7 +39,8 @@ class _State(threading.local):
 
 
 state = Tensor._modes = _State()
-listeners: list[Callable] = []  # called with (op, inputs, parameters, outputs, in_place) after every op
+# Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of that thread, others for all.
+listeners: list[Callable] = []
 # What `autograd` sets when it is imported:
 record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a node of the tape to the output
 make_node: Callable = None  # (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
@@ -48,6 +50,12 @@ as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; s
 planned_for_examples: Callable = None  # (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
 planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
 enter_autocast: Callable = None  # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
+
+
+def heard() -> list[Callable]:
+    """The listeners that hear this thread. Read `listeners` first: while it is empty, as nearly always, ops look no further."""
+    thread = threading.get_ident()
+    return [each for each in tuple(listeners) if getattr(each, "thread", thread) == thread]
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
@@ -292,7 +300,7 @@ def _asked(numbers: Callable[[], tuple]) -> tuple:
 
 def act(owner: object, action: Callable[[], object]) -> None:
     """Run what sets the numbers that updates ask for: a schedule's step. A recorded program, told whose it is, runs it again in its place among the updates."""
-    recorders = [] if state.acting else [each for each in listeners if hasattr(each, "acted")]
+    recorders = [] if state.acting else [each for each in heard() if hasattr(each, "acted")]
     if not recorders:
         action()
         return
@@ -428,13 +436,25 @@ def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
 def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
     if outputs and outputs[0]._layout.batch is not None:
         return  # they have heard of the ops that computed it for all examples
-    for listener in listeners:
+    for listener in heard():
         listener(op, inputs, parameters, outputs, in_place)
+    if not (in_place or op.is_view):
+        _show_other_threads(outputs)
+
+
+def _show_other_threads(made: tuple) -> None:
+    """Show new tensors to recorders on other threads, which must not take them for tensors that existed before."""
+    thread = threading.get_ident()
+    for each in tuple(listeners):
+        notice = getattr(each, "notice", None)
+        if notice is not None and each.thread != thread:
+            notice(made)
 
 
 def tell_made(tensor: Tensor, how: str) -> Tensor:
     """Tell listeners (the tracer) of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
     _tell_of("made", tensor, how)
+    _show_other_threads((tensor,))
     return tensor
 
 
@@ -468,7 +488,7 @@ def tell_dropped(leaf: Tensor) -> None:
 
 
 def _tell_of(event: str, *things: object) -> None:
-    for listener in listeners:
+    for listener in heard() if listeners else ():
         watch = getattr(listener, event, None)
         if watch is not None:
             watch(*things)
@@ -481,5 +501,12 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     return apply(op, arguments)
 
 
+def _enter_child() -> None:
+    """After a fork: other threads' listeners hear nothing any more."""
+    listeners[:] = heard()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
 Op.apply = apply
 Pointwise.compute, Pointwise.tensor = staticmethod(_compute), Tensor

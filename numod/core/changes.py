@@ -16,5 +16,5 @@ def note(name: str = "") -> None:
     """Something that a recorded program may rely on has changed: the attribute `name` of a module, say."""
     global count
     count += 1
-    for watch in watchers:
+    for watch in tuple(watchers):
         watch(name)

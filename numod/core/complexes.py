@@ -70,7 +70,7 @@ def _copied(
 
 def _recording() -> bool:
     """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
-    return any(hasattr(each, "copied") for each in waist.listeners)
+    return bool(waist.listeners) and any(hasattr(each, "copied") for each in waist.heard())
 
 
 def _read(op: c.Reading, input: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def _read(op: c.Reading, input: Tensor) -> Tensor:
     result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
         waist.record(op, (input,), [input._layout], (), result)
-    for listener in waist.listeners:
+    for listener in waist.heard() if waist.listeners else ():
         listener(op, (input,), (), (result,), False)
     return result
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..ops import indexing as ix, reduction as r, table as t, view as v
-from .apply import apply, as_tensor_of, listeners, observed, tell_copied
+from .apply import apply, as_tensor_of, heard, listeners, observed, tell_copied
 from .creation import constant
 from .elementwise import contiguous, copy_
 from .ranges import arange
@@ -203,7 +203,7 @@ def _numbers_apart(items: list) -> list:
     """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
-    unread = any(hasattr(each, "observe") for each in listeners) or any(items[k]._layout.batch is not None for k in places)
+    unread = (listeners and any(hasattr(each, "observe") for each in heard())) or any(items[k]._layout.batch is not None for k in places)
     if all(items[k].ndim for k in places) or (together and unread):
         return items
     return [int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each for each in items]

@@ -14,7 +14,7 @@ from ..dtypes import dtype as DType
 from ..errors import plain
 from ..ops import sampling, table as t
 from ..ops.pointwise import broadcast_shapes
-from .apply import apply, apply_into, listeners
+from .apply import apply, apply_into, heard, listeners
 from .complexes import view_as_complex
 from .creation import _shape, constant, default_device, empty_like, factory
 from .elementwise import to, write_result
@@ -40,7 +40,7 @@ class Generator:
         return self._restart(seed % (1 << 64), 0)
 
     def _restart(self, seed: int, offset: int) -> Generator:
-        for listener in listeners:
+        for listener in heard() if listeners else ():
             getattr(listener, "restart", bool)()
         self._seed, self._offset = seed, offset
         return self
@@ -73,7 +73,7 @@ class Generator:
         self._offset = (start + count) % (1 << 63)  # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
         offset = Draw(start)
         offset.generator, offset.count = self, count
-        for listener in listeners:
+        for listener in heard() if listeners else ():
             getattr(listener, "draw", bool)(offset)
         return _signed(self._seed), offset
 

@@ -14,7 +14,7 @@ from ..ops import table
 from ..ops.op import Op
 from ..ops.view import View
 from . import changes
-from .apply import apply, listeners, state
+from .apply import apply, heard, listeners, state
 from .creation import empty
 from .tensor import Tensor, fields_of, own_attributes, wrap
 from .values import from_array, from_numpy
@@ -45,7 +45,7 @@ def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
     result = wrap(Storage(there), shape, 0)
     if state.grad_enabled and input.requires_grad:
         waist.record(move_op, (input,), [input._layout], (device,), result)
-    for listener in listeners:
+    for listener in heard() if listeners else ():
         listener(move_op, (input,), (device,), (result,), False)
     return result
 
@@ -95,7 +95,7 @@ def value(self: Tensor, how: str) -> float | int | bool:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if own.batch is not None:
         return own.batch.agreed(self)
-    for listener in listeners:
+    for listener in heard() if listeners else ():
         look = getattr(listener, "look", None)
         if look is not None:
             look(self, how)
@@ -110,7 +110,7 @@ def observe(self: Tensor) -> float | int | bool:
     if own.dtype.compute is not own.dtype:
         self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
     value = peek(self)
-    for listener in listeners:
+    for listener in heard() if listeners else ():
         watch = getattr(listener, "observe", None)
         if watch is not None:
             watch(self, value)
@@ -126,7 +126,7 @@ def peek(self: Tensor) -> float | int | bool:
 
 def _read_later(self: Tensor, method: str) -> object:
     """What a recorder gives in the stead of values that it can read after the run, or None. Raises RuntimeError if it cannot."""
-    for listener in listeners:
+    for listener in heard():
         read = getattr(listener, "read", None)
         later = read(self, method) if read is not None else None
         if later is not None:
@@ -136,7 +136,7 @@ def _read_later(self: Tensor, method: str) -> object:
 
 
 def _refuse_trace(what: str) -> None:
-    for listener in listeners:
+    for listener in heard():
         refuse = getattr(listener, "refuse", None)
         if refuse is not None:
             refuse(what)

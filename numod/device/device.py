@@ -45,7 +45,7 @@ class Device:
             self = object.__new__(cls)
             self.type, self.index, self._backend = kind, index, None
             self.empty = cpu.empty if kind == "cpu" else self._empty_elsewhere
-            _known[kind, index] = self
+            self = _known.setdefault((kind, index), self)  # that of another thread, where this was later
         return self
 
     @property

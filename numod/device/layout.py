@@ -98,8 +98,9 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
             _interned.clear()
         size = _checked(shape)
         steps = dense_strides(size) if strides is None else tuple([int(index(s)) for s in strides])
-        found = _interned.setdefault((size, steps, dtype, device), None) or Layout(size, steps, dtype, device)
-        _interned[key] = _interned[size, steps, dtype, device] = found
+        whole = size, steps, dtype, device
+        found = _interned.get(whole) or _interned.setdefault(whole, Layout(size, steps, dtype, device))  # of two threads both get the first's
+        _interned[key] = found
     return found
 
 

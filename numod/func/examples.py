@@ -72,8 +72,9 @@ class Batch:
         if found is None:
             if len(self.layouts) >= _LIMIT:
                 self.layouts.clear()
-            found = self.layouts[own] = _ExampleLayout(own.shape, own.strides, own.dtype, own.device)
-            found.batch = self
+            made = _ExampleLayout(own.shape, own.strides, own.dtype, own.device)
+            made.batch = self
+            found = self.layouts.setdefault(own, made)  # that of another thread, where this was later
         return found
 
     def wrap(self, numbers: Tensor, each: bool = True) -> Tensor:
@@ -282,7 +283,7 @@ class Made:
     """Listens at the waist for what a function makes: `storages` are those of that and of the tensors `own`."""
 
     def __init__(self, own: Iterable[Tensor]) -> None:
-        self.storages = WeakSet(map(_memory, own))
+        self.storages, self.thread = WeakSet(map(_memory, own)), threading.get_ident()
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         if not (in_place or op.is_view):

@@ -2,6 +2,9 @@
 
 A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What cannot be
 recorded runs eagerly, with a warning that names the line, or raises with `fullgraph=True`; results never differ silently.
+
+Any number of threads may call a compiled function. One at a time records it (`turns`), others that find no program wait. What a call reads without its turn
+(`versions`, `inner`, `free`) is replaced as a whole, never changed.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from ..autograd import engine, tape
@@ -29,6 +32,7 @@ from .record import Version, record
 from .run import Executable
 from .section import CheckFailed, Form
 from .trace import recording
+from .turns import Turn
 
 VERSIONS = 8  # rounds of another structure, or other changes in Python, after which they are taken to go on for ever
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
@@ -39,6 +43,7 @@ _TUNING = (  # Inductor's, which change no result and have no counterpart
     "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraphs",
 )  # fmt: skip
 SIZES = 64  # programs for sizes of calls that are compiled for all sizes
+_numbers_out = Turn()  # of recordings that put what stands for numbers at places which other functions may read
 
 
 def compile(
@@ -124,14 +129,15 @@ class Compiled:
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.turn = Turn()
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes, or also in integers
         self.sighted: set[tuple] = set()  # sizes that came once, when there were programs for several
         self.recorded, self.counted, self.complained = 0, 0, False
         self.changes: set[tuple] = set()  # the properties of inputs of calls that changed Python state, since one was recorded
         self.subjects: set[str] = set()  # the changes by all calls
-        self.places: list[guards.Place] = []  # places that hold tensors between calls
-        self.inner: Compiled | None = None  # the function that takes these tensors as arguments, and returns the next ones
+        self.places: list[guards.Place] = []  # of an `inner`: places that hold tensors between calls
+        self.inner: Compiled | None = None  # the function that takes the tensors at its `places` as arguments, and returns the next ones
         self.wanted: list[guards.Place] = []  # places to be added to these
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
@@ -140,10 +146,11 @@ class Compiled:
         self.numbers: dict[Any, set[int | float]] | None = {}
         self.steering: set = set()  # those of them that the function looks at
         self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
-        self.which: list[kept.Path] = []  # paths of the numbers among arguments that `free` takes as tensors
+        self.free: Compiled | None = None  # the function that takes some of them as tensors
+        self.which: list[kept.Path] = []  # of a `free`: paths of the numbers among arguments that it takes as tensors
         self.tree: dict = {}  # the same paths
         self.loose: list[guards.Place] = []  # the places that it takes
-        self.free: Compiled | None = None  # the function that takes some of them as tensors
+        self.steered = 0  # how many numbers were known to be looked at when it was made
         self.patient, self.refused = False, ""  # whether another function is taken where this cannot be recorded; why it cannot
         self.__call__ = self._call
 
@@ -153,13 +160,14 @@ class Compiled:
             return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
         if overrides.has_torch_function((*arguments, *named.values())):
             return self._run_overridden(arguments, named)
-        if (given := self._freed(arguments, named)) is not None:
-            return self._run_free(given, arguments, named)
+        free = self.free
+        if free is not None and (given := self._freed(free, arguments, named)) is not None:
+            return self._run_free(free, given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
         key, tensors = describe(arguments, named)
-        reason, failed = None, False
-        for version in self.versions.get(key, ()):
+        versions, reason, failed = self.versions, None, False
+        for version in versions.get(key, ()):
             reason = version.objection(tensors)
             if reason is None:
                 self._shorten(version, arguments, named)
@@ -169,23 +177,32 @@ class Compiled:
                     reason, failed = str(failure), True
             elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
-        if self.refused:
-            return self.function(*arguments, **named)
-        if self._loosen(arguments, named) and (given := self._freed(arguments, named)) is not None:
-            return self._run_free(given, arguments, named)
+        again = False
+        with self.turn.taken() as taken:
+            if taken and not self.refused:
+                if versions is not self.versions or self.inner is not None or self.free is not free or self._loosen(arguments, named):
+                    again = True
+                elif (found := self._next(key, tensors, reason)) is not None:
+                    return self._record(key, *found, failed, arguments, named)
+        if again:
+            return self._call(*arguments, **named)  # for which another thread, or its numbers, have changed what there is
+        return self.function(*arguments, **named)
+
+    def _next(self, key: tuple, tensors: tuple[Tensor, ...], reason: str | None) -> tuple[Form, bool] | None:
+        """How to record a call, and whether it counts towards the limit. None where it is to run eagerly. `reason`: why former recordings do not do."""
         kind = self._kind(key)
         form = self._form(key, kind, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
-            return self._run_eagerly(
-                arguments, named, kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit")
-            )
+            self._complain(kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
+            return None
         if not counts and self.families[kind] >= VERSIONS:
             if len(self.versions) >= SIZES:
-                return self._run_eagerly(arguments, named, False, difference(key, next(reversed(self.versions))))
+                self._complain(False, difference(key, next(reversed(self.versions))))
+                return None
             if self._is_new(key):
-                return self.function(*arguments, **named)
-        return self._record(key, form, counts, failed, arguments, named)
+                return None
+        return form, counts
 
     def _is_new(self, key: tuple) -> bool:
         """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
@@ -208,42 +225,42 @@ class Compiled:
             if len(values := self.numbers.setdefault(name, set())) < 3:
                 values.add(value)
         changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering and not self._holds_others(name)]
-        if len(changing) == len(self.which) + len(self.loose):
+        if len(changing) == (0 if self.free is None else len(self.free.which) + len(self.free.loose)):
             return False
-        self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
-        self.tree = kept.tree_of(self.which)
-        self.free = Compiled(kept.freed(self.function, self.which, self.loose, self.steering, self._mathematics()), *self.settings)
-        self.free.name, self.free.patient = self.name, True
-        self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
+        which, loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
+        free = Compiled(kept.freed(self.function, which, loose, self.steering, self._mathematics()), *self.settings)
+        free.which, free.loose, free.tree, free.steered = which, loose, kept.tree_of(which), len(self.steering)
+        free.name, free.patient, free.turn = self.name, True, self.turn
+        free._without = self._without | {(id(holder), key) for holder, key in loose}
+        self.free = free
         return True
 
     def _holds_others(self, path: tuple) -> bool:
         """Whether what was a number in one call was a container of numbers in another, or lay in one."""
         return any(each != path and each[: len(path)] == path[: len(each)] for each in self.numbers if each not in self.spots)
 
-    def _freed(self, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
+    def _freed(self, free: Compiled, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
         """What `free` is called with, if all that it takes as tensors are numbers in this call."""
-        if self.free is None:
-            return None
-        found = kept.taken_out(self.tree, len(self.which), arguments, named)
-        loose = [kept.read(*place) for place in self.loose]
+        found = kept.taken_out(free.tree, len(free.which), arguments, named)
+        loose = [kept.read(*place) for place in free.loose]
         if found is None or not all(map(kept.is_number, loose)):
             return None
         numbers, rest, others = found
         return [*map(kept.counted, [*numbers, *loose])], rest, others
 
-    def _run_free(self, given: tuple[list, tuple, dict], arguments: tuple, named: dict) -> Any:
+    def _run_free(self, free: Compiled, given: tuple[list, tuple, dict], arguments: tuple, named: dict) -> Any:
         """Call the function that takes numbers as they come. Those that it looks at are not tried again, or none, if it looks at other values."""
-        free, steering = self.free, len(self.steering)
-        before = free.recorded
         outputs = free(*given)
-        if free.refused:
-            self.free, self.which, self.loose = None, [], []
-            self.numbers = self.numbers if len(self.steering) > steering else None
-        else:
-            self.recorded, self.versions = free.recorded, free.versions
-            if free.recorded > before:  # another number may have begun to change
-                self._loosen(arguments, named)
+        if free.refused or free.versions is not self.versions:
+            with self.turn.taken() as taken:
+                if not taken or self.free is not free:
+                    return outputs  # another thread was first
+                if free.refused:
+                    self.free = None
+                    self.numbers = self.numbers if len(self.steering) > free.steered else None
+                else:
+                    self.recorded, self.versions = free.recorded, free.versions
+                    self._loosen(arguments, named)  # another number may have begun to change
         return outputs
 
     def _mathematics(self) -> list[guards.Place]:
@@ -267,15 +284,14 @@ class Compiled:
             dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
         return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
-    def _run_eagerly(self, arguments: tuple, named: dict, sizes: bool, reason: str) -> Any:
-        """Run without a program, for this `reason`. `sizes`: whether the same call with other sizes was recorded."""
+    def _complain(self, sizes: bool, reason: str) -> None:
+        """Warn, once, that calls run eagerly, for this `reason`. `sizes`: whether the same call with other sizes was recorded."""
         if not self.complained:
             self.complained = True
             number = "" if "(" in reason or " at 0x" in reason else "; a number that keeps changing is better given as a tensor"
             hint = number or ("" if self.dynamic or not sizes else "; dynamic=True compiles once for all sizes")
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
-            warnings.warn(told, stacklevel=4)
-        return self.function(*arguments, **named)
+            warnings.warn(told, stacklevel=5)
 
     def _run_overridden(self, arguments: tuple, named: dict) -> Any:
         """Run without a program inside a mode, or for an argument, that overrides functions."""
@@ -289,11 +305,14 @@ class Compiled:
 
     def _record(self, key: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
-        made = record(self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient)
+        with _numbers_out.taken() if self.patient or self.within else nullcontext(True) as taken:
+            if not taken:
+                return self.function(*arguments, **named)
+            made = record(self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient)
         if made.refused and not failed:
             self._give_up(made.refused)
         if made.version is not None:
-            self.versions.setdefault(key, []).insert(0, made.version)
+            self.versions = {**self.versions, key: [made.version, *self.versions.get(key, ())]}
             for kind in {family(key), family(key, integers=False)}:
                 self.families[kind] = self.families.get(kind, 0) + 1
             self.recorded += 1
@@ -333,7 +352,9 @@ class Compiled:
 
     def _keep(self, places: list[guards.Place], arguments: tuple, named: dict) -> Any:
         """Run eagerly, and pass these places as arguments from the next call on."""
-        self._want(places)
+        with self.turn.taken() as taken:
+            if taken and self.inner is None:
+                self._want(places)
         return self.function(*arguments, **named)
 
     def _want(self, places: list[guards.Place]) -> None:
@@ -341,25 +362,31 @@ class Compiled:
         if self.within:
             self.wanted = places  # the function that passes the others handles it
             return
-        self.places, former = [*self.places, *places], self.inner
-        self.inner = Compiled(kept.given(self.function, self.places, self._mathematics()), *self.settings)
-        self.rounds = self.inner.rounds = self.rounds + 1
-        self.inner.name, self.inner.within, self.inner.patient = self.name, True, self.patient
-        self.inner._without = self._without | {(id(holder), name) for holder, name in self.places}
-        self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
+        former = self.inner
+        places = [*(former.places if former else ()), *places]
+        inner = Compiled(kept.given(self.function, places, self._mathematics()), *self.settings)
+        self.rounds = inner.rounds = self.rounds + 1
+        inner.name, inner.within, inner.patient, inner.turn, inner.places = self.name, True, self.patient, self.turn, places
+        inner._without = self._without | {(id(holder), name) for holder, name in places}
+        inner.recorded = former.recorded if former else self.recorded
+        self.inner, self.versions = inner, inner.versions
 
     def _run_with_state(self, arguments: tuple, named: dict) -> Any:
-        before = self.inner.recorded
-        outputs, new = self.inner(kept.values(self.places), arguments, named)
-        kept.put(self.places, new, outputs, [each.picture for versions in self.versions.values() for each in versions])
-        self.recorded = self.inner.recorded
-        if self.inner.refused and not self.refused:
-            self._give_up(self.inner.refused)
-        if self.inner.wanted:
-            self._want(self.inner.wanted)
-        if self.inner.recorded > before:  # a number may have begun to change
-            self._loosen(arguments, named)
-        return outputs
+        """Run with the tensors at places as arguments. Another thread's call begins with what this one leaves there."""
+        with self.turn.taken() as taken:
+            if not taken:
+                return self.function(*arguments, **named)
+            inner, before = self.inner, self.inner.recorded
+            outputs, new = inner(kept.values(inner.places), arguments, named)
+            kept.put(inner.places, new, outputs, [each.picture for versions in inner.versions.values() for each in versions])
+            self.recorded, self.versions = inner.recorded, inner.versions
+            if inner.refused and not self.refused:
+                self._give_up(inner.refused)
+            if inner.wanted:
+                self._want(inner.wanted)
+            if inner.recorded > before:  # a number may have begun to change
+                self._loosen(arguments, named)
+            return outputs
 
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
         """Make this version's fast path the next call's entry point."""

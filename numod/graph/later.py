@@ -2,6 +2,8 @@
 
 While it is recorded, the function gets a `Later` in the value's stead. Arithmetic with numbers makes another one, arithmetic with tensors makes it a tensor;
 whatever else looks at it raises, or is given the value where the recording is given up instead.
+
+Another thread may find one in a module's attribute. To that it is the number that it stands for.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterable
+from threading import get_ident
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -20,8 +23,9 @@ import numpy as np
 
 from .. import dtypes
 from ..core import indexing, operators
-from ..core.apply import apply
+from ..core.apply import apply, heard
 from ..core.tensor import Tensor
+from ..core.transfer import peek
 from ..ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -85,11 +89,12 @@ class Later:
     """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises, unless it is given a flag: a condition that can be a
     guard. `made` collects all that are alive, with their looks."""
 
-    __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading")
+    __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading", "_thread")
 
     def __init__(self, reading: Reading, look: Callable, made: list[tuple[ref, Callable]], given: bool = False) -> None:
         self._reading, self._look, self._made = reading, look, made
         self._early = given  # whether it is known before a run begins, so that what it is compared with may be checked
+        self._thread = get_ident()  # that is recorded
         made.append((ref(self), look))
 
     @property
@@ -110,7 +115,8 @@ class Later:
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
         kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}
-        found = _among(self, kinds.pop()) if isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 else None
+        taken = isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 and not _is_foreign(self)
+        found = _among(self, kinds.pop()) if taken else None
         return look(self) if found is None or (found.dtype is dtypes.int64 and op.name not in _ON_INTEGERS) else found
 
 
@@ -126,7 +132,29 @@ def early(later: Later, first: Callable[[], None]) -> Later:
 
 
 def _is_early(thing: Any) -> bool:
-    return type(thing) in (int, float) or (type(thing) is Later and Later._early.__get__(thing))
+    return type(thing) in (int, float) or (type(thing) is Later and Later._early.__get__(thing) and not _is_foreign(thing))
+
+
+def _is_foreign(thing: Any) -> bool:
+    """Whether it stands for a number in the recording of another thread."""
+    return type(thing) is Later and Later._thread.__get__(thing) != get_ident()
+
+
+def _as_number(thing: Any) -> Any:
+    """The number, of what stands for one in another thread's recording. A recording of this thread finds another there when it is made again."""
+    if not _is_foreign(thing):
+        return thing
+    for each in heard():
+        if hasattr(each, "confused"):
+            each.confused = True
+    return _value_untold(reading_of(thing))
+
+
+def _value_untold(thing: Any) -> Any:
+    """The value of a reading, of which listeners are not told."""
+    if type(thing) is not Reading:
+        return thing
+    return peek(*thing.operands) if thing.operation == "item" else compute(thing.operation, map(_value_untold, thing.operands))
 
 
 def _class_of(reading: Any) -> type | None:
@@ -158,6 +186,8 @@ def value_of(thing: Any) -> Any:
 
 def look(self: Later) -> Any:
     """The value, for what looks at it."""
+    if _is_foreign(self):
+        return _as_number(self)
     Later._look.__get__(self)()
     return value_of(self)
 
@@ -255,6 +285,9 @@ def _bound(reading: Any) -> int:
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
     def method(self: Later, *others: Any) -> Any:
+        others = tuple(map(_as_number, others))
+        if _is_foreign(self):
+            return compute(operation, (*others, _as_number(self)) if reflected else (_as_number(self), *others))
         other = others[0] if others and isinstance(others[0], Tensor) else None
         if other is not None and (number := _among(self, other.dtype)) is not None and (other.dtype in _FLOATS or operation in _ON_TENSORS):
             return function_of(operation)(*((other, number) if reflected else (number, other)))
@@ -274,7 +307,9 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
 
 def _comparison(name: str) -> Callable:
     def method(self: Later, other: Any) -> Any:
-        operation = name[2:-2]
+        operation, other = name[2:-2], _as_number(other)
+        if _is_foreign(self):
+            return compute(operation, (_as_number(self), other))
         if isinstance(other, Tensor) and (number := _among(self, other.dtype)) is not None:
             return function_of(operation)(number, other)
         found = _condition(operation, self, other)
@@ -365,4 +400,4 @@ for _each in _LOOKS:
     setattr(Later, _each, _looking(_each))
 for _each in _COMPARISONS:
     setattr(Later, _each, _comparison(_each))
-Later.__bool__ = lambda self: bool(look(self)) if (found := _condition("ne", self, 0)) is None else found
+Later.__bool__ = lambda self: bool(look(self)) if _is_foreign(self) or (found := _condition("ne", self, 0)) is None else found

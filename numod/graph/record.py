@@ -164,6 +164,7 @@ class _Witness:
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch, self.recorder.itself, self.recorder.remains = self._watch, self._itself, self._remains
+        self.recorder.reaches = self._reaches
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
@@ -241,6 +242,10 @@ class _Witness:
         if given:
             return structure.Given(given[0])
         return later.Reading("call", (later.Itself(container),)) if self._is_guarded(container) else None
+
+    def _reaches(self, tensor: Tensor) -> bool:
+        """Whether the function now reaches a tensor by itself: a buffer, say, that a module makes when it is first used."""
+        return any(thing is tensor for _, kind, thing in guards.Look(self.function, self.roots, self.without).entries if kind == "is")
 
     def _is_guarded(self, thing: Any) -> bool:
         return any(each.objects[-1] is thing and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards)

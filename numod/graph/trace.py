@@ -69,12 +69,14 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.constant: set[int] = set()  # those that hold Python's values
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
+        self.reaches: Callable[[Tensor], bool] = lambda tensor: False  # whether the function now reaches a tensor by itself
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.failed = False  # whether an operation raised an error that other values would not make it raise
-        self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
+        # whether a tensor known to have existed before is the memory of an input: the next run's input may be another; or another thread changed what was used
+        self.confused = False
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         # copies that stand for views: of which tensors, their values anew, how they are written back, the views
         self.copies: list[tuple[Tensor, Tensor, Callable, Callable, Callable]] = []
@@ -102,10 +104,11 @@ class Recorder:
             raise TypeError(f"trace: inputs must be tensors, got {type(tensor).__name__}; close over other values")
         self.program.inputs.append(self._new(tensor))
 
+    def notice(self, made: tuple) -> None:
+        """Another thread made tensors."""
+        self.elsewhere.update(each._storage for each in made)
+
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
-        if get_ident() != self.thread:
-            self.elsewhere.update(each._storage for each in (() if in_place else outputs))
-            return
         if isinstance(op, Move) and id(inputs[0]._storage) in self.constant:
             self.made(outputs[0], "values")
             return
@@ -129,8 +132,7 @@ class Recorder:
 
     def copied(self, copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> None:
         """A copy was made in the place of a view."""
-        if get_ident() == self.thread:
-            self.copies.append((copy, source, again, back, view))
+        self.copies.append((copy, source, again, back, view))
 
     def has_gaps(self, copy: Tensor) -> None:
         """The view that a copy stands for has gaps between its elements."""
@@ -175,8 +177,6 @@ class Recorder:
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
-        if get_ident() != self.thread:
-            return
         flag, self.looked_at = self.looked_at, None
         if flag is tensor:
             return
@@ -188,26 +188,24 @@ class Recorder:
 
     def asks(self, asking: bool) -> None:
         """An optimizer is asked for a step's numbers, before and after."""
-        if get_ident() == self.thread:
-            self.asking = asking
-            for each in (self.expose, self.watch) if asking else (self.watch, self.expose):
-                if each is not None:
-                    each(asking)
+        self.asking = asking
+        for each in (self.expose, self.watch) if asking else (self.watch, self.expose):
+            if each is not None:
+                each(asking)
 
     def acted(self, owner: object) -> None:
         """An action, of a schedule say, was run: it sets numbers that updates ask for."""
-        if get_ident() == self.thread:
-            self.actors.append(owner)
-            made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
-            if made:
-                self.give_up(
-                    f"trace: {made[0]} gives {type(owner).__name__} a metric that the "
-                    "function computes, which a recorded program cannot repeat; step it outside"
-                )
+        self.actors.append(owner)
+        made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
+        if made:
+            self.give_up(
+                f"trace: {made[0]} gives {type(owner).__name__} a metric that the "
+                "function computes, which a recorded program cannot repeat; step it outside"
+            )
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
-        if get_ident() != self.thread or not self.postponing or self.refused or method not in METHODS:
+        if not self.postponing or self.refused or method not in METHODS:
             return None
         if method != "numpy":  # that shares memory
             tensor = waist.apply(table.copy, (tensor.detach() if tensor.requires_grad else tensor,), (tensor.dtype,))
@@ -217,7 +215,7 @@ class Recorder:
     def look(self, tensor: Tensor, what: str, where: str = "") -> None:
         """Python looks at a value. A flag is guarded: 0 or 1, computed of small tensors from outside that have not been written to. Else it is refused."""
         self.looked_at = None
-        if get_ident() != self.thread or self.refused:
+        if self.refused:
             return
         found = None if self.asking else peek(tensor)
         flag = self._of_outside(tensor) if found in (0, 1) else None
@@ -273,7 +271,7 @@ class Recorder:
 
     def give_up(self, why: str) -> None:
         """The function does what no program can repeat: an error, or the recording is worth nothing and the call goes on eagerly."""
-        if get_ident() == self.thread and not self.refused:
+        if not self.refused:
             self.refused = why
             if not self.patient:
                 raise CannotRepeat(why)
@@ -297,8 +295,6 @@ class Recorder:
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""
-        if get_ident() != self.thread:
-            return
         if how == "array":
             self.give_up(f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument")
             return
@@ -312,12 +308,11 @@ class Recorder:
 
     def draw(self, offset: Draw) -> None:
         """Random numbers are drawn."""
-        if get_ident() == self.thread:
-            self.drawn.add(_drawn(offset))
+        self.drawn.add(_drawn(offset))
 
     def restart(self) -> None:
         """A random stream is begun anew."""
-        self.restarted |= get_ident() == self.thread
+        self.restarted = True
 
     def assigned(self, name: str) -> None:
         """An attribute of a module is assigned."""
@@ -330,7 +325,7 @@ class Recorder:
 
     def dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
-        if leaf._grad is None and get_ident() == self.thread:
+        if leaf._grad is None:
             self.indifferent[id(leaf)] = leaf
 
     def drop_gradient(self, leaf: Tensor) -> None:
@@ -381,7 +376,9 @@ class Recorder:
                 f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program cannot repeat; "
                 "use the form that gives a new tensor"
             )
-        if each._storage in self.elsewhere:
+        if each._storage in self.elsewhere and self.reaches(each):
+            self.confused = True  # state that another thread made for all: the next call finds it
+        elif each._storage in self.elsewhere:
             self.give_up(
                 f"trace: what another thread computed is used at {line()}, which a recorded "
                 "program cannot repeat; compute it in this thread, or before the call"
@@ -467,7 +464,7 @@ def _place(tensor: Tensor) -> tuple:
 
 def recording() -> Recorder | None:
     """What records on this thread."""
-    return next((each for each in waist.listeners if isinstance(each, Recorder) and each.thread == get_ident()), None)
+    return next((each for each in waist.heard() if isinstance(each, Recorder)), None) if waist.listeners else None
 
 
 def line() -> str:

@@ -111,7 +111,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     else:
         statistics.compiled += 1
         statistics.compile_seconds += kernel.seconds
-    for listener in listeners:
+    for listener in tuple(listeners):
         listener(kernel)
     return kernel
 

@@ -15,13 +15,14 @@ import textwrap
 from functools import cache
 
 from ..device.division import MARK
+from .syntax import parsed
 
 
 @cache
 def divided(source: str) -> str:
     """The text of the outlined loops and of the kernel, whose last argument is now the number of threads. Lines are moved, not generated anew, which takes
     longer."""
-    lines, kernel = source.splitlines(), ast.parse(source).body[-1]
+    lines, kernel = source.splitlines(), parsed(source).body[-1]
     nodes = list(ast.walk(kernel))
     names = [each for each in nodes if isinstance(each, ast.Name)]
     sums = [each.target for each in nodes if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)]

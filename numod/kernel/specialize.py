@@ -36,6 +36,7 @@ import numpy as np
 
 from . import scalar
 from .language import EMITTED
+from .syntax import parsed
 
 
 def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> str:
@@ -117,7 +118,7 @@ def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, o
 
 @cache
 def _specialized(function: Callable, name: str, values: tuple[tuple[str, object], ...]) -> str:
-    tree = parsed(function)
+    tree = tree_of(function)
     definition = tree.body[0]
     definition.name = name
     found = {**_global_numbers(function), **dict(values)}
@@ -212,7 +213,7 @@ def _node(value: object) -> ast.AST:
 
 def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
     """The expression that a function returns, with these arguments."""
-    definition = parsed(function).body[0]
+    definition = tree_of(function).body[0]
     body, names = definition.body, [each.arg for each in definition.args.args]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(names) != len(arguments):
         raise TypeError(f"{function.__name__} is to be inlined: it must be one return of an expression of {len(arguments)} arguments")
@@ -229,9 +230,9 @@ class _Substitute(ast.NodeTransformer):
         return copy.deepcopy(self.expressions[node.id]) if node.id in self.expressions else node
 
 
-def parsed(function: Callable) -> ast.Module:
+def tree_of(function: Callable) -> ast.Module:
     """A function's syntax tree, without docstring, decorators and annotations, its float literals typed."""
-    tree = ast.parse(_text(function))
+    tree = parsed(_text(function))
     definition = tree.body[0]
     definition.decorator_list, definition.returns = [], None
     for argument in (*definition.args.args, *definition.args.kwonlyargs):

@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 import copy
 
+from .syntax import parsed
+
 
 def written_out(text: str) -> str:
     """The text with its loops over `written(...)`, of numbers as `range` takes them, written out."""
-    return ast.unparse(_Loops().visit(ast.parse(text))) + "\n"
+    return ast.unparse(_Loops().visit(parsed(text))) + "\n"
 
 
 class _Loops(ast.NodeTransformer):

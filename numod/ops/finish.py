@@ -8,6 +8,7 @@ import zlib
 from dataclasses import dataclass, replace
 
 from ..kernel import emit, writer
+from ..kernel.syntax import parsed
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def _apart(loop: list[str]) -> tuple[str, list[str]]:
     """A function of its own for a loop, and the call. In a kernel full of calls, which may change all registers, LLVM would load the constants of exp or tanh
     again for every register of results: half as long again as such a loop takes."""
     text = "\n".join(loop)
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(parsed(text)))
     functions = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
     names = [each for each in nodes if isinstance(each, ast.Name) and id(each) not in functions]
     given = sorted({each.id for each in names} - {each.id for each in names if isinstance(each.ctx, ast.Store)})

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 from ..autograd import no_grad
@@ -196,6 +197,7 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
         results = list(_tensors(result))
         layer.output_size, layer.output_bytes = (list(results[0].shape) if results else None), sum(map(_bytes, results))
 
+    count.thread = get_ident()  # another thread's ops are not the model's
     before = [(module, module.training) for module in model.modules()]
     with ExitStack() as kept, no_grad():
         kept.callback(lambda: [setattr(module, "training", was) for module, was in before])

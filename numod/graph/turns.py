@@ -1,0 +1,44 @@
+"""Turns: one thread at a time records a compiled function, or changes how it is compiled. Calls that find a program take none."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
+
+PATIENCE = 20.0  # seconds a thread waits for its turn. The one it waits for may wait for it, in the function that is recorded; then it runs eagerly.
+_turns: WeakSet[Turn] = WeakSet()
+
+
+class Turn:
+    """A lock of a function and what is compiled for it. A thread that has it may take it again."""
+
+    def __init__(self) -> None:
+        self.renew()
+        _turns.add(self)
+
+    def renew(self) -> None:
+        """Replace the lock: in a forked child it may be held by a thread of the parent."""
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def taken(self) -> Iterator[bool]:
+        """Context of a turn. It yields False where the turn of another thread has not ended in time."""
+        lock = self._lock
+        got = lock.acquire(timeout=PATIENCE)
+        try:
+            yield got
+        finally:
+            if got:
+                lock.release()
+
+
+def _enter_child() -> None:
+    for each in list(_turns):
+        each.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
