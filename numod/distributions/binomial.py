@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core import Tensor, arange
 from ..core.sampling import binomial
+from ..ops.table import logsigmoid
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
@@ -48,9 +49,8 @@ class Binomial(ProbsOrLogits):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         n = self.total_count
-        above = (self.logits.clamp_min(0) + self.logits - self.logits.clamp_max(0)) / 2  # max(logits, 0), with the gradient 1/2 at 0
-        normal = n * above + n * (-self.logits.abs()).exp().log1p() - (n + 1).lgamma()
-        return value * self.logits - (value + 1).lgamma() - (n - value + 1).lgamma() - normal
+        ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
+        return ways + value * logsigmoid(self.logits) + (n - value) * logsigmoid(-self.logits)
 
     def _values(self, asked: str) -> Tensor:
         """0 to total_count, (total_count + 1, 1, …), where all are the same."""

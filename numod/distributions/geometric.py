@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import dtypes
@@ -43,9 +44,9 @@ class Geometric(ProbsOrLogits):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        value, probs = f.broadcast_tensors(value, self.probs)
-        probs = f.where((probs == 1) & (value == 0), probs.new_zeros(()), probs)
-        return value * (-probs).log1p() + self.probs.log()
+        success, failure = self._log_both()
+        value, failure = f.broadcast_tensors(value, failure)
+        return value * f.where((failure == -math.inf) & (value == 0), failure.new_zeros(()), failure) + success
 
     def entropy(self) -> Tensor:
         return bce(self.logits, self.probs) / self.probs

@@ -31,6 +31,7 @@ from .normal import Normal
 from .one_hot_categorical import OneHotCategorical
 from .pareto import Pareto
 from .poisson import Poisson
+from .probs_or_logits import ProbsOrLogits
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 
@@ -150,23 +151,28 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
 
 
 @register_kl(Bernoulli, Bernoulli)
-def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    one = f.where(p.probs == 0, p.probs.new_zeros(()), p.probs * (p.probs.log() - q.probs.log()))
-    other = f.where(p.probs == 1, p.probs.new_zeros(()), (1 - p.probs) * ((1 - p.probs).log() - (1 - q.probs).log()))
-    return one + other
+def _bernoulli(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
+    (success_p, failure_p), (success_q, failure_q) = p._log_both(), q._log_both()
+    return _weighted(p.probs, success_p - success_q) + _weighted(p._complement(), failure_p - failure_q)
+
+
+def _weighted(share: Tensor, value: Tensor) -> Tensor:
+    """share * value; 0 where the share is 0, whatever the value."""
+    return share * f.where(share == 0, value.new_zeros(()), value)
 
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
-    found = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
+    found = p.total_count * _bernoulli(p, q)
     return f.where(p.total_count > q.total_count, found.new_full((), math.inf), found)
 
 
 @register_kl(Geometric, Geometric)
 def _geometric(p: Geometric, q: Geometric) -> Tensor:
-    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+    (success_p, failure_p), (success_q, failure_q) = p._log_both(), q._log_both()
+    return success_p - success_q + _weighted(p._complement(), failure_p - failure_q) / p.probs
 
 
 @register_kl(Poisson, Poisson)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core import Tensor, functions as f
 from ..core.sampling import poisson, standard_gamma
+from ..ops.table import logsigmoid
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
@@ -36,6 +37,6 @@ class NegativeBinomial(ProbsOrLogits):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         n = self.total_count
-        log_probability = n * (-self.logits).sigmoid().log() + value * self.logits.sigmoid().log()
+        log_probability = n * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
         ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
         return log_probability + f.where(n + value == 0.0, ways.new_zeros(()), ways)  # 0 failures allow no success

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core import Tensor
-from ..ops.table import binary_cross_entropy_with_logits
+from ..ops.table import binary_cross_entropy_with_logits, logsigmoid
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -48,6 +49,20 @@ class ProbsOrLogits(Distribution):
     def probs(self) -> Tensor:
         """The probabilities."""
         return logits_to_probs(self.logits, self.binary)
+
+    def _log_both(self) -> tuple[Tensor, Tensor]:
+        """log p and log(1 - p) of two outcomes, of what was given: a sigmoid of logits may have rounded to 0 or 1."""
+        logits = self.__dict__.get("logits")
+        if logits is self._param:
+            return logsigmoid(logits), logsigmoid(-logits)
+        none, all_ = self.probs == 0, self.probs == 1  # whose logarithms have no gradient, not an infinite one
+        success, failure = self.probs.masked_fill(none, 1.0).log(), (-self.probs.masked_fill(all_, 0.0)).log1p()
+        return success.masked_fill(none, -math.inf), failure.masked_fill(all_, -math.inf)
+
+    def _complement(self) -> Tensor:
+        """1 - p of two outcomes, of what was given."""
+        logits = self.__dict__.get("logits")
+        return (-logits).sigmoid() if logits is self._param else 1 - self.probs
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:
         return value.detach().expand((*sample_shape, *value.shape))

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core import Tensor
 from ..core.random import rand
+from ..ops.table import logsigmoid
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits
 from .transformed_distribution import TransformedDistribution
@@ -37,7 +38,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
         self._validate_sample(value)
         gap = self.logits - value * self.temperature
         scale = self.temperature if isinstance(self.temperature, Tensor) else value.new_full((), self.temperature)
-        return scale.log() + gap - 2 * gap.exp().log1p()
+        return scale.log() + logsigmoid(gap) + logsigmoid(-gap)
 
 
 class RelaxedBernoulli(TransformedDistribution):

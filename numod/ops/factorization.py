@@ -20,7 +20,7 @@ from .substitution import solve_triangular
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
     **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")},
     **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
-    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
+    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svd_or_nan.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
 
@@ -239,6 +239,32 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
         return _substituted(packed, _substituted(packed, rows, False, True), True, False)
 
 
+def _keeping_nan(compute: Callable) -> Callable:
+    """`compute`, whose results are NaN for square matrices with a NaN: OpenBLAS may take it for 0, or find no pivot."""
+
+    def run(a: np.ndarray, *rest: object) -> object:
+        lost = np.isnan(a)
+        if not lost.any():
+            return compute(a, *rest)
+        lost = lost.any((-2, -1))
+        found = compute(np.where(lost[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a), *rest)
+        return tuple([_filled(each, lost) for each in found]) if isinstance(found, tuple) else _filled(found, lost)
+
+    return run
+
+
+def _filled(result: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """The result with NaN in all places of the matrices that are `lost`."""
+    nan = complex(np.nan, np.nan) if result.dtype.kind == "c" else np.nan
+    return np.where(np.reshape(lost, lost.shape + (1,) * (np.ndim(result) - lost.ndim)), result.dtype.type(nan), result)
+
+
+def _slogdet(a: np.ndarray) -> tuple:
+    """The sign and logarithm; as in PyTorch, the sign of a real determinant that is NaN is 0."""
+    sign, logarithm = _keeping_nan(lambda x: tuple(np.linalg.slogdet(x)))(a)
+    return sign if sign.dtype.kind == "c" else np.where(np.isnan(sign), sign.dtype.type(0), sign), logarithm
+
+
 def _converging(values: str) -> tuple[str, Callable]:
     return (
         f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated {values} (error code: {{0}}).",
@@ -246,21 +272,22 @@ def _converging(values: str) -> tuple[str, Callable]:
     )
 
 
-inv = Factorization("inv", "a", "", "", np.linalg.inv, lambda a: a,
+inv = Factorization("inv", "a", "", "", _keeping_nan(np.linalg.inv), lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
-inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _inv_or_infinite, lambda a: a)
-solve = Factorization("solve", "a b", "", "", np.linalg.solve, lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
+inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _keeping_nan(_inv_or_infinite), lambda a: a)
+solve = Factorization("solve", "a b", "", "", _keeping_nan(np.linalg.solve), lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
 cholesky = Factorization("cholesky", "a", "", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
-slogdet = Factorization("slogdet", "a", "sign logabsdet", "", np.linalg.slogdet, lambda a: (a[:-2], a[:-2]))
-det = Factorization("det", "a", "", "", np.linalg.det, lambda a: a[:-2])
+slogdet = Factorization("slogdet", "a", "sign logabsdet", "", _slogdet, lambda a: (a[:-2], a[:-2]))
+det = Factorization("det", "a", "", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])
 qr = Factorization("qr", "a", "q r", "mode", lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
                    lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])))
 geqrf = Factorization("geqrf", "a", "a tau", "", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
 svd = Factorization("svd", "a", "u s vh", "full", lambda a, full: np.linalg.svd(a, full_matrices=full),
                     lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
                     _converging("singular values"))
+svd_or_nan = Factorization("svd_or_nan", "a", "u s vh", "", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
 svdvals = Factorization("svdvals", "a", "", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)), _converging("singular values"))
 eigh = Factorization(
     "eigh", "a", "values vectors", "lower", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a), _converging("eigenvalues")

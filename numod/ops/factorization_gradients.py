@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lstsq, lu, pinv, qr, slogdet, solve, svd, svdvals
+from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lstsq, lu, pinv, qr, slogdet, solve, svd, svd_or_nan, svdvals
 from .join import cat
 from .substitution import solve_triangular
 
@@ -65,7 +65,7 @@ def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
     """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are differentiated again, by the inverse."""
     if recording or a.is_complex():
         return _over(inv_or_infinite.apply((a,)).mH, g * out.conj())
-    u, s, vh = svd.apply((a,), (True,))
+    u, s, vh = svd_or_nan.apply((a,))
     n = a.shape[-1]
     others = s.unsqueeze(-2).expand((*s.shape[:-1], n, n)).masked_fill(a.new_identity(n).bool(), 1).prod(-1)
     return _over((u * others.unsqueeze(-2)) @ vh, g * det.apply((u,)) * det.apply((vh,)))

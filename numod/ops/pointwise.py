@@ -157,9 +157,16 @@ class Pointwise(Op, Formula):
                 writer.Input(writer.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
-            expression = self.express(*(Symbol(each.name) for each in inputs))
+            expression = self.express(*(self._argument(each, compute) for each in inputs))
             self._loops[key] = writer.Loop(inputs, (writer.Output(expression, result, over and writer.argument_name(over)),), compute.compute)
         return self._loops[key]
+
+    def _argument(self, each: writer.Input, compute: DType) -> Expression:
+        """An input as an expression. Numbers that a 16-bit float is compared with are rounded to its dtype first, as in PyTorch; in arithmetic they are not."""
+        symbol = Symbol(each.name)
+        if self.result != "bool" or compute.compute is compute or each.dtype is compute:
+            return symbol
+        return Formula("rounded", f"from_{compute.name}(to_{compute.name}(x))", {}).express(symbol)
 
     @property
     def gradients(self) -> dict[str, Callable]:

@@ -70,6 +70,19 @@ def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
             out[uintp(base + k * inner)] = total
 
 
+def recurrence_kernel(x, decay, out, outer, n, inner):
+    """out[k] = x[k] + decay[k - 1] * out[k - 1] along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        before = (place // inner) * (n - 1) * inner + place % inner - inner
+        total = float64(x[uintp(base)])
+        out[uintp(base)] = total
+        for k in range(1, n):
+            total = float64(x[uintp(base + k * inner)]) + float64(decay[uintp(before + k * inner)]) * total
+            out[uintp(base + k * inner)] = total
+
+
 def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
     """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN. With the comparison reversed, the least."""
     for task in parallel_range(outer * inner):
@@ -119,6 +132,21 @@ class Running(Op):
         text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
         run, empty = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size), x.device.empty
         return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
+
+
+class Recurrence(Op):
+    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element less."""
+
+    inputs, parameters = ("x", "decay"), ("dim",)
+    gradients = {("x", "decay"): lambda g, out, decay, dim: _recurrence_gradients(g, out, decay, dim)}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, decay), (dim,) = arguments, parameters
+        out = layout(x.shape, x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        text = with_ones(bind.source_of(recurrence_kernel), x, inner=split(x.shape, dim)[2])
+        return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)), split(x.shape, dim))
 
 
 class RunningExtremum(Op):
@@ -190,18 +218,30 @@ def _recorded_cumprod_gradient(g: object, x: object) -> object:
     return before * (g.unsqueeze(-2) * after).triu().sum(-1)
 
 
+def _recurrence_gradients(g: object, out: object, decay: object, dim: int) -> tuple[object, object]:
+    """Of x the same recurrence from the end; of decay[k] what comes to out[k + 1], times out[k]."""
+    n, dx = out.shape[dim], from_the_end(g, decay, dim)
+    return dx, dx.narrow(dim, 1, n - 1) * out.narrow(dim, 0, n - 1)
+
+
+def from_the_end(x: object, decay: object, dim: int) -> object:
+    """`recurrence` with out[n - 1] = x[n - 1], out[k] = x[k] + decay[k] * out[k + 1]."""
+    return recurrence.apply((x.flip(dim), decay.flip(dim)), (dim,)).flip(dim)
+
+
 def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
-    """sum over k >= i of g[k] exp(x[i] - out[k]), in logarithms; positive and negative g apart, because a logarithm has no sign. What is added to both
-    cancels, and makes the result linear in g also where g is 0."""
-    g, parts = g.to(g.dtype.compute), []
-    least = dtypes.finfo(g.dtype).tiny ** 0.5
-    for each in (g.where(~(g < 0), 0.0), -g.where(g < 0, 0.0)):
-        weights = ((each + least).log() - out).masked_fill(out == -inf, -inf)
-        parts.append((weights.flip(dim).logcumsumexp(dim).flip(dim) + x).exp())
-    return parts[0] - parts[1]
+    """sum over k >= i of g[k] exp(x[i] - out[k]), by a recurrence: of what comes to out[i + 1], exp(out[i] - out[i + 1]) <= 1 goes on to out[i]."""
+    share = (x - out).exp().masked_fill(out == -inf, 0.0)
+    if not x.ndim or not x.shape[dim]:
+        return g * share
+    n = x.shape[dim]
+    earlier, later = out.narrow(dim, 0, n - 1), out.narrow(dim, 1, n - 1)
+    passed_on = (earlier - later).exp().masked_fill(earlier.isinf() & (earlier == later), 1.0)
+    return share * from_the_end(g, passed_on, dim)
 
 
 cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, 0)
 cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, 1)
 logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_team.join_exponentials, -inf)
+recurrence = Recurrence("recurrence")
 cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)

@@ -19,7 +19,7 @@ logaddexp2 = pointwise(
 )
 xlog1py = pointwise(
     "xlog1py", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log1p(y))),
-    dx=lambda g, x, y: where((x == 0.0) & (y <= -1.0), 0.0, g * log1p(y)), dy=lambda g, x, y: g * x / (y + 1.0), result="float",
+    dx=lambda g, x, y: where((x == 0.0) & (y <= -1.0), 0.0, g * log1p(y)), dy=lambda g, x, y: where(x == 0.0, 0.0, g * x / (y + 1.0)), result="float",
 )
 entr = pointwise("entr", lambda x: where(isnan(x), x, where(x > 0.0, -x * log(where(x > 0.0, x, 1.0)), where(x == 0.0, 0.0, -INF))),
                  dx=lambda g, x: g * (-1.0 - log(x)), result="float")

@@ -20,6 +20,19 @@ def acosh_slope(x):
     return where(slope == slope, slope, rsqrt(x * x - 1.0))
 
 
+def share_of_squares(x, y):
+    """x / (x^2 + y^2), by the ratio of the smaller to the larger: the squares would overflow or underflow. 0 where both are 0."""
+    larger = where(abs(x) >= abs(y), x, y)
+    ratio = where(abs(x) >= abs(y), y, x) / larger
+    return where(larger == 0.0, 0.0, where(abs(x) >= abs(y), 1.0, ratio) / larger / (1.0 + ratio * ratio))
+
+
+def cross_entropy_slope(x, negative, positive):
+    """negative * sigmoid(x) - positive * sigmoid(-x), with one exponential and one division."""
+    part = exp(-abs(x))
+    return where(x >= 0.0, negative - positive * part, negative * part - positive) / (1.0 + part)
+
+
 def zero(g):
     """The gradient of a step function."""
     return 0.0
@@ -146,7 +159,7 @@ root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), r
 rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
 xlogy = pointwise(
     "xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
-    dy=lambda g, x, y: g * x / y, result="float",
+    dy=lambda g, x, y: where(x == 0.0, 0.0, g * x / y), result="float",
 )
 logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))), result="float")
 
@@ -158,15 +171,14 @@ tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result
 asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float", complex="complex_asin(x)")
 acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float", complex="complex_acos(x)")
 atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float", complex="complex_atan(x)")
-atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, g * y / (x * x + y * y)),
-                  dy=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, -g * x / (x * x + y * y)), result="float")
+atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: g * share_of_squares(y, x), dy=lambda g, x, y: -g * share_of_squares(x, y), result="float")
 sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float", complex="complex_sinh(x)")
 cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float", complex="complex_cosh(x)")
 tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float", complex="complex_tanh(x)")
 asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)")
 acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), result="float", complex="complex_acosh(x)")
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
-hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * x / out, dy=lambda g, y, out: g * y / out, accepts=FLOAT)
+hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * (x / out), dy=lambda g, y, out: g * (y / out), accepts=FLOAT)
 sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
                  dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)), result="float", complex=True)
 deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
@@ -239,9 +251,12 @@ binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
     dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,
 )
-binary_cross_entropy_with_logits = pointwise(
+binary_cross_entropy_with_logits = pointwise(  # (1 - target) softplus(x) + pos_weight target softplus(-x): what both share is taken out, nothing cancels
     "binary_cross_entropy_with_logits", lambda x, target, pos_weight=1.0:
-    (1.0 - target) * x - (1.0 + (pos_weight - 1.0) * target) * logsigmoid(x), accepts=FLOAT,
+    (1.0 - target) * maximum(x, 0.0) + pos_weight * target * maximum(-x, 0.0) + (1.0 - target + pos_weight * target) * log1p(exp(-abs(x))),
+    dx=lambda g, x, target, pos_weight: g * cross_entropy_slope(x, 1.0 - target, pos_weight * target),
+    dtarget=lambda g, x, target, pos_weight: g * (where(pos_weight == 1.0, 0.0, (1.0 - pos_weight) * logsigmoid(x)) - x),
+    dpos_weight=lambda g, x, target: -g * target * logsigmoid(x), accepts=FLOAT,
 )
 
 # ---- checks of index tensors: their sum is 0 if all indices are valid
