@@ -18,7 +18,7 @@ BOTH = "nextafter ldexp frexp rsub positive"
 FUNCTIONS = "float_power result_type threshold threshold_"
 METHODS = "float_power ldexp_ float_power_"
 IN_PLACE = "nextafter"
-OUT = "nextafter ldexp frexp float_power"
+OUT = "nextafter ldexp frexp float_power threshold"
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:

@@ -128,12 +128,12 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
 
 
-def record_stream(self: Tensor, stream: object) -> None:
+def record_stream(self: Tensor, s: object) -> None:
     """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is
     done."""
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
-    self.device.backend.record_stream(self._storage.data, stream._raw)
+    self.device.backend.record_stream(self._storage.data, s._raw)
 
 
 def copied(self: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def copied(self: Tensor) -> Tensor:
     return result
 
 
-def to_dense(self: Tensor, dtype: DType | None = None) -> Tensor:
+def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself: all tensors are dense."""
     return self.to(dtype=dtype)
 

@@ -193,6 +193,7 @@ def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: D
 Tensor._legacy = classmethod(_legacy)
 
 
-def scalar_tensor(value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+@factory
+def scalar_tensor(s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A zero-dimensional tensor."""
-    return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

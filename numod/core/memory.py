@@ -92,7 +92,10 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
     return result.requires_grad_() if requires_grad else result
 
 
-def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+def from_file(
+    filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, layout: Layout | None = None, device: Device | str | None = None,
+    pin_memory: bool | None = False, requires_grad: bool = False,
+) -> Tensor:
     """The first `size` elements of a file, mapped: they are read when something looks at them. With `shared` writes go to the file, which is made where it is
     missing and as long as needed; otherwise they stay in memory. Raises RuntimeError for a file that cannot be opened or is too short."""
     dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
@@ -109,7 +112,9 @@ def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype
             memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
     except OSError as error:
         raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}") from None
-    return frombuffer(memory, dtype=dtype, requires_grad=requires_grad)
+    found = frombuffer(memory, dtype=dtype)
+    found = found if device is None else found.to(device=device)
+    return found.requires_grad_() if requires_grad else found
 
 
 def _storage_of_file(filename: str, shared: bool = False, nbytes: int = 0) -> Storage:

@@ -86,8 +86,9 @@ def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
     return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
 
 
-def from_numpy(array: np.ndarray) -> Tensor:
+def from_numpy(ndarray: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
+    array = ndarray
     if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
