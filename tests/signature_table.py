@@ -27,11 +27,11 @@ HEAD = """# PyTorch 2.13's documented signatures of what numod has, one overload
 """
 TYPES = {  # in the stubs, Python's functions and schemas -> here
     "_int": "int", "_bool": "bool", "_float": "float", "_complex": "complex", "_size": "Sequence[int]", "_dtype": "dtype", "_layout": "layout", "Tensor?": "Tensor | None",
-    "_device": "device", "DeviceLikeType": "device", "SymInt": "int", "SymFloat": "float", "FileLike": "Any", "BroadcastingList1": "Sequence[int]",
+    "_device": "device | str | int", "DeviceLikeType": "device | str | int", "SymInt": "int", "SymFloat": "float", "FileLike": "Any", "BroadcastingList1": "Sequence[int]",
     "BroadcastingList2": "Sequence[int]", "BroadcastingList3": "Sequence[int]", "_symsize": "Sequence[int]", "Optional": "Optional", "list": "Sequence[Any]",
     "Scalar": "Number", "ScalarType": "dtype", "IntLikeType": "int",
 }  # fmt: skip
-OPTIONS = {"dtype": "dtype | None", "device": "device | None", "layout": "layout | None", "requires_grad": "bool"}  # which schemas number
+OPTIONS = {"dtype": "dtype | None", "device": "device | str | int | None", "layout": "layout | None", "requires_grad": "bool"}  # which schemas number
 OWN = (  # whose arguments are numod's own, or which take none by name
     "compile", "get_device_module", "load", "save", "set_autocast_enabled", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
 )  # fmt: skip

@@ -84,7 +84,14 @@ def _lines() -> dict[str, list[str]]:
 @cache
 def overloads(*paths: str) -> tuple[Signature, ...]:
     """The signatures of a public function with these names, the documented one first; annotations are texts. Empty for what the table does not list."""
-    return tuple([_parsed(line) for path in paths for line in _lines().get(path, ())])
+    return tuple([_parsed(line) for path in paths for line in _listed(path)])
+
+
+def _listed(path: str) -> list[str]:
+    """The lines of a name; those of its nearest relative for one that PyTorch does not have, such as `Tensor.celu_` or `linalg.tensordot`."""
+    lines, name = _lines(), path.rpartition(".")[2]
+    relatives = path, path.removesuffix("_"), name, name.removesuffix("_"), "special." + name.removesuffix("_")
+    return next((lines[each] for each in relatives if each in lines), [])
 
 
 def names() -> tuple[str, ...]:

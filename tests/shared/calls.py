@@ -1,11 +1,9 @@
-"""Calls of public functions with all arguments by keyword, made from the table of signatures, for numod and for PyTorch alike."""
+"""Calls of public functions with all arguments by keyword, made from the table of signatures, for numod and for PyTorch alike. Not tests themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import Parameter, Signature
-
-from numod.core import signatures
 
 SHAPES = ((3, 3), (3,), (2, 3, 3), (1, 4, 4, 4), (2, 4), ())
 RANDOM = (
@@ -102,8 +100,3 @@ def call(library: object, path: str, arguments: dict) -> object:
         first, *_ = arguments
         return function(arguments[first], **{name: each for name, each in arguments.items() if name != first})
     return function(**arguments)
-
-
-def paths() -> list[str]:
-    """What is called."""
-    return [path for path in signatures.names() if is_wanted(path)]
