@@ -43,11 +43,14 @@ def is_pinned(self: Tensor, device: object = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
-    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
+    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned. Raises RuntimeError where there is
+    no CUDA device."""
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend
-    if self.is_pinned() or not backend.is_available():
+    if not backend.is_available():
+        raise RuntimeError("Cannot access accelerator device when none is available: pin_memory() needs a CUDA device.")
+    if self.is_pinned():
         return self
     data = backend.pinned(self.numel(), self._layout.storage)
     return wrap(PinnedStorage(data), layout(self.shape, self.dtype, self.device), 0).copy_(self.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
@@ -37,7 +38,9 @@ def asarray(
     if copy and isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj):
         result = result.clone()
     if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
-        raise ValueError("can't alias the given object; pass copy=None or copy=True")
+        if isinstance(obj, np.generic):
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+        raise ValueError("can't alias arbitrary sequence into a tensor; pass copy=None or copy=True")
     if requires_grad is None:
         return result
     return result.requires_grad_() if requires_grad else result.detach()
@@ -88,6 +91,8 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
             f"({offset} bytes) must not be greater than actual buffer length ({size} bytes)"
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
+    if not array.flags.writeable:
+        warnings.warn("The given buffer is not writable: the tensor is a copy of it, and writes to the tensor do not reach the buffer.", stacklevel=2)
     result = from_array(array if array.flags.writeable else array.copy(), dtype, ForeignStorage)
     return result.requires_grad_() if requires_grad else result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from math import log1p, pi
 
@@ -242,6 +243,15 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
         raise RuntimeError(f"from is out of bounds for {dtype.short}: got {low}, expected at least {least}")
     if high - 1 > most:
         raise RuntimeError(f"to - 1 is out of bounds for {dtype.short}: got {high - 1}, expected at most {most}")
+    exact = _most_exact(dtype)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if dtype.is_floating_point and abs(bound) > exact:
+            power = exact.bit_length() - 1
+            warnings.warn(
+                f"{name} is out of bounds [-(2^{power}), 2^{power}]. Due to precision limitations {dtype.short} can support discrete uniform distribution only "
+                "within this range. This warning will become an error in later versions",
+                stacklevel=4,
+            )
     span = high - low
     return low, span if span < 1 << 63 else span - (1 << 64)
 

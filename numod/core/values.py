@@ -44,6 +44,7 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
         made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
         result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
+    result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
 
@@ -94,6 +95,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
         array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
+    if not array.flags.writeable:
+        warnings.warn("The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach the array.", stacklevel=3)
     if shape is None or not array.flags.behaved:
         kind = dtypes.from_numpy(array.dtype)
         result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
