@@ -11,6 +11,7 @@ from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference
 from .core import *  # public names of core, by its __all__
 from .core import foreach as _foreach, methods as _methods, overrides as _overrides, return_types
 from .core.printing import get_printoptions, set_printoptions
+from .core.signatures import document as _document
 from .core.random import (
     bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed,
     set_rng_state,
@@ -39,8 +40,8 @@ globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16,
 from . import cuda, fft, linalg, nn, special
 from .nn.functional import (
     adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d,
-    conv_transpose3d, cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss,
-    max_pool1d, max_pool2d, max_pool3d, pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
+    conv_transpose3d, cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, layer_norm,
+    max_pool1d, max_pool2d, max_pool3d, pairwise_distance, pixel_shuffle, pixel_unshuffle, prelu, rms_norm, rrelu, selu,
 )
 
 from .nn.functional import older as _older
@@ -60,6 +61,7 @@ def _give_names(home: object, path: str) -> None:
 
 _give_names(_methods.Tensor, "Tensor.")
 _give_names(_modules[__name__], "")
+_document({"": _modules[__name__], "Tensor.": _methods.Tensor, "nn.functional.": nn.functional, "special.": special, "linalg.": linalg, "fft.": fft})
 _overrides.homes += nn.functional, _modules[__name__], linalg, fft, special, nn.init, nn.utils.rnn
 _overrides.others += autograd.grad, *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)]
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself

@@ -150,14 +150,14 @@ def scalar_category(kind: type) -> int:
     return category
 
 
-def promote_types(first: dtype, second: dtype) -> dtype:
+def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
-    if first is second:
-        return first
-    for each in (first, second):
+    if type1 is type2:
+        return type1
+    for each in (type1, type2):
         if not isinstance(each, dtype):
             raise TypeError(f"promote_types() takes two dtypes, not {type(each).__name__}")
-    low, high = sorted((first, second), key=_order)
+    low, high = sorted((type1, type2), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         return promote_types(high, low.to_complex()) if low.is_floating_point else high  # a complex number's parts are as precise as the other
     if "u" in (low.kind, high.kind):  # uint8 with a signed integer: int8 cannot hold 255

@@ -2,7 +2,7 @@
 
     python tests/stubs.py
 
-Signatures are read from the running package. `test_stubs.py` checks that every name in the stubs exists, and not that they are up to date: run this after
+Signatures are those of the table (`core/signatures.txt`), and the package's own where it has none. `test_stubs.py` checks that every name in the stubs exists, and not that they are up to date: run this after
 adding public functions or changing their arguments.
 """
 
@@ -15,17 +15,16 @@ from pathlib import Path
 from types import ModuleType
 
 import numod
-from numod.core import methods, return_types
-from numod.ops import table as t
+from numod.core import return_types, signatures
 
 PACKAGE = Path(numod.__file__).parent
 SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")  # names of types that numod or Tensor has another meaning for
-KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Tensor", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
-RENAMED = {"DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "Sizes": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
+KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Tensor", "complex", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
+RENAMED = {"Number": "float | complex", "DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "Sizes": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
 HEAD = '''# Written by tests/stubs.py: signatures of what tables add to this module at import.
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -53,12 +52,10 @@ def annotation(text: object, parameter: bool) -> str:
     return re.sub(rf"\b({'|'.join(SHADOWED)})\b", r"_\1", text)
 
 
-def parameters(function: Callable) -> list[str]:
-    """The parameters of a function as text, and what wrappers add to them."""
+def parameters(signature: inspect.Signature) -> str:
+    """The parameters of a signature as text."""
     texts, starred = [], False
-    for each in inspect.signature(function).parameters.values():
-        if each.name == "older":  # a deprecated order of arguments is not recommended
-            continue
+    for each in signature.parameters.values():
         if each.kind is each.KEYWORD_ONLY and not starred:
             texts, starred = [*texts, "*"], True
         starred |= each.kind is each.VAR_POSITIONAL
@@ -66,56 +63,25 @@ def parameters(function: Callable) -> list[str]:
         default = "" if each.default is each.empty else f" = {each.default!r}" if isinstance(each.default, (int, float, str, bool, type(None))) else " = ..."
         untyped = each.annotation is each.empty and each.name in ("self", "cls")
         texts.append(f"{mark}{each.name}" + ("" if untyped else f": {annotation(each.annotation, True)}") + default)
-    return texts
+    return ", ".join(texts)
 
 
-def with_keywords(texts: list[str], *more: str) -> list[str]:
-    """Parameters with further ones that are given by name."""
-    named = [each.partition(":")[0] for each in texts]
-    end = next((k for k, each in enumerate(texts) if each.startswith("**")), len(texts))
-    starred = any(each.startswith("*") and not each.startswith("**") for each in texts)
-    more = [each for each in more if each.partition(":")[0] not in named]
-    return [*texts[:end], *([] if starred or not more else ["*"]), *more, *texts[end:]]
-
-
-def of_row(row: object, first: str, out: bool) -> list[str]:
-    """The parameters of a pointwise row, as a function or a method."""
-    names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
-    defaults = [""] * (len(names) - len(row.defaults)) + [f" = {value!r}" for value in row.defaults]
-    texts = [first, *(f"{name}: Tensor | _float{default}" for name, default in list(zip(names, defaults))[1:])]
-    return with_keywords(texts, "out: Tensor | None = None") if out else texts
-
-
-def definition(name: str, function: Callable, first: str, returned: str | None = None, said: Callable | None = None) -> str:
-    """A function of the stubs. `first`: its first parameter, where a row tells the others. `said`: whose docstring it gets, if not its own."""
-    row = t.rows.get((methods.POINTWISE | methods.ALIASES).get(name.removesuffix("_"), ""))
-    inside, code = inspect.unwrap(function), function.__code__.co_name
-    if row is not None and (inside.__code__.co_name == "function" or name.endswith("_") or first == "self" and code == "method"):
-        texts = of_row(row, first, first != "self" and not name.endswith("_"))
-        returned = returned or "Tensor"
-    else:
-        texts = parameters(function)
-        if texts and first == "self":
-            texts[0] = "self"
-    if code == "make":
-        texts = with_keywords(texts, "out: Tensor | None = None", "layout: _layout | None = ...", "pin_memory: _bool | None = False", "memory_format: _memory_format = ...")
-    elif code == "filled":
-        texts = with_keywords(texts, "out: Tensor | tuple[Tensor, ...] | None = None")
-    found = returned or annotation(inspect.signature(function).return_annotation, False)
+def definition(name: str, function: Callable, said: Callable | None = None) -> str:
+    """A function of the stubs, with the overloads of the table of signatures, or as its file defines it. `said`: whose docstring it gets, if not its own."""
+    known = vars(function).get("__wrapped__")
+    paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
+    found = signatures.overloads(*paths[:1]) or (signatures.own(inspect.unwrap(function)),)
+    own = annotation(signatures.own(inspect.unwrap(function)).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
-    return f"def {name}({', '.join(texts)}) -> {found}:" + (f'\n    """{text}"""' if text else " ...")
+    body = f'\n    """{text}"""' if text else " ..."
+    mark = "@overload\n" if len(found) > 1 else ""
+    results = [own if own.startswith("return_types") or each.return_annotation == "Any" else annotation(each.return_annotation, False) for each in found]
+    return "\n".join(f"{mark}def {name}({parameters(each)}) -> {result}:{body}" for each, result in zip(found, results))
 
 
 def indented(text: str) -> str:
     """One step to the right."""
     return "\n".join("    " + line if line else line for line in text.splitlines())
-
-
-def in_place_of(name: str) -> Callable | None:
-    """The function whose arguments an in-place method takes, where its own do not tell."""
-    own = inspect.getattr_static(numod.Tensor, name)
-    varied = any(each.kind is each.VAR_POSITIONAL and each.name in ("arguments", "others") for each in inspect.signature(own).parameters.values())
-    return getattr(numod.Tensor, name.removesuffix("_"), None) if varied and name.endswith("_") else None
 
 
 def members() -> Iterator[str]:
@@ -130,8 +96,7 @@ def members() -> Iterator[str]:
             if own.fset is not None:
                 yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
         elif callable(own) and hasattr(own, "__code__"):
-            other = in_place_of(name)
-            yield definition(name, other or own, "self", "Tensor" if name.endswith("_") else None, own)
+            yield definition(name, own)
     for name in COMPARED:
         yield f"def __{name}__(self, other: Any) -> Tensor: ..." + ("  # type: ignore[override]" if name in ("eq", "ne") else "")
     for name in IN_PLACE:
@@ -179,7 +144,7 @@ def namespace_stub() -> str:
             own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"  # another name is not passed on
             values += [f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {own}", *([f"{name} = {own}"] if own != name else [])]
         elif inspect.isfunction(value):
-            functions.append(f"from .{value.__module__.removeprefix('numod.')} import {value.__name__} as {name}" if value.__name__ == name and is_plain(value) else definition(name, value, "input: Tensor"))
+            functions.append(f"from .{value.__module__.removeprefix('numod.')} import {value.__name__} as {name}" if value.__name__ == name and is_plain(value) else definition(name, value))
         else:
             kind = "Tensor" if type(value).__name__ == "_Constructor" else type(value).__name__
             values.append(f"{name}: type[Tensor]" if kind == "Tensor" else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}")
@@ -191,14 +156,14 @@ def namespace_stub() -> str:
 
 def linear_algebra_stub() -> str:
     """The text of `numod/linalg.pyi`."""
-    functions = [definition(name, value, "input: Tensor") for name, value in sorted(vars(numod.linalg).items()) if inspect.isfunction(value)]
+    functions = [definition(name, value) for name, value in sorted(vars(numod.linalg).items()) if inspect.isfunction(value)]
     imports = "from .core import return_types\nfrom .core.tensor import Tensor\nfrom .errors import LinAlgError as LinAlgError\n\n"
     return HEAD + TYPES.format(".") + imports + "\n".join(functions) + "\n"
 
 
 def fourier_stub() -> str:
     """The text of `numod/fft.pyi`."""
-    functions = [definition(name, getattr(numod.fft, name), "input: Tensor") for name in numod.fft.__all__]
+    functions = [definition(name, getattr(numod.fft, name)) for name in numod.fft.__all__]
     return HEAD + TYPES.format(".") + "from .core.tensor import Tensor\n\n" + "\n".join(functions) + "\n"
 
 

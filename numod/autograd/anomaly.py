@@ -47,14 +47,14 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
     return found
 
 
-def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Turn anomaly detection on or off."""
-    if mode and _note_lines not in listeners:
+    if enabled and _note_lines not in listeners:
         listeners.append(_note_lines)
-    elif not mode and _note_lines in listeners:
+    elif not enabled and _note_lines in listeners:
         listeners.remove(_note_lines)
-    _mode.enabled, _mode.check_nan = bool(mode), bool(check_nan)
-    engine.watch = _watched if mode else None
+    _mode.enabled, _mode.check_nan = bool(enabled), bool(check_nan)
+    engine.watch = _watched if enabled else None
 
 
 class set_detect_anomaly:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from numbers import Number
 
 from ..dtypes import dtype
+from . import signatures
 from .tensor import Tensor
 
 _KINDS = {  # by the parts of an annotation; others may be anything
@@ -18,7 +18,7 @@ _KINDS = {  # by the parts of an annotation; others may be anything
 def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | None:
     """PyTorch's error for the first argument that is not what `function` (called `name`) is annotated to take. None where all are."""
     try:
-        signature = inspect.signature(function)
+        signature = signatures.own(function)
         bound = signature.bind(*arguments, **named).arguments
     except (TypeError, ValueError):
         return None

@@ -12,13 +12,14 @@ from . import return_types
 from .apply import apply_into
 from .arrangement import broadcast_tensors
 from .elementwise import sub, to
+from .in_place import once
 from .tensor import Tensor
 
 BOTH = "nextafter ldexp frexp rsub positive"
 FUNCTIONS = "float_power result_type threshold threshold_"
 METHODS = "float_power ldexp_ float_power_"
 IN_PLACE = "nextafter"
-OUT = "nextafter ldexp frexp float_power"
+OUT = "nextafter ldexp frexp float_power threshold"
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
@@ -111,7 +112,8 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
-    apply_into(t.threshold, (input, *_fitting(input, threshold, value)), (input,))
+    part = once(input) if input._layout.overlapping else input
+    apply_into(t.threshold, (part, *_fitting(input, threshold, value)), (part,))
     return input
 
 

@@ -23,7 +23,7 @@ from .values import computed
 
 BOTH = """
     tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy
-    split_with_sizes unsafe_split_with_sizes=split_with_sizes
+    split_with_sizes unsafe_split_with_sizes
 """
 FUNCTIONS = """
     repeat_interleave hstack vstack dstack column_stack row_stack=vstack atleast_1d atleast_2d atleast_3d meshgrid cartesian_prod combinations block_diag
@@ -133,6 +133,11 @@ def tensor_split(
     dim = normalize_dim(dim, input.ndim)
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
         raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {indices_or_sections.dtype.short}")
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with "
+            f"{indices_or_sections.ndim} dims"
+        )
     cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else plain(indices_or_sections)
     n = input.shape[dim]
     if isinstance(cuts, int):
@@ -186,6 +191,11 @@ def _given(name: str, *values: object) -> object:
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
     return split(input, tuple(split_sizes), dim)
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The same parts, as views that can be written to."""
+    return unsafe_split(input, tuple(split_sizes), dim)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
@@ -242,7 +252,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
-    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor; did you mean [tensor]?")
+    tensors = list(tensors)
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return [shaped(each) for each in tensors]

@@ -43,11 +43,14 @@ def is_pinned(self: Tensor, device: object = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
-    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
+    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned. Raises RuntimeError where there is
+    no CUDA device."""
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend
-    if self.is_pinned() or not backend.is_available():
+    if not backend.is_available():
+        raise RuntimeError("Cannot access accelerator device when none is available: pin_memory() needs a CUDA device.")
+    if self.is_pinned():
         return self
     data = backend.pinned(self.numel(), self._layout.storage)
     return wrap(PinnedStorage(data), layout(self.shape, self.dtype, self.device), 0).copy_(self.detach())
@@ -128,12 +131,12 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
 
 
-def record_stream(self: Tensor, stream: object) -> None:
+def record_stream(self: Tensor, s: object) -> None:
     """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is
     done."""
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
-    self.device.backend.record_stream(self._storage.data, stream._raw)
+    self.device.backend.record_stream(self._storage.data, s._raw)
 
 
 def copied(self: Tensor) -> Tensor:
@@ -143,7 +146,7 @@ def copied(self: Tensor) -> Tensor:
     return result
 
 
-def to_dense(self: Tensor, dtype: DType | None = None) -> Tensor:
+def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None) -> Tensor:
     """The tensor itself: all tensors are dense."""
     return self.to(dtype=dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 from ..device.layout import layout
@@ -11,7 +12,7 @@ from . import apply as waist
 from .apply import state, tell_copied
 from .elementwise import copy_
 from .products import dot
-from .shapes import stack, t_, transpose
+from .shapes import stack, transpose
 from .tensor import Tensor, wrap
 
 BOTH = "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is_conj=is_false is_neg=is_false sgn isreal vdot adjoint"
@@ -137,9 +138,23 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
+    return _adjoint("tensor.adjoint()", input)
+
+
+def _adjoint(name: str, input: Tensor) -> Tensor:
     if input.ndim == 1:
-        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+        raise RuntimeError(f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    if not input.ndim:
+        warnings.warn(f"{name} is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=3)
     return conj_(transpose(input, -2, -1) if input.ndim else input)
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix, `x.H`."""
+    if self.ndim not in (0, 2):
+        more = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{more}")
+    return _adjoint("tensor.H", self)
 
 
 def as_pairs(each: Tensor) -> Tensor:
@@ -156,5 +171,5 @@ def _property(get: Callable) -> property:
 
 waist.as_pairs = as_pairs
 Tensor._pairs, Tensor.real, Tensor.imag = view_as_real, _property(real_), _property(imag)
-Tensor.H = property(lambda self: adjoint(self) if self.ndim == 2 else conj_(t_(self)))
-Tensor.mH = property(adjoint)
+Tensor.H = property(_matrix_adjoint)
+Tensor.mH = property(lambda self: _adjoint("tensor.mH", self))

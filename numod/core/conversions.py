@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .. import dtypes
 from ..device.device import Device
-from ..formats import preserve_format
+from ..formats import memory_format as MemoryFormat, preserve_format
 from .elementwise import to
 from .tensor import Tensor
 
@@ -28,9 +28,9 @@ for _name, _kind in {
     setattr(Tensor, _name, _conversion(dtypes.ALL[_kind]))
 
 
-def cpu(self: Tensor) -> Tensor:
-    """The tensor on the CPU; itself if it is there."""
-    return self if self._layout.device.type == "cpu" else to(self, device="cpu")
+def cpu(self: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
+    """The tensor on the CPU; itself if it is there in that memory format."""
+    return self if self._layout.device.type == "cpu" and memory_format is preserve_format else to(self, device="cpu", memory_format=memory_format)
 
 
 def cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **named: object) -> Tensor:

@@ -27,7 +27,7 @@ _CPU = Device("cpu")
 
 
 def factory(function: Callable) -> Callable:
-    """Decorator of creation functions that adds PyTorch's further options: `out`, `memory_format`, and `layout` and `pin_memory`, which have no effect."""
+    """Decorator of creation functions that adds PyTorch's further options: `out`, `memory_format`, and `layout`, which has no effect, and `pin_memory`."""
 
     code = function.__code__
     takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
@@ -49,7 +49,11 @@ def factory(function: Callable) -> Callable:
 
             if not isinstance(out, Tensor):
                 raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
-            result = function(*arguments, **{"dtype": out.dtype, "device": out.device, **named})
+            if named.get("dtype") not in (None, out.dtype):
+                raise RuntimeError(f"dtype {named['dtype'].short} does not match dtype of out parameter ({out.dtype.short})")
+            result = function(*arguments, **{**named, "dtype": out.dtype, "device": out.device})
+            if out.shape != result.shape and out.numel() != result.numel():
+                out.resize_(result.shape)
             ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes  # it keeps the shape of `out`
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
         try:
@@ -58,6 +62,8 @@ def factory(function: Callable) -> Callable:
             if overrides.appears(arguments):
                 return overrides.again(make, arguments, named)
             raise wrong_argument(function.__name__, function, arguments, named) or error from None
+        if pin_memory:
+            result = result.pin_memory()
         return result if memory_format is preserve_format else _in_format(result, memory_format)
 
     return make
@@ -193,6 +199,7 @@ def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: D
 Tensor._legacy = classmethod(_legacy)
 
 
-def scalar_tensor(value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+@factory
+def scalar_tensor(s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A zero-dimensional tensor."""
-    return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -71,12 +71,27 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     dim = normalize_dim(dim, input.ndim)
     if not n:
         return input.clone()
+    for each in (prepend, append):
+        if each is not None:
+            _expect_beside(input, each, dim)
     parts = [each for each in (prepend, input, append) if each is not None]
     input = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, input.shape[dim])):
         later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)
         input = t.logical_xor(later, earlier) if input.dtype is dtypes.bool_ else later - earlier
     return input
+
+
+def _expect_beside(input: Tensor, other: Tensor, dim: int) -> None:
+    """Raise RuntimeError unless `other` can be concatenated to the input along `dim`."""
+    if other.ndim != input.ndim:
+        raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {other.ndim} and {input.ndim} dimensions")
+    for d, (n, m) in enumerate(zip(input.shape, other.shape)):
+        if d != dim and n != m:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
+                f"input.size({d}) = {n}, but got tensor.size({d}) = {m}"
+            )
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> Tensor:

@@ -342,8 +342,8 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 def to(
-    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False,
-    memory_format: MemoryFormat = preserve_format,
+    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, other: Tensor | None = None, non_blocking: bool = False,
+    copy: bool = False, memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     if len(arguments) == 1 and dtype is device is None and not copy:
@@ -352,7 +352,7 @@ def to(
         if arguments[0].__class__ is DType and memory_format is preserve_format:
             return apply(t.copy, (_without_imaginary(input, arguments[0]),), (arguments[0],))
     flags = 0
-    for each in arguments:
+    for each in arguments if other is None else (*arguments, other):
         if isinstance(each, (DType, type)):
             dtype = each
         elif isinstance(each, Tensor):
@@ -401,15 +401,15 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     return input if lies_dense(input) else apply(t.row_major, (input,))
 
 
-def copy_(self: Tensor, src: Tensor | float, non_blocking: bool = False) -> Tensor:
-    """Fill with `src`, which broadcasts and is converted; returns self."""
-    if not isinstance(src, Tensor):
-        if isinstance(src, Number):
-            return self.fill_(src)
-        raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
-    own, other = self._layout, src._layout
-    if other is not own:
-        src = src if other.device is own.device else src.to(device=own.device, non_blocking=non_blocking)
-        src = _without_imaginary(src.expand(own.shape) if other.shape != own.shape else src, own.dtype)
-    apply_into(t.copy, (src,), (self,), (own.dtype,))
+def copy_(self: Tensor, other: Tensor | float, non_blocking: bool = False) -> Tensor:
+    """Fill with `other`, which broadcasts and is converted; returns self."""
+    if not isinstance(other, Tensor):
+        if isinstance(other, Number):
+            return self.fill_(other)
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+    own, given = self._layout, other._layout
+    if given is not own:
+        other = other if given.device is own.device else other.to(device=own.device, non_blocking=non_blocking)
+        other = _without_imaginary(other.expand(own.shape) if given.shape != own.shape else other, own.dtype)
+    apply_into(t.copy, (other,), (self,), (own.dtype,))
     return self

@@ -76,6 +76,10 @@ def dlpack(self: Tensor, *, stream: int | None = None, max_version: tuple | None
     """DLPack's protocol: a capsule over the memory. Raises BufferError for tensors that require gradients, or where another device needs a forbidden copy."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if stream is not None and type(stream) is not int:
+        raise TypeError(f"stream must be ``int`` or ``none``, got {type(stream).__name__}")
+    if self.device.type == "cpu" and stream not in (None, -1):
+        raise AssertionError(f"stream should be None on cpu, got {stream}")
     wanted = self.device if dl_device is None or tuple(dl_device) == dlpack_device(self) else _device(*dl_device)
     if wanted is not self.device or copy:
         if copy is False:

@@ -25,6 +25,8 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 
 def follows(input: Tensor, memory_format: MemoryFormat) -> bool:
     """Whether a tensor's elements lie in that order, without gaps."""
+    if memory_format is None:
+        return True
     if not isinstance(memory_format, MemoryFormat):
         raise TypeError(f"memory_format must be a numod.memory_format such as numod.channels_last, not {type(memory_format).__name__}")
     if memory_format is preserve_format:

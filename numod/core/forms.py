@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..errors import OutOfMemoryError
 from ..ops import table as t
-from . import functions as f, overrides
+from . import functions as f, overrides, signatures
 from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
 from .elementwise import EXACT
@@ -26,7 +26,7 @@ def row_function(row: object) -> Callable:
             return apply(row, inputs)
         if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
             inputs = (inputs[0], *f.in_older_order(row.name, inputs[1], inputs[2:], 2))
-        inputs = _with_named(row, inputs, named) if named else inputs
+        inputs = _with_named(row, function, inputs, named) if named else inputs
         try:
             return row(*inputs) if out is None else f.write_out(row, inputs, out)
         except TypeError:
@@ -47,16 +47,14 @@ def _of_numbers(name: str, arguments: tuple) -> bool:
     return arithmetic and len(arguments) > 1 and all(isinstance(each, (int, float, complex)) for each in arguments[:2])
 
 
-def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
-    """The inputs, including those given by name; PyTorch calls x and y `input` and `other`."""
-    names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
-    for name in names[len(inputs) :]:
-        if name not in named:
-            break
-        inputs += (named.pop(name),)
-    if named:
-        raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join(names)}")
-    return inputs
+def _with_named(row: object, function: Callable, inputs: tuple, named: dict) -> tuple:
+    """The inputs, including those given by name."""
+    placed = signatures.rearranged(function, None, inputs, named)
+    if placed is None:
+        raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; expected {inspect.signature(function)}")
+    inputs, named = placed
+    defaults = dict(zip(row.inputs[-len(row.defaults) :], row.defaults))  # the last inputs, as `value`, are given by name only
+    return (*inputs, *[named.get(name, defaults[name]) for name in row.inputs[len(inputs) :]]) if named else inputs
 
 
 def unary(row: object) -> Callable:
@@ -73,7 +71,7 @@ def in_place(row: object) -> Callable:
     """`tensor.row_(...)`: the result overwrites the tensor."""
 
     def method(self: Tensor, *others: object, **named: object) -> Tensor:
-        others = _with_named(row, (self, *others), named)[1:] if named else others
+        others = _with_named(row, method, (self, *others), named)[1:] if named else others
         apply_into(row, row.complete((self, *others)), (self,))
         return self
 
@@ -104,8 +102,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
                 return overrides.again(answered, arguments, named)
             if _of_numbers(name, arguments):
                 return answered(tensor(arguments[0]), *arguments[1:], **named)
-            if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":
-                return answered(named.pop("input"), **named)  # PyTorch calls the first argument so, whatever its documentation says
+            if (placed := signatures.rearranged(answered, function, arguments, named)) is not None:
+                return answered(*placed[0], **placed[1])
             wrong = wrong_argument(name, function, arguments, named)
             if wrong is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):  # of indices that Python or NumPy makes
                 wrong = OutOfMemoryError(f"{name}(): {str(error) or 'not enough memory'}")
@@ -120,7 +118,7 @@ def with_out(function: Callable) -> Callable:
     """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
     is the default."""
     exact = function.__name__ in EXACT
-    typed = not exact and "dtype" in function.__annotations__ and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
+    typed = not exact and "dtype" in function.__annotations__ and "dtype" in (function.__kwdefaults__ or ())
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
@@ -136,13 +134,14 @@ def with_out(function: Callable) -> Callable:
 def via_copy(function: Callable) -> Callable:
     """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
 
-    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
-        recorded = state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (self, *arguments, *named.values()))
-        source = f.clone(self) if recorded else self  # values saved for backward must not be overwritten
+    def method(input: Tensor, *arguments: object, **named: object) -> Tensor:
+        recorded = state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (input, *arguments, *named.values()))
+        source = f.clone(input) if recorded else input  # values saved for backward must not be overwritten
         result = function(source, *arguments, **named)
-        f.expect_cast(result.dtype, self.dtype)
-        return f.copy_(self, result)
+        f.expect_cast(result.dtype, input.dtype)
+        return f.copy_(input, result)
 
+    method.__wrapped__ = function
     return method
 
 

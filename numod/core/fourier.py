@@ -15,7 +15,7 @@ from ..errors import WHOLE, normalize_dim, plain
 from ..ops import fourier as op
 from .apply import apply
 from .complexes import conj_
-from .creation import zeros
+from .creation import factory, zeros
 from .elementwise import contiguous, to
 from .ranges import arange
 from .selection import roll
@@ -144,6 +144,7 @@ hfft, hfft2, hfftn = _family("hfft", _hfftn, "The real transform of numbers that
 ihfft, ihfft2, ihfftn = _family("ihfft", _ihfftn, "The inverse of hfft")
 
 
+@factory
 def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
     places = arange(n, dtype=dtype or dtypes.get_default_dtype(), device=device)
@@ -151,6 +152,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Devic
     return (places / (n * d)).requires_grad_(requires_grad)
 
 
+@factory
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
     return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) / (n * d)).requires_grad_(requires_grad)

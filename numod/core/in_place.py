@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 from .. import dtypes
@@ -95,18 +96,42 @@ def zero_(self: Tensor) -> Tensor:
 
 def _filled(self: Tensor, value: Tensor | float) -> Tensor:
     part, own = self, self._layout
-    if own.overlapping and not isinstance(value, Tensor):  # of an expanded tensor each element is written once
-        for d, step in enumerate(own.strides):
-            part = part if step else part.narrow(d, 0, min(1, own.shape[d]))
+    if own.overlapping and not isinstance(value, Tensor):
+        part = once(self)
         own = part._layout
     apply_into(t.fill, (value,), (part,), (own.dtype, own.device, own.shape))
     return self
+
+
+def once(self: Tensor) -> Tensor:
+    """The part of an expanded tensor in which each element is there once."""
+    part = self
+    for d, step in enumerate(self._layout.strides):
+        part = part if step else part.narrow(d, 0, min(1, self.shape[d]))
+    return part
+
+
+def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The memory that a tensor with several elements in one place lies in, as a vector, and the places of its elements there; with PyTorch's warning that
+    `name` is going to write to it, where the last of these elements stays."""
+    warnings.warn(
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies to advanced indexing "
+        "e.g. tensor[indices] = tensor",
+        stacklevel=4,
+    )
+    shape, strides = tuple(self.shape), self._layout.strides
+    extent = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
+    return self.as_strided((extent,), (1,)), self._places(shape, strides, 0)
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Write `value` where mask is true."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if self._layout.overlapping:
+        memory, places = memory_of(self, "masked_fill_")
+        memory.index_fill_(0, places[mask.expand(self.shape)], checked_fill(value, self.dtype))
+        return self
     apply_into(t.where, (mask, checked_fill(value, self.dtype), self), (self,), (self.dtype,))
     return self
 

@@ -14,9 +14,10 @@ from ..ops import indexing as ix, reduction as r, table as t, view as v
 from .apply import apply, as_tensor_of, heard, listeners, observed, tell_copied
 from .creation import constant
 from .elementwise import contiguous, copy_
+from .in_place import memory_of
 from .ranges import arange
 from .resolve import resolved
-from .selection import _places_of, check_bounds, read, write
+from .selection import _places_of, check_bounds, index_select, read, write
 from .shapes import expand, flatten, reshape, select, unsqueeze
 from .tensor import Tensor
 from .values import as_tensor, tensor
@@ -31,7 +32,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
     if index.__class__ is list and index and set(map(type, index)) == {int}:
         index = tensor(index, device=self.device)
     if isinstance(index, Tensor) and index._layout.dtype is dtypes.int64 and index._layout.ndim and self._layout.ndim and index.device is self.device:
-        return read(self, 0, check_bounds("index", index, self.shape[0], 0, negative=True))
+        return read(self, 0, check_bounds("", index, self.shape[0], 0, negative=True))
     view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
     if view is None or view is self:
         view, tensors = _basic(self, index)
@@ -66,7 +67,10 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
     result, dim = self, 0
     for each in items:
         if each.__class__ is int:
-            result = select(result, dim, each)
+            try:
+                result = select(result, dim, each)
+            except IndexError:
+                raise _out_of_bounds(self, items) from None
         elif each.__class__ is slice:
             result, dim = _slice(result, dim, each), dim + 1
         elif each is None:
@@ -74,6 +78,16 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
         else:
             dim += self._layout.ndim - used
     return result
+
+
+def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
+    """The error of the first int among an index's items that is out of range, by the dimension of the tensor that it indexes."""
+    dim, used = 0, sum(map(_dimensions_used, items))
+    for each in items:
+        if isinstance(each, int) and not isinstance(each, bool) and not -(n := self.shape[dim]) <= each < n:
+            return IndexError(f"index {each} is out of bounds for dimension {dim} with size {n}")
+        dim += self.ndim - used if each is Ellipsis else _dimensions_used(each)
+    return IndexError(f"index {items} is out of bounds for a tensor of shape {list(self.shape)}")
 
 
 def setitem(self: Tensor, index: object, value: object) -> None:
@@ -156,14 +170,17 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
             result, tensors[dim] = unsqueeze(result, dim), arange(int(each), device=self.device)
             dim += 1
         elif isinstance(each, int):
-            result = select(result, dim, each)
+            try:
+                result = select(result, dim, each)
+            except IndexError:
+                raise _out_of_bounds(self, items) from None
         elif isinstance(each, slice):
             result, dim = _slice(result, dim, each), dim + 1
         elif each.dtype is dtypes.bool_:
             result, tensors[dim] = _masked(result, dim, each)
             dim += max(1, each.ndim)
         else:
-            tensors[dim] = check_bounds("index", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
+            tensors[dim] = check_bounds("", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
             dim += 1
     if result is self and not tensors:
         result = self.view(self.shape)
@@ -172,7 +189,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 
 def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
     """The index tensors of the first dimensions, none out of range."""
-    return {dim: check_bounds("index", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
+    return {dim: check_bounds("", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
 
 
 def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
@@ -344,6 +361,10 @@ def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) ->
     value, index = (value, linear) if linear.ndim == 1 else (reshape(value, rows), reshape(linear, -1))
     op = ix.index_add if accumulate else ix.index_copy
     target = view.permute(front) if dims[-1] >= len(dims) else view
+    if target._layout.overlapping:
+        memory, places = memory_of(target, "index_put_")
+        write(op, memory, 0, reshape(index_select(flatten(contiguous(places), 0, len(dims) - 1), 0, index), -1), reshape(contiguous(value), -1))
+        return
     if target._layout.dense:
         write(op, target if len(dims) == 1 else flatten(target, 0, len(dims) - 1), 0, index, value)
         return

@@ -25,7 +25,7 @@ from .tensor import Tensor
 BOTH = "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse triangular_solve"
 FUNCTIONS = "lu_solve=old_lu_solve vander=old_vander"
 METHODS = "lu_solve=old_lu_solve"
-OUT = "lu_solve inverse pinverse matrix_power cholesky_solve cholesky_inverse triangular_solve"
+OUT = "lu_solve slogdet inverse pinverse matrix_power cholesky_solve cholesky_inverse triangular_solve"
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

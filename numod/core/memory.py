@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
@@ -37,7 +38,9 @@ def asarray(
     if copy and isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj):
         result = result.clone()
     if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
-        raise ValueError("can't alias the given object; pass copy=None or copy=True")
+        if isinstance(obj, np.generic):
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+        raise ValueError("can't alias arbitrary sequence into a tensor; pass copy=None or copy=True")
     if requires_grad is None:
         return result
     return result.requires_grad_() if requires_grad else result.detach()
@@ -88,11 +91,16 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
             f"({offset} bytes) must not be greater than actual buffer length ({size} bytes)"
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
+    if not array.flags.writeable:
+        warnings.warn("The given buffer is not writable: the tensor is a copy of it, and writes to the tensor do not reach the buffer.", stacklevel=2)
     result = from_array(array if array.flags.writeable else array.copy(), dtype, ForeignStorage)
     return result.requires_grad_() if requires_grad else result
 
 
-def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+def from_file(
+    filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, layout: Layout | None = None, device: Device | str | None = None,
+    pin_memory: bool | None = False, requires_grad: bool = False,
+) -> Tensor:
     """The first `size` elements of a file, mapped: they are read when something looks at them. With `shared` writes go to the file, which is made where it is
     missing and as long as needed; otherwise they stay in memory. Raises RuntimeError for a file that cannot be opened or is too short."""
     dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
@@ -109,7 +117,9 @@ def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype
             memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
     except OSError as error:
         raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}") from None
-    return frombuffer(memory, dtype=dtype, requires_grad=requires_grad)
+    found = frombuffer(memory, dtype=dtype)
+    found = found if device is None else found.to(device=device)
+    return found.requires_grad_() if requires_grad else found
 
 
 def _storage_of_file(filename: str, shared: bool = False, nbytes: int = 0) -> Storage:

@@ -73,6 +73,8 @@ for _name, _function in list(vars(Tensor).items()):
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else checked(_name, getattr(Tensor, _name, functional(_name)), True)
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = row_function(t.rows["hardshrink"]), in_place(t.selu), in_place(t.celu)
+for _name in "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split():
+    setattr(Tensor, _name, checked(_name, getattr(Tensor, _name)))
 for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach
     erf erfc
     exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc

@@ -17,7 +17,7 @@ from .tensor import Tensor
 
 BOTH = "norm=old_norm"
 FUNCTIONS = "nuclear_norm frobenius_norm"
-OUT = "norm nuclear_norm"
+OUT = "norm nuclear_norm frobenius_norm"
 
 Dims = int | Sequence[int] | None
 

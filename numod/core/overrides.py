@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from .apply import listeners, tell_overridden
 from .recode import behind, original, recoded
+from .signatures import Documented
 from .tensor import Tensor, fields_of
 
 __all__ = [
@@ -211,7 +212,8 @@ def _give(function: FunctionType, name: str, body: FunctionType, seen: Callable 
     if body is _creation_door:
         _creation.add(function)
     behind[function] = plain
-    function.__wrapped__ = plain  # whose signature it shows
+    if type(vars(function).get("__wrapped__")) is not Documented:
+        function.__wrapped__ = plain  # whose signature it shows
     function.__code__ = code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from math import log1p, pi
 
@@ -242,12 +243,23 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
         raise RuntimeError(f"from is out of bounds for {dtype.short}: got {low}, expected at least {least}")
     if high - 1 > most:
         raise RuntimeError(f"to - 1 is out of bounds for {dtype.short}: got {high - 1}, expected at most {most}")
+    exact = _most_exact(dtype)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if dtype.is_floating_point and abs(bound) > exact:
+            power = exact.bit_length() - 1
+            warnings.warn(
+                f"{name} is out of bounds [-(2^{power}), 2^{power}]. Due to precision limitations {dtype.short} can support discrete uniform distribution only "
+                "within this range. This warning will become an error in later versions",
+                stacklevel=4,
+            )
     span = high - low
     return low, span if span < 1 << 63 else span - (1 << 64)
 
 
 @factory
-def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+def randperm(
+    n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
     n = plain(n)
     if n < 0:
@@ -256,26 +268,32 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None 
     if n - 1 > _most_exact(dtype):
         raise RuntimeError(f"n cannot be greater than {_most_exact(dtype) + 1} for {dtype.short} type, got {n}; did you mean dtype=numod.int64?")
     keys = _drawn(t.randint, (0, 1 << 62), (n,), generator, dtypes.int64, "cpu", False)
-    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype)
+    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype).requires_grad_(requires_grad)
 
 
 @factory
-def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
-def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def randn_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
-def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """Random integers in [low, high), or [0, low), shaped like `input`."""
-    low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+def randint_like(input: Tensor, *bounds: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None,
+    requires_grad: bool = False, **named: int,
+) -> Tensor:
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
+    options = {"generator": generator, "dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
+    return randint(*bounds, size=input.shape, **named, **options)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
@@ -300,14 +318,14 @@ def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator |
     return self.copy_(view_as_complex(_drawn(op, numbers, (*self.shape, 2), generator, self.dtype.real, self.device, False)))
 
 
-def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [a, b); of a complex number both parts."""
-    if a > b:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    if from_ > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     kind = self._layout.dtype
-    if kind.is_floating_point and b - a > dtypes.RANGES[kind][1]:
-        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{kind.short}>::max(), but found to={b} and from={a}")
-    return (_fill_parts if kind.is_complex else _fill)(self, t.uniform, (float(a), float(b)), generator)
+    if kind.is_floating_point and to - from_ > dtypes.RANGES[kind][1]:
+        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{kind.short}>::max(), but found to={to} and from={from_}")
+    return (_fill_parts if kind.is_complex else _fill)(self, t.uniform, (float(from_), float(to)), generator)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -328,13 +346,14 @@ def _most_exact(dtype: DType) -> int:
     return 1 << digits[dtype.name] if dtype.is_floating_point else 1 if dtype is dtypes.bool_ else dtypes.iinfo(dtype).max
 
 
-def random_(self: Tensor, low: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None) -> Tensor:
-    """Fill with integers in [low, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly."""
+def random_(self: Tensor, from_: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None) -> Tensor:
+    """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's
+    keyword is `from`."""
     if to == NOT_GIVEN:
-        low, to = 0, low
+        from_, to = 0, from_
     if to is None:
         to = _most_exact(self.dtype) + 1
-    return _fill(self, t.randint, _range(low or 0, to, self.dtype), generator)
+    return _fill(self, t.randint, _range(from_ or 0, to, self.dtype), generator)
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:

@@ -18,7 +18,7 @@ from .transfer import _refuse_trace
 from .values import tensor
 
 METHODS = """
-    t_=t_in_place transpose_ swapaxes_=transpose_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_ resize_as_ set_ apply_ map_ is_set_to
+    t_=t_in_place transpose_ swapaxes_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_ resize_as_ set_ apply_ map_ is_set_to
 """
 FUNCTIONS = "as_strided_ resize_as_"
 
@@ -48,8 +48,8 @@ def _becomes(function: Callable) -> Callable:
     return method
 
 
-t_in_place, transpose_, squeeze_, unsqueeze_ = map(_becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze))
-as_strided_ = _becomes(shapes.as_strided)
+t_in_place, transpose_, squeeze_, unsqueeze_, as_strided_ = map(_becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, shapes.as_strided))
+swapaxes_ = _becomes(shapes.swapaxes)
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:

@@ -14,6 +14,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
 from .creation import constant, full, zeros
 from .elementwise import contiguous, copy_, to
+from .in_place import memory_of
 from .resolve import resolved
 from .shapes import expand, narrow, permute, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
@@ -26,20 +27,20 @@ COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
     """`index`, dense, with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
-    own = index._layout
+    own, name = index._layout, f"{name}: " if name else ""
     if not own.size:  # numod.tensor([]) is a float tensor
         return contiguous(index.to(dtypes.int64))
     if own.dtype.kind not in "iu":
-        raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+        raise RuntimeError(f"{name}Expected dtype int64 for index, got {index.dtype}; convert with .long()")
     index = contiguous(index.to(dtypes.int64) if own.dtype is dtypes.int32 else index)
     if own.device.type == "meta":
         return index
     if size and own.device.backend.FLAT:
-        return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")
+        return bounded(index, -size if negative else 0, size, error, f"{name}index {{}} is out of bounds for dimension {dim} with size {size}")
     found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
-        raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
+        raise error(f"{name}index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
     return t.where(index < 0, index + size, index) if found else index
 
 
@@ -161,6 +162,10 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
         index_fill_(reshape(self, -1), 0, index, value)
         return self
     index = check_bounds("index_fill_()", index, self.shape[dim], dim, negative=True)
+    if self._layout.overlapping:
+        memory, places = memory_of(self, "index_fill_")
+        index_fill_(memory, 0, reshape(index_select(places, dim, reshape(index, -1)), -1), value)
+        return self
     shape = *self.shape[:dim], index.numel(), *self.shape[dim + 1 :]
     if isinstance(value, Tensor) and value.requires_grad:  # an index that occurs twice counts once in the value's gradient
         line = full((self.shape[dim],), False, dtype=dtypes.bool_, device=self.device)
@@ -281,6 +286,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
     """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
     order = order if dims is None else (dims,)
+    if not order:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
     dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
     dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
     if not dims or not input.ndim:

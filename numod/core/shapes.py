@@ -148,7 +148,7 @@ def _moved(ndim: int, *dims: int) -> tuple[int, ...]:
     return tuple([source[destination.index(d)] if d in destination else next(rest) for d in range(ndim)])
 
 
-def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
+def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes

@@ -1,7 +1,7 @@
 # Written by tests/stubs.py: signatures of what tables add to this module at import.
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -37,43 +37,43 @@ class Tensor:
         """acosh of every element."""
     def acosh_(self) -> Tensor:
         """In-place acosh."""
-    def add(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    def add(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
         """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
-    def add_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
         """In-place add."""
-    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """In-place addbmm."""
-    def addcdiv(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-    def addcdiv_(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """In-place addcdiv."""
-    def addcmul(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
-    def addcmul_(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: _float | complex = 1) -> Tensor:
         """In-place addcmul."""
-    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """beta * input + alpha * mat1 @ mat2."""
-    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """In-place addmm."""
-    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """beta * input + alpha * mat @ vec."""
-    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """In-place addmv."""
-    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """beta * input + alpha * (the outer product of two vectors)."""
-    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """In-place addr."""
     def adjoint(self) -> Tensor:
         """The conjugate, transposed in its last two dimensions."""
-    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def all(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Whether all elements are true (not zero)."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
         """Whether all elements are close."""
-    def amax(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def amax(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
         """Maximum over dimensions; the gradient is shared evenly between equal ones."""
-    def amin(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def amin(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
         """Minimum over dimensions; the gradient is shared evenly between equal ones."""
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
         """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
@@ -81,7 +81,7 @@ class Tensor:
         """angle of every element."""
     def angle_(self) -> Tensor:
         """In-place angle."""
-    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def any(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Whether any element is true (not zero)."""
     def apply_(self, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it; slow, and only on the CPU."""
@@ -103,9 +103,9 @@ class Tensor:
         """In-place asinh."""
     def arctan(self) -> Tensor:
         """atan of every element."""
-    def arctan2(self, other: Tensor | _float) -> Tensor:
+    def arctan2(self, other: Tensor) -> Tensor:
         """atan2(x, y), element by element, with broadcasting and type promotion."""
-    def arctan2_(self, other: Tensor | _float) -> Tensor:
+    def arctan2_(self, other: Tensor) -> Tensor:
         """In-place atan2."""
     def arctan_(self) -> Tensor:
         """In-place atan."""
@@ -117,9 +117,13 @@ class Tensor:
         """Index of the greatest element along a dimension, or in the flattened tensor."""
     def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
         """Index of the least element along a dimension, or in the flattened tensor."""
-    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
+    @overload
+    def argsort(self, *, stable: _bool, dim: _int = -1, descending: _bool = False) -> Tensor:
         """The indices that sort along a dimension."""
-    def argwhere(self, *, as_tuple: _bool = False) -> Tensor | tuple[Tensor, ...]:
+    @overload
+    def argsort(self, dim: _int = -1, descending: _bool = False) -> Tensor:
+        """The indices that sort along a dimension."""
+    def argwhere(self) -> Tensor:
         """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
@@ -127,7 +131,7 @@ class Tensor:
         """In-place as_strided."""
     def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
         """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
-    def as_subclass(self, cls: type) -> Tensor:
+    def as_subclass(self, cls: Any) -> Tensor:
         """The same tensor as an object of a subclass: a view of it, through which gradients flow."""
     def asin(self) -> Tensor:
         """asin of every element."""
@@ -139,9 +143,9 @@ class Tensor:
         """In-place asinh."""
     def atan(self) -> Tensor:
         """atan of every element."""
-    def atan2(self, other: Tensor | _float) -> Tensor:
+    def atan2(self, other: Tensor) -> Tensor:
         """atan2(x, y), element by element, with broadcasting and type promotion."""
-    def atan2_(self, other: Tensor | _float) -> Tensor:
+    def atan2_(self, other: Tensor) -> Tensor:
         """In-place atan2."""
     def atan_(self) -> Tensor:
         """In-place atan."""
@@ -149,91 +153,99 @@ class Tensor:
         """atanh of every element."""
     def atanh_(self) -> Tensor:
         """In-place atanh."""
-    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: object = None) -> None:
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> None:
         """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
-    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
         """In-place baddbmm."""
-    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    @overload
+    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
         """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    @overload
+    def bernoulli(self, p: _float, *, generator: Generator | None = None) -> Tensor:
+        """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
+    def bernoulli_(self, p: _float = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    def bfloat16(self, memory_format: object = ...) -> Tensor:
+    def bfloat16(self) -> Tensor:
         """Converted to bfloat16; the tensor itself if it has that dtype."""
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
         """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
-    def bitwise_and(self, other: Tensor | _float) -> Tensor:
+    def bitwise_and(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
-    def bitwise_and_(self, other: Tensor | _float) -> Tensor:
+    def bitwise_and_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_and."""
-    def bitwise_left_shift(self, other: Tensor | _float) -> Tensor:
+    def bitwise_left_shift(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
-    def bitwise_left_shift_(self, other: Tensor | _float) -> Tensor:
+    def bitwise_left_shift_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_left_shift."""
     def bitwise_not(self) -> Tensor:
         """Bits inverted; of a bool, the opposite."""
     def bitwise_not_(self) -> Tensor:
         """In-place bitwise_not."""
-    def bitwise_or(self, other: Tensor | _float) -> Tensor:
+    def bitwise_or(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
-    def bitwise_or_(self, other: Tensor | _float) -> Tensor:
+    def bitwise_or_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_or."""
-    def bitwise_right_shift(self, other: Tensor | _float) -> Tensor:
+    def bitwise_right_shift(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
-    def bitwise_right_shift_(self, other: Tensor | _float) -> Tensor:
+    def bitwise_right_shift_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_right_shift."""
-    def bitwise_xor(self, other: Tensor | _float) -> Tensor:
+    def bitwise_xor(self, other: Tensor | _float | complex) -> Tensor:
         """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
-    def bitwise_xor_(self, other: Tensor | _float) -> Tensor:
+    def bitwise_xor_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place bitwise_xor."""
     def bmm(self, mat2: Tensor) -> Tensor:
         """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
-    def bool(self, memory_format: object = ...) -> Tensor:
+    def bool(self) -> Tensor:
         """Converted to bool; the tensor itself if it has that dtype."""
-    def broadcast_to(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
         """Expanded to a size."""
-    def byte(self, memory_format: object = ...) -> Tensor:
+    @overload
+    def broadcast_to(self, *size: _int) -> Tensor:
+        """Expanded to a size."""
+    def byte(self) -> Tensor:
         """Converted to uint8; the tensor itself if it has that dtype."""
-    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with Cauchy distributed numbers."""
-    def cdouble(self, memory_format: object = ...) -> Tensor:
+    def cdouble(self: Any, memory_format: Any = None) -> Tensor:
         """Converted to complex128; the tensor itself if it has that dtype."""
     def ceil(self) -> Tensor:
         """ceil of every element."""
     def ceil_(self) -> Tensor:
         """In-place ceil."""
-    def celu_(self, *others: object, **named: object) -> Tensor:
+    def celu_(self: Tensor, *others: object, **named: object) -> Tensor:
         """In-place celu."""
-    def cfloat(self, memory_format: object = ...) -> Tensor:
+    def cfloat(self: Any, memory_format: Any = None) -> Tensor:
         """Converted to complex64; the tensor itself if it has that dtype."""
-    def char(self, memory_format: object = ...) -> Tensor:
+    def char(self) -> Tensor:
         """Converted to int8; the tensor itself if it has that dtype."""
     def cholesky(self, upper: _bool = False) -> Tensor:
         """The Cholesky factor of symmetric positive-definite matrices."""
     def cholesky_inverse(self, upper: _bool = False) -> Tensor:
         """The inverse of A, from its Cholesky factor."""
-    def cholesky_solve(self, L: Tensor, upper: _bool = False) -> Tensor:
+    def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
         """X with A X = B, for the Cholesky factor of A."""
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
-    def clamp(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    def clamp(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clamp_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+    def clamp_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
         """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-    def clamp_max(self, max: Tensor | _float) -> Tensor:
+    def clamp_max(self, max: Tensor | _float | complex) -> Tensor:
         """clamp_max(x, max), element by element, with broadcasting and type promotion."""
-    def clamp_max_(self, max: Tensor | _float) -> Tensor:
+    def clamp_max_(self, max: Tensor | _float | complex) -> Tensor:
         """In-place clamp_max."""
-    def clamp_min(self, min: Tensor | _float) -> Tensor:
+    def clamp_min(self, min: Tensor | _float | complex) -> Tensor:
         """clamp_min(x, min), element by element, with broadcasting and type promotion."""
-    def clamp_min_(self, min: Tensor | _float) -> Tensor:
+    def clamp_min_(self, min: Tensor | _float | complex) -> Tensor:
         """In-place clamp_min."""
-    def clip(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    def clip(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clip_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+    def clip_(self, min: Tensor | None | _float | complex = None, max: Tensor | None | _float | complex = None) -> Tensor:
         """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
-    def clone(self, *, memory_format: _memory_format = ...) -> Tensor:
+    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy with memory of its own."""
     def conj(self) -> Tensor:
         """The complex conjugate, computed; a real tensor itself."""
@@ -243,11 +255,11 @@ class Tensor:
         """In-place conj_physical."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
         """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
-    def copy_(self, src: Tensor | _float, non_blocking: _bool = False) -> Tensor:
-        """Fill with `src`, which broadcasts and is converted; returns self."""
-    def copysign(self, other: Tensor | _float) -> Tensor:
+    def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
+        """Fill with `other`, which broadcasts and is converted; returns self."""
+    def copysign(self, other: Tensor | _float | complex) -> Tensor:
         """copysign(x, y), element by element, with broadcasting and type promotion."""
-    def copysign_(self, other: Tensor | _float) -> Tensor:
+    def copysign_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place copysign."""
     def corrcoef(self) -> Tensor:
         """Pearson correlation coefficients of variables (rows) by observations (columns)."""
@@ -259,15 +271,19 @@ class Tensor:
         """cosh of every element."""
     def cosh_(self) -> Tensor:
         """In-place cosh."""
-    def count_nonzero(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def count_nonzero(self, dim: _int | None = None) -> Tensor:
+        """Number of elements that are not zero."""
+    @overload
+    def count_nonzero(self, *dim: _int) -> Tensor:
         """Number of elements that are not zero."""
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
         """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
-    def cpu(self) -> Tensor:
-        """The tensor on the CPU; itself if it is there."""
+    def cpu(self, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor on the CPU; itself if it is there in that memory format."""
     def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
         """The cross product along a dimension of size 3; by default the first such."""
-    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, **named: object) -> Tensor:
+    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format = ...) -> Tensor:
         """The tensor on a CUDA device; itself if it is there. From pinned memory with `non_blocking` the program does not wait for the copy."""
     def cummax(self, dim: _int) -> return_types.cummax:
         """(values, indices): the greatest element so far along a dimension, and its last place."""
@@ -321,32 +337,47 @@ class Tensor:
         """In-place digamma."""
     def dim(self) -> _int:
         """The number of dimensions."""
-    def dim_order(self, *, ambiguity_check: _bool | list[_memory_format] = False) -> tuple[_int, ...]:
+    def dim_order(self, *, ambiguity_check: _bool | Sequence[_memory_format] = False) -> tuple[_int, ...]:
         """The dimensions ordered from the outermost to the innermost in memory."""
-    def dist(self, other: Tensor, p: _float = 2) -> Tensor:
+    def dist(self, other: Tensor, p: _float | complex = 2) -> Tensor:
         """The p-norm of input - other."""
-    def div(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    def div(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def div_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+    def div_(self, other: Tensor | _float | complex, *, rounding_mode: str | None = None) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
-    def divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    @overload
+    def divide(self, other: Tensor | _float | complex) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+    @overload
+    def divide(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    @overload
+    def divide_(self, other: Tensor | _float | complex) -> Tensor:
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
+    @overload
+    def divide_(self, other: Tensor | _float | complex, *, rounding_mode: str | None) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def dot(self, tensor: Tensor) -> Tensor:
         """Product of two vectors."""
-    def double(self, memory_format: object = ...) -> Tensor:
+    def double(self) -> Tensor:
         """Converted to float64; the tensor itself if it has that dtype."""
-    def dsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    @overload
+    def dsplit(self, sections: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    @overload
+    def dsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    @overload
+    def dsplit(self, *indices: _int) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
     @property
     def dtype(self) -> _dtype:
         """The type of the elements."""
     def element_size(self) -> _int:
         """Bytes per element."""
-    def eq(self, other: Tensor | _float) -> Tensor:
+    def eq(self, other: Tensor | _float | complex) -> Tensor:
         """eq(x, y), element by element, with broadcasting and type promotion."""
-    def eq_(self, other: Tensor | _float) -> Tensor:
+    def eq_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place eq."""
     def equal(self, other: Tensor) -> _bool:
         """Whether shapes and all elements agree."""
@@ -370,23 +401,27 @@ class Tensor:
         """In-place exp2."""
     def exp_(self) -> Tensor:
         """In-place exp."""
-    def expand(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def expand(self, size: Sequence[_int], *, implicit: _bool = False) -> Tensor:
+        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
+    @overload
+    def expand(self, *size: _int, implicit: _bool = False) -> Tensor:
         """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
-    def expit(self) -> Tensor:
+    def expit(self: Tensor) -> Tensor:
         """sigmoid of every element."""
-    def expit_(self) -> Tensor:
+    def expit_(self: Tensor, *others: object, **named: object) -> Tensor:
         """In-place sigmoid."""
     def expm1(self) -> Tensor:
         """expm1 of every element."""
     def expm1_(self) -> Tensor:
         """In-place expm1."""
-    def exponential_(self, lambd: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    def exponential_(self, lambd: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with exponentially distributed numbers of rate `lambd`."""
-    def fill_(self, value: Tensor | _float) -> Tensor:
+    def fill_(self, value: Tensor | _float | complex) -> Tensor:
         """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> Tensor:
+    def fill_diagonal_(self, fill_value: _float | complex, wrap: _bool = False) -> Tensor:
         """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
     def fix(self) -> Tensor:
         """trunc of every element."""
@@ -394,37 +429,41 @@ class Tensor:
         """In-place trunc."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
         """Dimensions start_dim to end_dim (inclusive) as one."""
-    def flip(self, *order: _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
+    @overload
+    def flip(self, dims: Sequence[_int]) -> Tensor:
+        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    @overload
+    def flip(self, *dims: _int) -> Tensor:
         """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
     def fliplr(self) -> Tensor:
         """Left-right flip: dimension 1 in reverse order."""
     def flipud(self) -> Tensor:
         """Up-down flip: dimension 0 in reverse order."""
-    def float(self, memory_format: object = ...) -> Tensor:
+    def float(self) -> Tensor:
         """Converted to float32; the tensor itself if it has that dtype."""
-    def float_power(self, exponent: Tensor | _float) -> Tensor:
+    def float_power(self, exponent: Tensor | _float | complex) -> Tensor:
         """input ** exponent in float64, or complex128."""
-    def float_power_(self, exponent: Tensor | _float) -> Tensor:
+    def float_power_(self, exponent: Tensor | _float | complex) -> Tensor:
         """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
     def floor(self) -> Tensor:
         """floor of every element."""
     def floor_(self) -> Tensor:
         """In-place floor."""
-    def floor_divide(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    def floor_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
         """Quotient rounded towards minus infinity."""
-    def floor_divide_(self, other: Tensor | _float) -> Tensor:
+    def floor_divide_(self, other: Tensor | _float | complex) -> Tensor:
         """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
-    def fmax(self, other: Tensor | _float) -> Tensor:
+    def fmax(self, other: Tensor) -> Tensor:
         """fmax(x, y), element by element, with broadcasting and type promotion."""
-    def fmax_(self, other: Tensor | _float) -> Tensor:
+    def fmax_(self, other: Tensor) -> Tensor:
         """In-place fmax."""
-    def fmin(self, other: Tensor | _float) -> Tensor:
+    def fmin(self, other: Tensor) -> Tensor:
         """fmin(x, y), element by element, with broadcasting and type promotion."""
-    def fmin_(self, other: Tensor | _float) -> Tensor:
+    def fmin_(self, other: Tensor) -> Tensor:
         """In-place fmin."""
-    def fmod(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    def fmod(self, other: Tensor | _float | complex) -> Tensor:
         """Remainder with the sign of `input`."""
-    def fmod_(self, other: Tensor | _float) -> Tensor:
+    def fmod_(self, other: Tensor | _float | complex) -> Tensor:
         """The same with the sign of `self`."""
     def frac(self) -> Tensor:
         """frac of every element."""
@@ -434,13 +473,13 @@ class Tensor:
         """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
-    def gcd(self, other: Tensor | _float) -> Tensor:
+    def gcd(self, other: Tensor) -> Tensor:
         """gcd(x, y), element by element, with broadcasting and type promotion."""
-    def gcd_(self, other: Tensor | _float) -> Tensor:
+    def gcd_(self, other: Tensor) -> Tensor:
         """In-place gcd."""
-    def ge(self, other: Tensor | _float) -> Tensor:
+    def ge(self, other: Tensor | _float | complex) -> Tensor:
         """ge(x, y), element by element, with broadcasting and type promotion."""
-    def ge_(self, other: Tensor | _float) -> Tensor:
+    def ge_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place ge."""
     def geometric_(self, p: _float, *, generator: Generator | None = None) -> Tensor:
         """Fill with the number of trials until the first success of probability `p`."""
@@ -458,68 +497,75 @@ class Tensor:
     @property
     def grad_fn(self) -> object | None:
         """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
-    def greater(self, other: Tensor | _float) -> Tensor:
+    def greater(self, other: Tensor | _float | complex) -> Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
-    def greater_(self, other: Tensor | _float) -> Tensor:
+    def greater_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place greater."""
-    def greater_equal(self, other: Tensor | _float) -> Tensor:
+    def greater_equal(self, other: Tensor | _float | complex) -> Tensor:
         """ge(x, y), element by element, with broadcasting and type promotion."""
-    def greater_equal_(self, other: Tensor | _float) -> Tensor:
+    def greater_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place greater_equal."""
-    def gt(self, other: Tensor | _float) -> Tensor:
+    def gt(self, other: Tensor | _float | complex) -> Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
-    def gt_(self, other: Tensor | _float) -> Tensor:
+    def gt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place gt."""
-    def half(self, memory_format: object = ...) -> Tensor:
+    def half(self) -> Tensor:
         """Converted to float16; the tensor itself if it has that dtype."""
-    def hardshrink(self, out: Tensor | None = None, **named: object) -> Tensor:
+    def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
         """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
-    def heaviside(self, values: Tensor | _float) -> Tensor:
+    def heaviside(self, values: Tensor) -> Tensor:
         """heaviside(x, values), element by element, with broadcasting and type promotion."""
-    def heaviside_(self, values: Tensor | _float) -> Tensor:
+    def heaviside_(self, values: Tensor) -> Tensor:
         """In-place heaviside."""
-    def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor:
+    def histc(self, bins: _int = 100, min: _float | complex = 0, max: _float | complex = 0) -> Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
-    def histogram(self, bins: _int | Tensor = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
+    def histogram(self, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
         """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
-    def hsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    @overload
+    def hsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-    def hypot(self, other: Tensor | _float) -> Tensor:
+    @overload
+    def hsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    @overload
+    def hsplit(self, *indices: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    def hypot(self, other: Tensor) -> Tensor:
         """hypot(x, y), element by element, with broadcasting and type promotion."""
-    def hypot_(self, other: Tensor | _float) -> Tensor:
+    def hypot_(self, other: Tensor) -> Tensor:
         """In-place hypot."""
     def i0(self) -> Tensor:
         """i0 of every element."""
     def i0_(self) -> Tensor:
         """In-place i0."""
-    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def igamma(self, other: Tensor) -> Tensor:
         """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
-    def igamma_(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def igamma_(self, other: Tensor) -> Tensor:
         """In-place igamma."""
-    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def igammac(self, other: Tensor) -> Tensor:
         """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
-    def igammac_(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    def igammac_(self, other: Tensor) -> Tensor:
         """In-place igammac."""
     @property
-    def imag(self) -> Tensor:
+    def imag(self) -> Any:
         """The imaginary parts, as a view."""
     @imag.setter
-    def imag(self, value: Tensor) -> None: ...
-    def index_add(self, *arguments: object, **named: object) -> Tensor:
+    def imag(self, value: Any) -> None: ...
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
         """A copy of `input` after index_add_."""
-    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float = 1) -> Tensor:
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float | complex = 1) -> Tensor:
         """self[index[k]] += alpha * source[k] along a dimension, in order."""
-    def index_copy(self, *arguments: object, **named: object) -> Tensor:
+    def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
         """A copy of `input` after index_copy_."""
     def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
         """self[index[k]] = source[k] along a dimension, in order."""
-    def index_fill(self, *arguments: object, **named: object) -> Tensor:
+    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
         """A copy of `input` after index_fill_."""
-    def index_fill_(self, dim: _int, index: Tensor, value: _float) -> Tensor:
+    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _float | complex) -> Tensor:
         """self[index[k]] = value along a dimension."""
-    def index_put(self, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+    def index_put(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
         """A copy of input with values written (or added) at indices."""
-    def index_put_(self, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+    def index_put_(self, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor:
         """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
     def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
         """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
@@ -529,7 +575,7 @@ class Tensor:
         """The slices of a dimension selected by a vector of indices."""
     def inner(self, other: Tensor) -> Tensor:
         """Sums of products over the last dimension of both; a number multiplies."""
-    def int(self, memory_format: object = ...) -> Tensor:
+    def int(self) -> Tensor:
         """Converted to int32; the tensor itself if it has that dtype."""
     def inverse(self) -> Tensor:
         """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
@@ -572,7 +618,7 @@ class Tensor:
     def is_nested(self) -> Any: ...
     def is_nonzero(self) -> _bool:
         """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
-    def is_pinned(self, device: object = None) -> _bool:
+    def is_pinned(self, device: _device | str | _int | None = None) -> _bool:
         """Whether the tensor lies in page-locked host memory."""
     @property
     def is_quantized(self) -> Any: ...
@@ -610,7 +656,7 @@ class Tensor:
         """Whether each element's imaginary part is 0."""
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
         """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
-    def item(self) -> _float | _int | _bool:
+    def item(self) -> _float | complex:
         """The value of a tensor of one element, as a Python number."""
     @property
     def itemsize(self) -> _int:
@@ -621,29 +667,29 @@ class Tensor:
         """(values, indices) of the k-th smallest element (from 1) along a dimension."""
     @property
     def layout(self) -> Any: ...
-    def lcm(self, other: Tensor | _float) -> Tensor:
+    def lcm(self, other: Tensor) -> Tensor:
         """lcm(x, y), element by element, with broadcasting and type promotion."""
-    def lcm_(self, other: Tensor | _float) -> Tensor:
+    def lcm_(self, other: Tensor) -> Tensor:
         """In-place lcm."""
     def ldexp(self, other: Tensor) -> Tensor:
         """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place ldexp."""
-    def le(self, other: Tensor | _float) -> Tensor:
+    def le(self, other: Tensor | _float | complex) -> Tensor:
         """le(x, y), element by element, with broadcasting and type promotion."""
-    def le_(self, other: Tensor | _float) -> Tensor:
+    def le_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place le."""
-    def lerp(self, end: Tensor | _float, weight: Tensor | _float) -> Tensor:
+    def lerp(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
         """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
-    def lerp_(self, end: Tensor | _float, weight: Tensor | _float) -> Tensor:
+    def lerp_(self, end: Tensor, weight: Tensor | _float | complex) -> Tensor:
         """In-place lerp."""
-    def less(self, other: Tensor | _float) -> Tensor:
+    def less(self, other: Tensor | _float | complex) -> Tensor:
         """lt(x, y), element by element, with broadcasting and type promotion."""
-    def less_(self, other: Tensor | _float) -> Tensor:
+    def less_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place less."""
-    def less_equal(self, other: Tensor | _float) -> Tensor:
+    def less_equal(self, other: Tensor | _float | complex) -> Tensor:
         """le(x, y), element by element, with broadcasting and type promotion."""
-    def less_equal_(self, other: Tensor | _float) -> Tensor:
+    def less_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place less_equal."""
     def lgamma(self) -> Tensor:
         """lgamma of every element."""
@@ -665,51 +711,51 @@ class Tensor:
         """In-place log2."""
     def log_(self) -> Tensor:
         """In-place log."""
-    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Tensor:
         """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
     def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """log(softmax(x)) along a dimension, computed directly."""
-    def logaddexp(self, other: Tensor | _float) -> Tensor:
+    def logaddexp(self, other: Tensor) -> Tensor:
         """logaddexp(x, y), element by element, with broadcasting and type promotion."""
-    def logaddexp2(self, other: Tensor | _float) -> Tensor:
+    def logaddexp2(self, other: Tensor) -> Tensor:
         """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
-    def logaddexp2_(self, other: Tensor | _float) -> Tensor:
+    def logaddexp2_(self, other: Tensor) -> Tensor:
         """In-place logaddexp2."""
-    def logaddexp_(self, other: Tensor | _float) -> Tensor:
+    def logaddexp_(self, other: Tensor) -> Tensor:
         """In-place logaddexp."""
     def logcumsumexp(self, dim: _int) -> Tensor:
         """Logarithm of the running sum of exponentials along a dimension, without overflow."""
     def logdet(self) -> Tensor:
         """The logarithm of determinants; NaN for negative ones of real matrices."""
-    def logical_and(self, other: Tensor | _float) -> Tensor:
+    def logical_and(self, other: Tensor) -> Tensor:
         """logical_and(x, y), element by element, with broadcasting and type promotion."""
-    def logical_and_(self, other: Tensor | _float) -> Tensor:
+    def logical_and_(self, other: Tensor) -> Tensor:
         """In-place logical_and."""
     def logical_not(self) -> Tensor:
         """logical_not of every element."""
     def logical_not_(self) -> Tensor:
         """In-place logical_not."""
-    def logical_or(self, other: Tensor | _float) -> Tensor:
+    def logical_or(self, other: Tensor) -> Tensor:
         """logical_or(x, y), element by element, with broadcasting and type promotion."""
-    def logical_or_(self, other: Tensor | _float) -> Tensor:
+    def logical_or_(self, other: Tensor) -> Tensor:
         """In-place logical_or."""
-    def logical_xor(self, other: Tensor | _float) -> Tensor:
+    def logical_xor(self, other: Tensor) -> Tensor:
         """logical_xor(x, y), element by element, with broadcasting and type promotion."""
-    def logical_xor_(self, other: Tensor | _float) -> Tensor:
+    def logical_xor_(self, other: Tensor) -> Tensor:
         """In-place logical_xor."""
     def logit(self, eps: _float | None = None) -> Tensor:
         """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
     def logit_(self, eps: _float | None = None) -> Tensor:
         """In-place logit."""
-    def logsumexp(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False) -> Tensor:
+    def logsumexp(self, dim: _int | Sequence[_int], keepdim: _bool = False) -> Tensor:
         """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
-    def long(self, memory_format: object = ...) -> Tensor:
+    def long(self) -> Tensor:
         """Converted to int64; the tensor itself if it has that dtype."""
-    def lt(self, other: Tensor | _float) -> Tensor:
+    def lt(self, other: Tensor | _float | complex) -> Tensor:
         """lt(x, y), element by element, with broadcasting and type promotion."""
-    def lt_(self, other: Tensor | _float) -> Tensor:
+    def lt_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place lt."""
-    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
+    def lu(self, pivot: Any = True, get_infos: Any = False) -> tuple[Tensor, ...]:
         """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
         """X with A X = b, from `lu_factor` of A: the older order of arguments."""
@@ -719,11 +765,11 @@ class Tensor:
     @property
     def mT(self) -> Tensor:
         """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
-    def map_(self, tensor: Tensor, callable: Callable) -> Tensor:
+    def map_(self, other: Tensor, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
-    def masked_fill(self, mask: Tensor, value: Tensor | _float) -> Tensor:
+    def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
         """`value` where mask is true, else `input`; the dtype is that of input."""
-    def masked_fill_(self, mask: Tensor, value: Tensor | _float) -> Tensor:
+    def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
         """Write `value` where mask is true."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
         """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
@@ -737,21 +783,43 @@ class Tensor:
         """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
     def matrix_power(self, n: _int) -> Tensor:
         """A to the n-th power; of its inverse for negative n."""
-    def max(self, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
+    @overload
+    def max(self) -> Tensor:
         """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-    def maximum(self, other: Tensor | _float) -> Tensor:
+    @overload
+    def max(self, other: Tensor) -> Tensor:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    @overload
+    def max(self, dim: _int, keepdim: _bool = False) -> return_types.max:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    def maximum(self, other: Tensor) -> Tensor:
         """maximum(x, y), element by element, with broadcasting and type promotion."""
-    def maximum_(self, other: Tensor | _float) -> Tensor:
+    def maximum_(self, other: Tensor) -> Tensor:
         """In-place maximum."""
-    def mean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    @overload
+    def mean(self, *, dtype: _dtype | None = None) -> Tensor:
         """Mean over dimensions (all by default) of a floating tensor."""
-    def median(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor | return_types.median:
+    @overload
+    def mean(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of a floating tensor."""
+    @overload
+    def median(self) -> Tensor:
         """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
-    def min(self, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
+    @overload
+    def median(self, dim: _int, keepdim: _bool = False) -> return_types.median:
+        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+    @overload
+    def min(self) -> Tensor:
         """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-    def minimum(self, other: Tensor | _float) -> Tensor:
+    @overload
+    def min(self, other: Tensor) -> Tensor:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    @overload
+    def min(self, dim: _int, keepdim: _bool = False) -> return_types.min:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    def minimum(self, other: Tensor) -> Tensor:
         """minimum(x, y), element by element, with broadcasting and type promotion."""
-    def minimum_(self, other: Tensor | _float) -> Tensor:
+    def minimum_(self, other: Tensor) -> Tensor:
         """In-place minimum."""
     def mm(self, mat2: Tensor) -> Tensor:
         """Product of two matrices."""
@@ -763,31 +831,35 @@ class Tensor:
         """Dimensions moved to other positions, the others in their order; a view."""
     def msort(self) -> Tensor:
         """Sorted along the first dimension."""
-    def mul(self, other: Tensor | _float) -> Tensor:
+    def mul(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
         """mul(x, y), element by element, with broadcasting and type promotion."""
-    def mul_(self, other: Tensor | _float) -> Tensor:
+    def mul_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place mul."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
         """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
-    def multiply(self, other: Tensor | _float) -> Tensor:
+    def multiply(self, other: Tensor | _float | complex) -> Tensor:
         """mul(x, y), element by element, with broadcasting and type promotion."""
-    def multiply_(self, other: Tensor | _float) -> Tensor:
+    def multiply_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place mul."""
     def mv(self, vec: Tensor) -> Tensor:
         """Matrix times vector."""
-    def mvlgamma(self, p: _int, *, out: Tensor | None = None) -> Tensor:
+    def mvlgamma(self, p: _int) -> Tensor:
         """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
-    def mvlgamma_(self, p: _int, *, out: Tensor | None = None) -> Tensor:
+    def mvlgamma_(self, p: _int) -> Tensor:
         """In-place mvlgamma."""
-    def nan_to_num(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
-    def nan_to_num_(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+    def nan_to_num_(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """In-place nan_to_num."""
     def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Mean over dimensions (all by default) of the elements that are not NaN."""
-    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor | return_types.nanmedian:
+    @overload
+    def nanmedian(self) -> Tensor:
         """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
-    def nanquantile(self, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+    @overload
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> return_types.nanmedian:
+        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
         """`quantile` of the elements that are not NaN."""
     def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default) of the elements that are not NaN."""
@@ -803,9 +875,9 @@ class Tensor:
         """The number of dimensions."""
     def ndimension(self) -> _int:
         """The number of dimensions."""
-    def ne(self, other: Tensor | _float) -> Tensor:
+    def ne(self, other: Tensor | _float | complex) -> Tensor:
         """ne(x, y), element by element, with broadcasting and type promotion."""
-    def ne_(self, other: Tensor | _float) -> Tensor:
+    def ne_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place ne."""
     def neg(self) -> Tensor:
         """neg of every element."""
@@ -817,56 +889,85 @@ class Tensor:
         """In-place neg."""
     def nelement(self) -> _int:
         """The number of elements."""
-    def new(self, *arguments: object, device: _device | str | None = None, size: tuple[_int, ...] | None = None) -> Tensor:
+    @overload
+    def new(cls, *args: Any, device: _device | str | _int | None = None) -> Tensor:
         """PyTorch's old constructor, with this tensor's dtype and device."""
-    def new_arange(self, n: _int) -> Tensor:
+    @overload
+    def new(cls, storage: Any) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    @overload
+    def new(cls, other: Tensor) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    @overload
+    def new(cls, size: Sequence[_int], *, device: _device | str | _int | None = None) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    def new_arange(self: Tensor, n: _int) -> Tensor:
         """0 .. n - 1 on the tensor's device; for gradients."""
-    def new_empty(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    @overload
+    def new_empty(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.empty, of this tensor's dtype and on its device."""
-    def new_empty_strided(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    @overload
+    def new_empty(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.empty, of this tensor's dtype and on its device."""
+    def new_empty_strided(self, size: Sequence[_int], stride: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.empty_strided, of this tensor's dtype and on its device."""
-    def new_full(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    def new_full(self, size: Sequence[_int], fill_value: _float | complex, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.full, of this tensor's dtype and on its device."""
-    def new_identity(self, n: _int) -> Tensor:
+    def new_identity(self: Tensor, n: _int) -> Tensor:
         """The identity as a bool matrix on the tensor's device; for gradients."""
-    def new_ones(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    @overload
+    def new_ones(self, size: Sequence[_int], dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
         """As numod.ones, of this tensor's dtype and on its device."""
-    def new_tensor(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    @overload
+    def new_ones(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    @overload
+    def new_ones(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    def new_tensor(self, data: Any, dtype: _dtype | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor:
         """As numod.tensor, of this tensor's dtype and on its device."""
-    def new_zeros(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+    @overload
+    def new_zeros(self, size: Sequence[_int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
+        """As numod.zeros, of this tensor's dtype and on its device."""
+    @overload
+    def new_zeros(self, *size: _int, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
         """As numod.zeros, of this tensor's dtype and on its device."""
     def nextafter(self, other: Tensor) -> Tensor:
         """The next number of the tensor's own dtype towards `other`."""
-    def nextafter_(self, other: Tensor | _float) -> Tensor:
+    def nextafter_(self, other: Tensor) -> Tensor:
         """In-place nextafter."""
-    def nonzero(self, *, as_tuple: _bool = False) -> Tensor | tuple[Tensor, ...]:
+    def nonzero(self, *, as_tuple: Any = False) -> Tensor:
         """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
         """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-    def norm(self, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
+    def norm(self, p: _float | str | None = 'fro', dim: Any = None, keepdim: Any = False, dtype: Any = None) -> Tensor:
         """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
-    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
-    def not_equal(self, other: Tensor | _float) -> Tensor:
+    def not_equal(self, other: Tensor | _float | complex) -> Tensor:
         """ne(x, y), element by element, with broadcasting and type promotion."""
-    def not_equal_(self, other: Tensor | _float) -> Tensor:
+    def not_equal_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place not_equal."""
     def numel(self) -> _int:
         """The number of elements."""
     def numpy(self, *, force: _bool = False) -> np.ndarray:
         """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
-    def orgqr(self, tau: Tensor) -> Tensor:
+    def orgqr(self, input2: Tensor) -> Tensor:
         """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
-    def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
+    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
         """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     def outer(self, vec2: Tensor) -> Tensor:
         """All products of elements of two vectors."""
     @property
     def output_nr(self) -> _int:
         """The index of this tensor among its node's results."""
-    def permute(self, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def permute(self, dims: Sequence[_int]) -> Tensor:
         """Dimensions in the given order; a view."""
-    def pin_memory(self, device: object = None) -> Tensor:
+    @overload
+    def permute(self, *dims: _int) -> Tensor:
+        """Dimensions in the given order; a view."""
+    def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
         """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
@@ -876,28 +977,39 @@ class Tensor:
         """In-place polygamma."""
     def positive(self) -> Tensor:
         """The tensor itself."""
-    def pow(self, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    def pow(self, exponent: Tensor | _float | complex) -> Tensor:
         """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
-    def pow_(self, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    def pow_(self, exponent: Tensor | _float | complex) -> Tensor:
         """In-place pow."""
     def prelu(self, weight: Tensor) -> Tensor:
         """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
-    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    @overload
+    def prod(self, *, dtype: _dtype | None = None) -> Tensor:
         """Product over a dimension (all by default); integers and bool give int64."""
-    def put(self, *arguments: object, **named: object) -> Tensor:
+    @overload
+    def prod(self, dim: _int, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Product over a dimension (all by default); integers and bool give int64."""
+    def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """A copy of `input` after put_."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """Write (or add) the elements of source at indices of the flattened tensor."""
     def qr(self, some: _bool = True) -> return_types.qr:
         """(Q, R), reduced where `some`, else complete."""
-    def quantile(self, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+    def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
         """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
     def rad2deg(self) -> Tensor:
         """rad2deg of every element."""
     def rad2deg_(self) -> Tensor:
         """In-place rad2deg."""
-    def random_(self, low: _int | None = None, to: _int | None = -9223372036854775808, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [low, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly."""
+    @overload
+    def random_(self, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+    @overload
+    def random_(self, from_: _int, to: _int | None, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
+    @overload
+    def random_(self, to: _int, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's keyword is `from`."""
     def ravel(self) -> Tensor:
         """All elements in one dimension; a view only where they lie one after the other."""
     @property
@@ -909,25 +1021,29 @@ class Tensor:
         """reciprocal of every element."""
     def reciprocal_(self) -> Tensor:
         """In-place reciprocal."""
-    def record_stream(self, stream: object) -> None:
+    def record_stream(self, s: Any) -> None:
         """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
-    def register_hook(self, hook: Callable) -> Any:
+    def register_hook(self, hook: Any) -> Any:
         """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
-    def register_post_accumulate_grad_hook(self, hook: Callable) -> Any:
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
     def relu(self) -> Tensor:
         """relu of every element."""
     def relu_(self) -> Tensor:
         """In-place relu."""
-    def remainder(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    def remainder(self, other: Tensor | _float | complex) -> Tensor:
         """Remainder with the sign of `other`."""
-    def remainder_(self, other: Tensor | _float) -> Tensor:
+    def remainder_(self, other: Tensor | _float | complex) -> Tensor:
         """Replace by the remainder of a division by `other`, with the sign of `other`. Raises RuntimeError for an integer division by zero."""
-    def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
+    def renorm(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
-    def renorm_(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
+    def renorm_(self, p: _float | complex, dim: _int, maxnorm: _float | complex) -> Tensor:
         """In-place renorm."""
-    def repeat(self, *times: _int, repeats: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def repeat(self, repeats: Sequence[_int]) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+    @overload
+    def repeat(self, *repeats: _int) -> Tensor:
         """A copy repeated along each dimension (new ones in front)."""
     def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
         """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
@@ -936,15 +1052,23 @@ class Tensor:
         """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
     @requires_grad.setter
     def requires_grad(self, value: _bool) -> None: ...
-    def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
+    def requires_grad_(self: Tensor, requires_grad: _bool = True) -> Tensor:
         """Set `requires_grad` and return self."""
-    def reshape(self, *sizes: _int, shape: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def reshape(self, shape: Sequence[_int]) -> Tensor:
+        """The same elements in another shape; a view where possible. One size may be -1."""
+    @overload
+    def reshape(self, *shape: _int) -> Tensor:
         """The same elements in another shape; a view where possible. One size may be -1."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
-    def resize_(self, *sizes: _int, size: Sequence[_int] | None = None, memory_format: object = None) -> Tensor:
+    @overload
+    def resize_(self, size: Sequence[_int], *, memory_format: _memory_format | None = None) -> Tensor:
         """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
-    def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+    @overload
+    def resize_(self, *size: _int, memory_format: _memory_format | None = None) -> Tensor:
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    def resize_as_(self, the_template: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     def resolve_conj(self) -> Tensor:
         """The tensor: conjugates and negatives are computed at once here, never put off."""
@@ -955,25 +1079,53 @@ class Tensor:
     @property
     def retains_grad(self) -> _bool:
         """Whether a computed tensor keeps its gradient."""
-    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None) -> Tensor:
+    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] = ...) -> Tensor:
         """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
-    def rot90(self, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
+    def rot90(self, k: _int = 1, dims: Sequence[_int] = None) -> Tensor:
         """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
-    def round(self, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
+    @overload
+    def round(self) -> Tensor:
         """Nearest integer (or multiple of 10^-decimals), halves to even."""
-    def round_(self, *, decimals: _int = 0) -> Tensor:
+    @overload
+    def round(self, *, decimals: _int) -> Tensor:
+        """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    @overload
+    def round_(self) -> Tensor:
+        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
+    @overload
+    def round_(self, *, decimals: _int) -> Tensor:
         """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
     def rsqrt(self) -> Tensor:
         """rsqrt of every element."""
     def rsqrt_(self) -> Tensor:
         """In-place rsqrt."""
-    def rsub(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    def rsub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
         """other - alpha * input."""
-    def scatter(self, *arguments: object, **named: object) -> Tensor:
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """A copy of `input` after scatter_."""
-    def scatter_(self, dim: _int, index: Tensor, src: Tensor | _float | None = None, *, value: _float | None = None, reduce: str | None = None) -> Tensor:
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
+        """A copy of `input` after scatter_."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
-    def scatter_add(self, *arguments: object, **named: object) -> Tensor:
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, value: _float | complex, *, reduce: str) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, value: _float | complex) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+    def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """A copy of `input` after scatter_add_."""
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
         """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
@@ -985,9 +1137,13 @@ class Tensor:
         """One index of a dimension, which is removed; a view."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """A copy of input with one slice of a dimension replaced by src."""
-    def selu_(self, *others: object, **named: object) -> Tensor:
+    def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
         """In-place selu."""
-    def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: Sequence[_int] | None = None, stride: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def set_(self, source: Any, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int]) -> Tensor:
+        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
+    @overload
+    def set_(self, source: Any) -> Tensor:
         """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
     def sgn(self) -> Tensor:
         """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
@@ -998,7 +1154,7 @@ class Tensor:
         """Sizes of the dimensions."""
     def share_memory_(self) -> Tensor:
         """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA. A tensor sent to a process is still copied."""
-    def short(self, memory_format: object = ...) -> Tensor:
+    def short(self) -> Tensor:
         """Converted to int16; the tensor itself if it has that dtype."""
     def sigmoid(self) -> Tensor:
         """sigmoid of every element."""
@@ -1022,7 +1178,7 @@ class Tensor:
         """sinh of every element."""
     def sinh_(self) -> Tensor:
         """In-place sinh."""
-    def size(self, dim: _int | None = None) -> _Size | _int:
+    def size(self, dim: None = None) -> _Size | _int:
         """All sizes, or the size of one dimension."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
@@ -1030,11 +1186,15 @@ class Tensor:
         """(sign, logarithm of the absolute value) of determinants."""
     def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """exp(x) / sum(exp(x)) along a dimension."""
-    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None) -> return_types.sort:
+    @overload
+    def sort(self, *, stable: _bool | None, dim: _int = -1, descending: _bool = False) -> return_types.sort:
+        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    @overload
+    def sort(self, dim: _int = -1, descending: _bool = False) -> return_types.sort:
         """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
     def sparse_dim(self) -> _int:
         """0: all tensors are dense."""
-    def split(self, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
         """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes along a dimension; views."""
@@ -1046,13 +1206,28 @@ class Tensor:
         """square of every element."""
     def square_(self) -> Tensor:
         """In-place square."""
-    def squeeze(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def squeeze(self, dim: _int | Sequence[_int]) -> Tensor:
         """Dimensions of size 1 removed, all or the given ones."""
-    def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def squeeze(self, *dim: _int) -> Tensor:
+        """Dimensions of size 1 removed, all or the given ones."""
+    @overload
+    def squeeze_(self, dim: _int | Sequence[_int]) -> Tensor:
         """In-place squeeze."""
-    def std(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+    @overload
+    def squeeze_(self, *dim: _int) -> Tensor:
+        """In-place squeeze."""
+    @overload
+    def std(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
         """Square root of `var`, also of one beyond the dtype's range."""
-    def std_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    @overload
+    def std(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+        """Square root of `var`, also of one beyond the dtype's range."""
+    @overload
+    def std(self, unbiased: _bool = True) -> Tensor:
+        """Square root of `var`, also of one beyond the dtype's range."""
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
         """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
@@ -1060,26 +1235,34 @@ class Tensor:
         """The storage that the tensor shares with its views, as elements of its dtype."""
     def storage_offset(self) -> _int:
         """Offset of the first element in the storage, in elements."""
-    def stride(self, dim: _int | None = None) -> tuple[_int, ...] | _int:
+    def stride(self, dim: None = None) -> Sequence[_int]:
         """Strides of the dimensions, or of one, in elements."""
-    def sub(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    def sub(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
-    def sub_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    def sub_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:
         """In-place sub."""
-    def subtract(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    def subtract(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
         """input - alpha * other."""
-    def subtract_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    def subtract_(self, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
         """In-place sub."""
-    def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    @overload
+    def sum(self, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default); integers and bool give int64."""
-    def sum_to_size(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def sum(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default); integers and bool give int64."""
+    @overload
+    def sum_to_size(self, size: Sequence[_int]) -> Tensor:
+        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
+    @overload
+    def sum_to_size(self, *size: _int) -> Tensor:
         """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """Two dimensions swapped; a view."""
     def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
-        """In-place transpose."""
+        """In-place swapaxes."""
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
         """Two dimensions swapped; a view."""
     def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
@@ -1100,17 +1283,39 @@ class Tensor:
         """tanh of every element."""
     def tanh_(self) -> Tensor:
         """In-place tanh."""
-    def tensor_split(self, indices_or_sections: Tensor | _int | Sequence[_int] | None = None, dim: _int = 0, *, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    @overload
+    def tensor_split(self, indices: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    def tile(self, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:
+    @overload
+    def tensor_split(self, tensor_indices_or_sections: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    @overload
+    def tensor_split(self, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    @overload
+    def tile(self, dims: Sequence[_int]) -> Tensor:
         """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
-    def to(self, *arguments: object, dtype: _dtype | None = None, device: object = None, non_blocking: _bool = False, copy: _bool = False, memory_format: _memory_format = ...) -> Tensor:
+    @overload
+    def tile(self, *dims: _int) -> Tensor:
+        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    @overload
+    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
         """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
-    def to_dense(self, dtype: _dtype | None = None) -> Tensor:
+    @overload
+    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    @overload
+    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """The tensor itself: all tensors are dense."""
-    def to_sparse(self, *arguments: object, **named: object) -> Any:
+    @overload
+    def to_sparse(self, *, layout: _layout | None = None, blocksize: _int | Sequence[_int] | None = None, dense_dim: _int | None = None) -> Tensor:
         """Raises NotImplementedError: all tensors are dense."""
-    def tolist(self) -> list | _float | _int | _bool:
+    @overload
+    def to_sparse(self, sparse_dim: _int) -> Tensor:
+        """Raises NotImplementedError: all tensors are dense."""
+    def tolist(self) -> Sequence[Any]:
         """Nested lists of Python numbers."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
         """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
@@ -1130,33 +1335,33 @@ class Tensor:
         """Matrices (..., M, N) with 0 below a diagonal."""
     def triu_(self, diagonal: _int = 0) -> Tensor:
         """In-place triu."""
-    def true_divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    def true_divide(self, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    def true_divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+    def true_divide_(self, other: Tensor | _float | complex) -> Tensor:
         """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def trunc(self) -> Tensor:
         """trunc of every element."""
     def trunc_(self) -> Tensor:
         """In-place trunc."""
-    def type(self, dtype: object = None, non_blocking: _bool = False) -> str | Tensor:
+    def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
         """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor". `type(dtype)`: the tensor converted to a dtype."""
     def type_as(self, other: Tensor) -> Tensor:
         """In the dtype, and on the device, of another tensor."""
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
         """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
-    def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
+    def unflatten(self, dim: Any, sizes: Any) -> Tensor:
         """One dimension as several."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
-    def uniform_(self, a: _float = 0.0, b: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill with uniform numbers in [a, b); of a complex number both parts."""
-    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+    def uniform_(self, from_: _float = 0, to: _float = 1, *, generator: Generator | None = None) -> Tensor:
+        """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    def unique(self, sorted: Any = True, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
         """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
-    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+    def unique_consecutive(self, return_inverse: Any = False, return_counts: Any = False, dim: Any = None) -> Tensor | tuple[Tensor, ...]:
         """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """The same parts, as views that can be written to."""
-    def unsafe_split(self, split_size_or_sections: _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """The same parts, as views that can be written to."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes along a dimension; views."""
@@ -1166,23 +1371,44 @@ class Tensor:
         """In-place unsqueeze."""
     def untyped_storage(self) -> Any:
         """The storage that the tensor shares with its views."""
-    def var(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+    @overload
+    def var(self, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> Tensor:
         """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-    def var_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    @overload
+    def var(self, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
+    @overload
+    def var(self, unbiased: _bool = True) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     def vdot(self, other: Tensor) -> Tensor:
         """The product of two vectors, the first conjugated."""
-    def view(self, *shape: _int | _dtype, size: Sequence[_int] | None = None, dtype: _dtype | None = None) -> Tensor:
+    @overload
+    def view(self, dtype: _dtype) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+    @overload
+    def view(self, size: Sequence[_int]) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+    @overload
+    def view(self, *size: _int) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:
         """A view with the shape of `other`."""
-    def vsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    @overload
+    def vsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into rows: along dimension 0."""
-    def where(self, condition: Tensor, other: Tensor | _float) -> Tensor:
+    @overload
+    def vsplit(self, indices: Sequence[_int]) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+    @overload
+    def vsplit(self, *indices: _int) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+    def where(self, condition: Tensor, other: Tensor | _float | complex) -> Tensor:
         """The tensor where condition is true, else `other`."""
-    def xlogy(self, other: Tensor | _float) -> Tensor:
+    def xlogy(self, other: Tensor | _float | complex) -> Tensor:
         """xlogy(x, y), element by element, with broadcasting and type promotion."""
-    def xlogy_(self, other: Tensor | _float) -> Tensor:
+    def xlogy_(self, other: Tensor | _float | complex) -> Tensor:
         """In-place xlogy."""
     def zero_(self) -> Tensor:
         """Fill with zeros."""

@@ -8,7 +8,7 @@ from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from ..ops import triangle as tr
 from .apply import apply
-from .creation import default_device
+from .creation import default_device, factory
 from .elementwise import contiguous
 from .reductions import sum as total
 from .shapes import diagonal as _diagonal, movedim
@@ -72,14 +72,20 @@ def trace(input: Tensor) -> Tensor:
     return total(_diagonal(input, 0, 0, 1))
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+@factory
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
-    return _indices("tril_indices", row, col, offset, False, dtype, device)
+    return _indices("tril_indices", row, col, offset, False, dtype, device).requires_grad_(requires_grad)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+@factory
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
-    return _indices("triu_indices", row, col, offset - 1, True, dtype, device)
+    return _indices("triu_indices", row, col, offset - 1, True, dtype, device).requires_grad_(requires_grad)
 
 
 def _indices(name: str, row: int, col: int, offset: int, upper: bool, dtype: DType | None, device: Device | str | None) -> Tensor:

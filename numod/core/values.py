@@ -44,6 +44,7 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
         made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
         result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
+    result = result.pin_memory() if pin_memory else result
     return result.requires_grad_() if requires_grad else result
 
 
@@ -86,13 +87,16 @@ def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
     return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
 
 
-def from_numpy(array: np.ndarray) -> Tensor:
+def from_numpy(ndarray: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
+    array = ndarray
     if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
         array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
+    if not array.flags.writeable:
+        warnings.warn("The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach the array.", stacklevel=3)
     if shape is None or not array.flags.behaved:
         kind = dtypes.from_numpy(array.dtype)
         result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)

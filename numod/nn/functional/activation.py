@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from inspect import Parameter, Signature, signature as signature_of
 
 from ... import dtypes
-from ...core import functions as f, random
+from ...core import functions as f, random, signatures
 from ...core.apply import apply, apply_into
 from ...core.forms import with_out
 from ...core.tensor import Tensor
@@ -26,19 +25,17 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable:
-    """A row of the table as a function with PyTorch's signature: the input, the row's numbers with defaults, and `inplace` if there is such a form."""
-    names = row.inputs[1:]
-    required = len(names) - len(defaults)
-    numbers = [_parameter(name, "float", Parameter.empty if k < required else defaults[k - required]) for k, name in enumerate(names)]
-    signature = Signature([_parameter("input", "Tensor"), *numbers, *([_parameter("inplace", "bool", False)] if inplace else [])])
+    """A row of the table as a function: the input, the row's numbers with defaults, and `inplace` if there is such a form."""
     optional = (*defaults, False) if inplace else defaults
-    most = len(signature.parameters)
+    most = len(row.inputs) + inplace
 
     def function(*arguments: object, **named: object) -> Tensor:
+        if named and (placed := signatures.rearranged(function, None, arguments, named)) is not None:
+            arguments, named = placed
         missing = most - len(arguments)
         if named or not 0 <= missing <= len(optional):
-            arguments = _bound(row.name, signature, arguments, named)
-        elif missing:
+            raise TypeError(f"{row.name}() takes {signatures.of(function)}, got {len(arguments)} positional arguments and {list(named)} by name")
+        if missing:
             arguments += optional[-missing:]
         if not inplace:
             return row(*arguments)
@@ -50,23 +47,8 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
 
     function.__name__ = function.__qualname__ = row.name
     function.__module__ = __name__
-    function.__signature__ = signature
-    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(names[required:], defaults)) or 'no parameters'}."
+    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(row.inputs[1:][-len(defaults) :], defaults)) or 'no parameters'}."
     return function
-
-
-def _bound(name: str, signature: Signature, arguments: tuple, named: dict) -> tuple:
-    """All arguments in order. Raises TypeError for a missing or unexpected one."""
-    try:
-        bound = signature.bind(*arguments, **named)
-    except TypeError as error:
-        raise TypeError(f"{name}(): {error}; it takes {signature}") from None
-    bound.apply_defaults()
-    return bound.args
-
-
-def _parameter(name: str, annotation: str, default: object = Parameter.empty) -> Parameter:
-    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
 leaky_relu = _activation(t.leaky_relu, 0.01)
@@ -208,14 +190,12 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 def _over_input(function: Callable) -> Callable:
     """The in-place form of the function."""
-    parameters = signature_of(function).parameters
 
     def in_place(input: Tensor, *values: object, **named: object) -> Tensor:
         return function(input, *values, **named, inplace=True)
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
     in_place.__module__ = __name__
-    in_place.__signature__ = Signature([each for name, each in parameters.items() if name != "inplace"])
     in_place.__doc__ = f"{function.__name__}, written over its input."
     return in_place
 

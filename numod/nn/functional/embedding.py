@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
@@ -75,8 +77,12 @@ def embedding_bag(
 ) -> Tensor:
     """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the `offsets` where bags begin.
 
-    Indices equal to `padding_idx` are ignored. Raises ValueError for shapes that do not fit.
+    Indices equal to `padding_idx` are ignored. With `include_last_offset` the last bag ends at the last offset; as in PyTorch it goes on to the input's end
+    with mode "max", with a `padding_idx`, and for float64 weights. Raises ValueError for shapes that do not fit.
     """
+    if weight.dtype is dtypes.int64 and input.is_floating_point():
+        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated.", stacklevel=3)
+        weight, input = input, weight
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if weight.ndim != 2:
@@ -84,7 +90,7 @@ def embedding_bag(
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     _check_sample_weights(per_sample_weights, input, weight, mode)
-    flat, bounds = _bags(input, offsets, include_last_offset)
+    flat, bounds = _bags(input, offsets, include_last_offset, mode == "max" or padding_idx is not None or weight.dtype is dtypes.float64)
     count = bounds.numel() - 1
     flat = f.check_bounds("embedding_bag()", flat, weight.shape[0], 0, error=RuntimeError)
     shares = None if per_sample_weights is None else f.reshape(per_sample_weights, -1)[: flat.numel()]
@@ -123,8 +129,9 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
         )
 
 
-def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor]:
-    """(the indices as a vector, the places in it where the bags begin, followed by its end)."""
+def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: bool) -> tuple[Tensor, Tensor]:
+    """(the indices as a vector, the places in it where the bags begin, followed by its end). `to_end`: whether the last bag has all that is left, also where a
+    last offset is included."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -143,7 +150,12 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     bounds = bag_bounds.apply((places,), (length, include_last))
     if not bounds.numel() or observed(r.closing(t.bounds), (bounds, 0, length + 1), (1,)):
         _refuse_offsets(places, length, include_last)
-    return flat[: places[-1]._observe()] if include_last else flat, bounds
+    if not include_last:
+        return flat, bounds
+    last = places[-1]._observe()
+    if last < length and to_end:
+        return flat, f.cat([bounds[:-1], bounds.new_full((1,), length)])
+    return flat[:last], bounds
 
 
 def _refuse_offsets(places: Tensor, length: int, include_last: bool) -> None:

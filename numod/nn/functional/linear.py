@@ -26,6 +26,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         if overrides.appears((input, weight, bias)):
             return overrides.again(linear, (input, weight, bias), {})
         raise wrong_argument("linear", linear, (input, weight, bias), {}) or error from None
+    except RuntimeError:
+        if bias is None or bias.ndim == 1 or f.broadcast_shapes(bias.shape, result := (*input.shape[:-1], weight.shape[0])) != result:
+            raise
+        return linear(input, weight) + bias  # PyTorch takes what broadcasts
     if weight.ndim == 1:
         result = f.matmul(input, weight)
         return result if bias is None else result + bias

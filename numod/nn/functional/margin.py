@@ -57,7 +57,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
     _expect_classes("multilabel_margin_loss", input)
-    if target.shape != input.shape:
+    if target.shape != input.shape and (max(input.ndim, target.ndim) > 1 or target.numel() != input.numel()):
         raise RuntimeError(
             f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core import functions as f
+from ...core import functions as f, random
 from ...core.tensor import Tensor
 from ...ops import recurrent as op
 from . import activation, convolution as _convolution, ctc, loss, margin as _margin, normalization, padding as _padding, pooling, vision
@@ -15,9 +15,9 @@ from .linear import linear
 _REDUCTIONS = ("none", "mean", "sum")  # by numeric code; PyTorch's default here is 0, none
 _MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution
-    cosine_embedding_loss
-    ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell instance_norm kl_div lstm_cell
-    max_pool1d_with_indices norm_except_dim rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+    cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell
+    hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss max_pool1d_with_indices norm_except_dim poisson_nll_loss rnn_relu_cell
+    rnn_tanh_cell rrelu_ triplet_margin_loss"""
 
 
 def batch_norm(
@@ -68,6 +68,21 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: boo
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
     return _margin.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+    """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return _margin.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+    """`nn.functional.hinge_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return _margin.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
+    """`nn.functional.poisson_nll_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return _margin.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
 
 
 def triplet_margin_loss(
@@ -147,8 +162,11 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return feature_alpha_dropout(input, p, train, inplace=True)
 
 
-def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: random.Generator | None = None) -> Tensor:
     """`nn.functional.rrelu` in place."""
+    if training and generator is not None:
+        slopes = random.rand(input.shape, generator=generator, dtype=input.dtype, device=input.device) * (upper - lower) + lower
+        return input.copy_(f.where(input > 0, input, input * slopes))
     return activation.rrelu(input, lower, upper, training, inplace=True)
 
 

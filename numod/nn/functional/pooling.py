@@ -20,6 +20,7 @@ __all__ = [f"{name}{ndim}d{suffix}" for name in _NAMES for ndim in (1, 2, 3) for
 __all__ += ["fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices"]
 
 Size = int | Sequence[int]
+_INTEGERS = dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
 
 
 def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
@@ -37,6 +38,12 @@ def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
         raise RuntimeError(
             f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty {expected} expected for input"
         )
+
+
+def expect_floats(name: str, x: Tensor, *more: dtypes.dtype) -> None:
+    """Raise NotImplementedError, as PyTorch's kernels do, unless it has a floating dtype, or one of `more`."""
+    if not x.is_floating_point() and x.dtype not in more:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .float()")
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
@@ -93,8 +100,15 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     if any(n < 0 for n in sizes):
         negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
-    if x.ndim != 2 or not x.shape[1]:  # PyTorch takes (0, L), no channels of a line, where its other windows refuse it
-        _expect_planes(name, tuple(x.shape), ndim)
+    if x.ndim not in (ndim + 1, ndim + 2):
+        raise RuntimeError(f"{name}(): Expected {ndim + 1}D or {ndim + 2}D tensor, but got {list(x.shape)}")
+    filled = x.ndim - ndim if name in ("adaptive_avg_pool1d", "adaptive_avg_pool2d") else 1  # the first dimension whose size may not be 0
+    if 0 in x.shape[filled:]:
+        empty = filled + x.shape[filled:].index(0)
+        raise RuntimeError(
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(x.shape)} with dimension {empty} being empty"
+        )
+    expect_floats(name, x)
     if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
         window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
         return window, window, (0,) * ndim, (1,) * ndim, sizes
@@ -124,6 +138,7 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        expect_floats(name, input, *(_INTEGERS if ndim > 1 or return_indices else ()))
         return _max(input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices)
 
     return _named(pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."), _named(
@@ -144,6 +159,7 @@ def _avg_pool(ndim: int) -> Callable:
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:
+        expect_floats(name, input, dtypes.int64)
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
@@ -198,6 +214,7 @@ def _max_unpool(ndim: int) -> Callable:
     def unpool(
         input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[int] | None = None,
     ) -> Tensor:
+        expect_floats(name, input)
         window = _tuple("kernel_size", kernel_size, ndim)
         stride = window if stride is None else _tuple("stride", stride, ndim)
         padding = _tuple("padding", padding, ndim)

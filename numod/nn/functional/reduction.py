@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 
-from ...core import functions as f
+from ...core import functions as f, signatures
 from ...core.tensor import Tensor
 
 
@@ -38,17 +37,12 @@ def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
 
 def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
     """Decorator that adds `size_average` and `reduce` at PyTorch's positions: the first precedes parameter `before`, the second `reduction`."""
-    parameters = list(inspect.signature(loss).parameters.values())
-    for name, place in (("size_average", before), ("reduce", "reduction")):
-        at = [each.name for each in parameters].index(place)
-        parameters.insert(at, inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="bool | None"))
-    signature = inspect.Signature(parameters)
-    first = list(signature.parameters).index("size_average")
+    first = loss.__code__.co_varnames.index(before)
 
     @functools.wraps(loss)
     def function(*arguments: object, **named: object) -> Tensor:
         if len(arguments) > first:
-            named = signature.bind(*arguments, **named).arguments
+            named = signatures.of(function).bind(*arguments, **named).arguments
             arguments = ()
         size_average, reduce = named.pop("size_average", None), named.pop("reduce", None)
         if size_average is not None or reduce is not None:
@@ -57,5 +51,4 @@ def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
             raise ValueError(f"{named['reduction']} is not a valid value for reduction")
         return loss(*arguments, **named)
 
-    function.__signature__ = signature
     return function

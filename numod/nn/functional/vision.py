@@ -313,6 +313,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(f"Expected a batch of {ndim}D affine matrices of shape Nx{ndim}x{ndim + 1} for size {size}. Got {theta.shape}.")
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    if align_corners and 1 in size[2:]:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an intended use case of "
+            "affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=3,
+        )
     axes = [_axis(n, bool(align_corners), theta) for n in size[2:]]
     shape = size[2:]
     parts = [f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))]
