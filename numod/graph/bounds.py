@@ -69,13 +69,21 @@ class _Bounding:
                 proven.add((value, size))
 
     def _with_known_values(self, step: Step) -> Step:
-        """The step with inputs whose values its attributes tell: as they are where they are held, of these values and never written; else others."""
+        """The step with inputs whose values its attributes tell: as they are where they are known to have these values; else others."""
         inputs = list(step.inputs)
         for position, values in step.op.known_values(step.parameters).items():
-            held = self.program.held.get(inputs[position])
-            if held is None or not self.effects.fixed(inputs[position]) or tuple(held.tolist()) != values:
+            if self._values_of(inputs[position]) != values:
                 inputs[position] = self._held(values)
         return Step(step.op, tuple(inputs), step.parameters, step.results, step.in_place, step.where)
+
+    def _values_of(self, value: Value) -> tuple | None:
+        """The elements of a value, where it is held or filled with a number, and no step writes to it."""
+        if not self.effects.fixed(value):
+            return None
+        filled = next((step for step in self.before if isinstance(step, Step) and step.results == (value,) and step.op is table.fill), None)
+        if filled is not None:
+            return (filled.inputs[0],) * self.program.layouts[value].size
+        return tuple(self.program.held[value].tolist()) if value in self.program.held else None
 
     def _held(self, values: tuple[int, ...]) -> Value:
         made = tensor(values, dtype=dtypes.int64, device="cpu")

@@ -9,9 +9,9 @@ All tensors have one dtype. After a colon stand its kinds (letters of `dtypes.dt
 None; `#` it may be a number; `#i` it is an int; `~` it need not be dense; `<n` its values are indices below the size of that name, or below the size along that
 axis; `*[...]` describes all inputs of an op that takes any number.
 
-An attribute is a `flag`, an `int`, a range of ints `low..high` (either may be left out), a `float`, `number`, `dtype`, `device`, an `axis` of the first tensor, or
-one of some words `a|b`. Marks: `?` it may be None; `^s` a tuple with an entry for each size of `*s` (or with as many entries as size `s`); `^2` a pair; `^*` a
-tuple of any length. Attributes after `/` may be left out.
+An attribute is a `flag`, an `int`, a range of ints `low..high` (either may be left out), a `float`, `number`, `dtype`, `device`, an `axis` of the first
+tensor, or one of some words `a|b`. Marks: `?` it may be None; `^s` a tuple with an entry for each size of `*s` (or with as many entries as size `s`); `^2` a
+pair; `^*` a tuple of any length. Attributes after `/` may be left out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _matched(pattern: re.Pattern, text: str) -> tuple:
 
 
 def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
-    """The sizes of a call; `arguments` are layouts, and numbers as they are. Raises ValueError, naming the op and what it takes, where the call does not fit."""
+    """The sizes of a call; `arguments` are layouts, and numbers as they are. Raises ValueError, naming the op and what it takes, where they do not fit."""
     contract, sizes = parse(op.takes), Sizes()
     if not contract.any_count and len(arguments) != len(contract.inputs):
         _refuse(op, f"takes {len(contract.inputs)} inputs", f"{len(arguments)}")

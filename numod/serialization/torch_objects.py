@@ -24,12 +24,11 @@ from ..nn.parameter import Parameter
 from .keys import checked_key
 from .pickle_reader import Allowed, Call
 from .refusal import shorten
-from .safe_globals import allowed
+from .safe_globals import allowed, allowed_global, is_allowed, renamed
 
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
-RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
 
 
 class StorageType:
@@ -58,12 +57,13 @@ class Stored:
 
 def find_global(module: str, name: str) -> object:
     """The equivalent of a global. Raises ValueError for names that are not in the table: nothing is imported."""
-    module = RENAMED.get(module, module)
+    module, name = renamed(module, name)
     found = GLOBALS.get(f"{module}.{name}")
     if found is not None:
         return found
-    if f"{module}.{name}" in allowed:
-        return Allowed(name, allowed[f"{module}.{name}"])
+    own = allowed_global(module, name)
+    if own is not None:
+        return Allowed(name, own)
     if (module, name) == ("builtins", "getattr") and any(isinstance(each, EnumMeta) for each in allowed.values()):
         return Call(name, _member)
     _refuse_global(module, name)
@@ -92,7 +92,7 @@ def build(target: object, state: object) -> None:
         target.__setstate__(state)
     elif type(target) is np.ndarray:
         _set_array(target, state)
-    elif type(target) in allowed.values():
+    elif is_allowed(type(target)):
         _set_attributes(target, state)
     else:
         raise ValueError(f"the state of a {type(target).__name__} cannot be set")
@@ -171,8 +171,7 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
     """A tensor with attributes that user code had set on it."""
-    named = kind.function if isinstance(kind, Allowed) else kind
-    own = named if isinstance(named, type) and issubclass(named, Tensor) else None
+    own = kind if isinstance(kind, type) and issubclass(kind, Tensor) and is_allowed(kind) else None
     if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or not (own or kind in (_TENSOR, _PARAMETER)):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
@@ -234,9 +233,9 @@ def _device(kind: object, index: object = None) -> Device:
 
 def _member(kind: object, name: object) -> Enum:
     """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind, "NAME")`."""
-    if not (isinstance(kind, Allowed) and isinstance(kind.function, EnumMeta) and type(name) is str and name in kind.function.__members__):
+    if not (isinstance(kind, EnumMeta) and is_allowed(kind) and type(name) is str and name in kind.__members__):
         _refuse_global("builtins", "getattr")
-    return kind.function.__members__[name]
+    return kind.__members__[name]
 
 
 def number_dtype(code: object, *_: object) -> np.dtype:
