@@ -36,8 +36,9 @@ def allowed_global(module: str, name: str) -> Callable | None:
     """The class or function of this name if the user allows it, or if it is data. A name of PyTorch's stands for numod's. Nothing is imported."""
     path = f"{module}.{name}"
     found = allowed.get(path) or _DATA.get(path)
-    if found is None and allowed and module.partition(".")[0] == "torch":
-        known = (getattr(sys.modules.get(home), name, None) for home in homes_of(module))
+    if found is None and allowed:  # under another name than its own
+        homes = homes_of(module) if module.partition(".")[0] == "torch" else (module,)
+        known = [vars(sys.modules[home]).get(name) for home in homes if home in sys.modules]
         found = next((each for each in known if any(each is one for one in allowed.values())), None)
     return found
 

@@ -16,16 +16,19 @@ import numpy as np
 
 from .. import dtypes
 from ..core.memory import empty_strided
+from ..core.storages import TypedStorage
 from ..core.tensor import FIELDS, Tensor, fields_of, wrap
 from ..device import Size
 from ..device.device import Device
 from ..device.layout import layout
+from ..formats import ABSENT as ABSENT_LAYOUTS, layout as Layout, strided
 from ..nn.parameter import Parameter
 from .keys import checked_key
 from .pickle_reader import Allowed, Call
 from .refusal import shorten
 from .safe_globals import allowed, allowed_global, is_allowed, renamed
 
+_LAYOUTS = {each.name: each for each in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
@@ -39,11 +42,12 @@ class StorageType:
 
 
 class Stored:
-    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use."""
+    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use. Of objects it is a `TypedStorage`."""
 
     def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
         self.kind, self.count, self.location, self._read = kind, count, location, read
         self._values: Tensor | None = None
+        self._object: TypedStorage | None = None
 
     @property
     def values(self) -> Tensor:
@@ -53,6 +57,14 @@ class Stored:
         if self._values is None:
             self._values = self._read(self)
         return self._values
+
+    @property
+    def object(self) -> TypedStorage:
+        """What the file's reader is given for it."""
+        if self._object is None:
+            values = self.values
+            self._object = TypedStorage(values if values.numel() == len(values._storage.data) else values.clone())
+        return self._object
 
 
 def find_global(module: str, name: str) -> object:
@@ -136,17 +148,21 @@ def _check_window(offset: object, shape: object, strides: object) -> None:
 
 
 def _rebuild_tensor(storage: object, offset: object, shape: object, strides: object) -> Tensor:
-    if not isinstance(storage, Stored) or strides is None:
+    if not isinstance(storage, TypedStorage) or strides is None:
         raise ValueError("a tensor without a storage or strides")
-    return window(storage.values, offset, shape, strides)
+    return window(storage.elements, offset, shape, strides)
 
 
 def _rebuild_tensor_v2(
     storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object = None, metadata: object = None,
 ) -> Tensor:
-    if isinstance(metadata, dict) and any(metadata.values()):
-        raise ValueError("a tensor that is conjugated or negated when it is read")
-    return _rebuild_tensor(storage, offset, shape, strides).requires_grad_(requires_grad is True)
+    """A tensor; one that PyTorch conjugates or negates when it is read is read so once, into memory of its own."""
+    lazily = {name for name, on in metadata.items() if on} if isinstance(metadata, dict) else set()
+    if not lazily <= {"conj", "neg"}:
+        raise ValueError(f"a tensor with metadata {shorten(metadata)}")
+    result = _rebuild_tensor(storage, offset, shape, strides)
+    result = result.conj() if "conj" in lazily else result
+    return (-result if "neg" in lazily else result).requires_grad_(requires_grad is True)
 
 
 def _rebuild_tensor_v3(
@@ -186,6 +202,13 @@ def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tenso
         if type(name) is str and name.isidentifier() and not (private and name.startswith(private)) and name not in FIELDS and not hasattr(Tensor, name):
             fields_of(tensor)[name] = value
     return tensor
+
+
+def _layout_named(name: object) -> Layout:
+    """PyTorch's layout of this name."""
+    if type(name) is not str or name.removeprefix("torch.") not in _LAYOUTS:
+        raise ValueError(f"{shorten(name)} is no layout of tensors")
+    return _LAYOUTS[name.removeprefix("torch.")]
 
 
 def _encode(text: object, encoding: object) -> bytes:
@@ -295,6 +318,7 @@ _FUNCTIONS: dict[str, Callable] = {
     "collections.Counter": _counter,
     "torch.Size": _size,
     "torch.device": _device,
+    "torch.serialization._get_layout": _layout_named,
     "_codecs.encode": _encode,
     "builtins.bytearray": _bytearray,
     "builtins.set": lambda items=(): set(_members(items)),
@@ -309,7 +333,7 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
-    "torch.storage.UntypedStorage": StorageType("UntypedStorage", None),
+    "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),
