@@ -74,7 +74,10 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     ), "amp.autocast"),
     "autocast": "amp", "Future": "paths.futures",
     "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
-    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage",
+    **dict.fromkeys((
+        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage", "DoubleStorage", "FloatStorage",
+        "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "TypedStorage", "UntypedStorage",
+    ), "paths.storage"),
     **dict.fromkeys((
         "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data", "_softmax_backward_data", "sym_float", "sym_int",
         "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",

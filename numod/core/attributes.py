@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NoReturn
 
@@ -12,6 +12,7 @@ from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
 from ..formats import memory_format as MemoryFormat, strided
 from . import creation, memory, ranges, values
+from .storages import TypedStorage
 from .tensor import Tensor, fields_of, wrap
 
 METHODS = """
@@ -69,45 +70,6 @@ def is_distributed(self: Tensor) -> bool:
 def untyped_storage(self: Tensor) -> Storage:
     """The storage that the tensor shares with its views."""
     return self._storage
-
-
-class TypedStorage:
-    """A storage seen as elements of a dtype, as `Tensor.storage()` returns it. New code uses `untyped_storage()`, which counts bytes."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._storage, self.dtype, self.device = tensor._storage, tensor.dtype, tensor.device
-        self._count = tensor._storage.nbytes() // tensor.dtype.itemsize
-        self.elements = tensor.detach().as_strided((self._count,), (1,), 0)
-
-    data_ptr = property(lambda self: self._storage.data_ptr)
-    nbytes = property(lambda self: self._storage.nbytes)
-
-    def untyped(self) -> Storage:
-        """The same memory as bytes."""
-        return self._storage
-
-    def size(self) -> int:
-        """The number of elements."""
-        return self._count
-
-    __len__ = size
-
-    def tolist(self) -> list:
-        """The elements as Python numbers."""
-        return self.elements.tolist()
-
-    def is_shared(self) -> bool:
-        """Whether processes forked later share it."""
-        return self.elements.is_shared()
-
-    def __getitem__(self, index: int | slice) -> object:
-        return self.elements[index].tolist()
-
-    def __setitem__(self, index: int | slice, value: float) -> None:
-        self.elements[index] = value
-
-    def __iter__(self) -> Iterator:
-        return iter(self.tolist())
 
 
 def storage(self: Tensor) -> TypedStorage:

@@ -70,6 +70,15 @@ class _Blocked(Op):
 
     parameters = ("scale", "causal", "dropped")
 
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        query, mask = (arguments[self.inputs.index(name)] for name in ("query", "mask"))
+        if len(sizes["b"]) > LEADS or 0 in (*sizes["b"], *(sizes[name] for name in "lesv")):
+            return f"sizes must not be 0, with at most {LEADS} of them in front, got query of shape {tuple(query.shape)}"
+        if isinstance(mask, Layout) and mask.dtype not in (dtypes.bool_, query.dtype):
+            return f"mask must be of bool or {query.dtype}, got {mask.dtype}"
+        return None if 0.0 <= parameters[2] <= 1.0 else f"attribute 'dropped' must be from 0 to 1, got {parameters[2]}"
+
     def _blocks(self, kernel: Callable, inputs: tuple, mask_at: int, results: tuple[Layout, ...], tasks: int, parts: Callable, parameters: tuple) -> Plan:
         """`parts(block, width panels, depth panels)` are the elements of a worker's scratch arrays."""
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
@@ -111,6 +120,7 @@ class _Blocked(Op):
 class Attention(_Blocked):
     """(out (…, L, Ev), logsumexp (…, L)); no size may be 0."""
 
+    takes = "query[*b l e]~:f key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any seed#i offset#i; scale=number causal=flag dropped=number"
     inputs, outputs = ("query", "key", "value", "mask", "seed", "offset"), ("out", "logsumexp")
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -137,6 +147,10 @@ class Attention(_Blocked):
 class AttentionGradient(_Blocked):
     """Gradients of query, key and value, for dense `given`."""
 
+    takes = (
+        "given[*b l v]:f query[*b l e]~ key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any out[*b l v] logsumexp[*b l] seed#i "
+        "offset#i; scale=number causal=flag dropped=number"
+    )
     inputs, outputs = ("given", "query", "key", "value", "mask", "out", "logsumexp", "seed", "offset"), ("d_query", "d_key", "d_value")
     differentiable = False
 

@@ -69,6 +69,7 @@ def tiled_product(
 class ByteProduct(Op):
     """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32, exact as long as the sums fit; beyond they wrap around."""
 
+    takes = "a[m k]~:any b[k n]~:int8;"
     inputs, differentiable = ("a", "b"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

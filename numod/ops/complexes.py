@@ -44,6 +44,7 @@ class Reading(Op):
     """The same memory read as another dtype. It is recorded like an op, but made without a kernel."""
 
     inputs = ("x",)
+    portable = False
 
     def __init__(self, name: str, gradient: Callable, rule: Callable) -> None:
         super().__init__(name)

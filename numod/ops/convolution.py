@@ -50,6 +50,27 @@ class Convolution(Op):
         result = shape if len(given.keys() & {"x", "weight"}) == 2 else given.get("given")  # the given shape may be less: output padding can add a whole stride
         return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        tensors = {"x": "x[n c *s]", "weight": "weight[o i *k]", "given": "given[m p *t]"}
+        first, second = self.inputs[:2]
+        return f"{tensors[first]} {tensors[second]}; stride=1..^{tensors[first][-2]} padding=0..^* dilation=1..^* groups=1.. shape=0..^*?"
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        stride, padding, dilation, groups, shape = parameters
+        rank = arguments[0].ndim
+        if not 3 <= rank <= 5 or any(len(each) != rank - 2 for each in (padding, dilation)) or any(each.ndim != rank for each in arguments):
+            return f"inputs must have 3 to 5 dimensions and attributes one entry for each spatial one, got {rank}, padding {padding} and dilation {dilation}"
+        if (shape is None and self.inputs[0] != "x") or (shape is not None and len(shape) != rank):
+            return f"attribute 'shape' must have {rank} sizes, got {shape}"
+        x, weight, result = self.shapes(*arguments, parameters)
+        fits = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1] and weight[0] % groups == 0
+        if not fits or any(not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))):
+            return f"x {x}, weight {weight} and result {result} must fit each other with attribute 'groups' {groups}"
+        return None
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first, second, *given = arguments
         if first.dtype is not second.dtype:

@@ -26,8 +26,14 @@ def cross_kernel(x, y, out, outer, inner):
 class Cross(Op):
     """x * y of dense tensors of one shape and dtype, along parameter `dim`, whose size is 3."""
 
+    takes = "x[*s]:buifc y[*s]; dim=axis"
     inputs, parameters = ("x", "y"), ("dim",)
     gradients = {"x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)), "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,))}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        size = sizes["s"][parameters[0]] if sizes["s"] else 1
+        return None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"
 
     def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple[int]) -> Plan:
         x, _ = arguments

@@ -91,12 +91,21 @@ def ctc_gradient_kernel(g, x, targets, input_lengths, target_lengths, loss, alph
 class Ctc(Op):
     """(loss (N), alpha) of log_probs; the other inputs have no gradient."""
 
+    takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
     inputs, parameters, outputs = ("x", "targets", "input_lengths", "target_lengths"), ("blank", "forgiving"), ("loss", "alpha")
     gradients = {
         "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
             (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)
         )
     }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {2: sizes["t"] + 1, 3: sizes["s"] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, targets, *_ = arguments
@@ -110,6 +119,7 @@ class Ctc(Op):
 class CtcGradient(Op):
     """The gradient of the loss with respect to log_probs. It is linear in what is given; by log_probs it has no derivative, as in PyTorch."""
 
+    takes = "given[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n t w]; blank=0.. forgiving=flag"
     inputs, parameters = ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"), ("blank", "forgiving")
     gradients = {
         "given": lambda g, given, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
@@ -117,6 +127,16 @@ class CtcGradient(Op):
         ).sum((0, 2)),
         "x": lambda g: no_derivative("ctc_loss"),
     }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        if sizes["w"] != 2 * sizes["s"] + 1:
+            return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
+        return None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {3: sizes["t"] + 1, 4: sizes["s"] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, targets, *_ = arguments

@@ -80,6 +80,7 @@ def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
 class Cdist(Op):
     """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype. Parameter `p`, from 0 to infinity."""
 
+    takes = "x[b n w]:f y[b m w]; p=number"
     inputs, parameters = ("x", "y"), ("p",)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -91,6 +92,7 @@ class Cdist(Op):
 class Pdist(Op):
     """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it. Parameter `p`, from 0 to infinity."""
 
+    takes = "x[n w]:f; p=number"
     inputs, parameters = ("x",), ("p",)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -101,6 +103,7 @@ class Pdist(Op):
 class CdistGradient(Op):
     """The gradient of distances for x, with y turned. Where it is differentiated itself it is composed of other ops."""
 
+    takes = "given[b n m]:f x[b n w] turned[b w m] distance[b n m]; p=number"
     inputs, parameters, differentiable = ("given", "x", "turned", "distance"), ("p",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -134,12 +134,17 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
 class Extremum(Op):
     """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter `keepdim`. Gradients go to the places."""
 
+    takes = "x[*s]~:buif; dim=axis keepdim=flag"
     inputs, parameters, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
     gradients = {"x": lambda grads, indices, layout, dim, keepdim: _back(grads[0], indices, layout, dim, keepdim)}
 
     def __init__(self, name: str, least: bool) -> None:
         super().__init__(name)
         self.least = least
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if readable(arguments[0], parameters[0]) else f"x with strides {arguments[0].strides} must be made contiguous first"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim, keepdim) = arguments, parameters

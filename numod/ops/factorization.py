@@ -14,6 +14,7 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
 from . import elimination, factorization_device
+from .contract import parse
 from .op import Op, Plan, single_device
 from .substitution import solve_triangular
 
@@ -34,10 +35,12 @@ class Factorization(Op):
     widens = False
 
     def __init__(
-        self, name: str, inputs: str, outputs: str, parameters: str, compute: Callable, shapes: Callable, why: tuple[str, Callable] | None = None,
+        self, name: str, takes: str, outputs: str, compute: Callable, shapes: Callable, why: tuple[str, Callable] | None = None,
     ) -> None:
         super().__init__(name)
-        self.inputs, self.outputs, self.parameters = tuple(inputs.split()), tuple(outputs.split()), tuple(parameters.split())
+        contract = parse(takes)
+        self.inputs, self.parameters = (tuple(each.name for each in part) for part in (contract.inputs, contract.attributes))
+        self.takes, self.outputs = takes, tuple(outputs.split())
         self.compute, self.shapes, self.why = compute, shapes, why
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -272,34 +275,42 @@ def _converging(values: str) -> tuple[str, Callable]:
     )
 
 
-inv = Factorization("inv", "a", "", "", _keeping_nan(np.linalg.inv), lambda a: a,
+inv = Factorization("inv", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.inv), lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
-inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _keeping_nan(_inv_or_infinite), lambda a: a)
-solve = Factorization("solve", "a b", "", "", _keeping_nan(np.linalg.solve), lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
-cholesky = Factorization("cholesky", "a", "", "", _cholesky, lambda a: a, (
+inv_or_infinite = Factorization("inv_or_infinite", "a[*b n n]:fc;", "", _keeping_nan(_inv_or_infinite), lambda a: a)
+solve = Factorization("solve", "a[*b n n]:fc b[*b n _];", "", _keeping_nan(np.linalg.solve), lambda a, b: b,
+                      ("The solver failed because the input matrix is singular.", _zero_pivot))
+cholesky = Factorization("cholesky", "a[*b n n]:fc;", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
-slogdet = Factorization("slogdet", "a", "sign logabsdet", "", _slogdet, lambda a: (a[:-2], a[:-2]))
-det = Factorization("det", "a", "", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])
-qr = Factorization("qr", "a", "q r", "mode", lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
+slogdet = Factorization("slogdet", "a[*b n n]:fc;", "sign logabsdet", _slogdet, lambda a: (a[:-2], a[:-2]))
+det = Factorization("det", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])
+qr = Factorization("qr", "a[*b m n]:fc; mode=reduced|complete|r", "q r",
+                   lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
                    lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])))
-geqrf = Factorization("geqrf", "a", "a tau", "", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
-svd = Factorization("svd", "a", "u s vh", "full", lambda a, full: np.linalg.svd(a, full_matrices=full),
+geqrf = Factorization("geqrf", "a[*b m n]:fc;", "a tau", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
+svd = Factorization("svd", "a[*b m n]:fc; full=flag", "u s vh", lambda a, full: np.linalg.svd(a, full_matrices=full),
                     lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
                     _converging("singular values"))
-svd_or_nan = Factorization("svd_or_nan", "a", "u s vh", "", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
-svdvals = Factorization("svdvals", "a", "", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)), _converging("singular values"))
+svd_or_nan = Factorization("svd_or_nan", "a[*b m n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
+svdvals = Factorization("svdvals", "a[*b m n]:fc;", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)),
+                        _converging("singular values"))
 eigh = Factorization(
-    "eigh", "a", "values vectors", "lower", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a), _converging("eigenvalues")
+    "eigh", "a[*b n n]:fc; lower=flag", "values vectors", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a),
+    _converging("eigenvalues")
 )
 eigvalsh = Factorization(
-    "eigvalsh", "a", "", "lower", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1], _converging("eigenvalues")
+    "eigvalsh", "a[*b n n]:fc; lower=flag", "", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1],
+    _converging("eigenvalues")
 )
-eig = Factorization("eig", "a", "values vectors", "", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
-pinv = Factorization("pinv", "a", "", "atol rtol hermitian", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]), _converging("singular values"))
-lstsq = Factorization("lstsq", "a b", "solution rank", "rtol", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]), _converging("singular values"))
-lu = Factorization("lu", "a", "lu pivots info order", "pivoted", elimination.lu, lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
-ldl = Factorization("ldl", "a", "ld pivots info", "", elimination.ldl, lambda a: (a, a[:-1], a[:-2]))
-ldl_solve = Factorization("ldl_solve", "ld pivots b", "", "", _ldl_solve, lambda ld, pivots, b: b)
-order = Factorization("order", "pivots", "", "rows", _order, lambda pivots, rows: (*pivots[:-1], rows))
+eig = Factorization("eig", "a[*b n n]:fc;", "values vectors", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
+pinv = Factorization("pinv", "a[*b m n]:fc; atol=number rtol=number hermitian=flag", "", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]),
+                     _converging("singular values"))
+lstsq = Factorization("lstsq", "a[*b m n]:fc b[*b m _]; rtol=number", "solution rank", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]),
+                      _converging("singular values"))
+lu = Factorization("lu", "a[*b m n]:fc; pivoted=flag", "lu pivots info order", elimination.lu,
+                   lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
+ldl = Factorization("ldl", "a[*b n n]:fc;", "ld pivots info", elimination.ldl, lambda a: (a, a[:-1], a[:-2]))
+ldl_solve = Factorization("ldl_solve", "ld[*b n n]:fc pivots[*b n]:any b[*b n _];", "", _ldl_solve, lambda ld, pivots, b: b)
+order = Factorization("order", "pivots[*b _]:any; rows=0..", "", _order, lambda pivots, rows: (*pivots[:-1], rows))
 geqrf.differentiable = order.differentiable = ldl.differentiable = ldl_solve.differentiable = False

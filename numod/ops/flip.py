@@ -60,6 +60,14 @@ class _Neighbours(Op):
     inputs, parameters, widens = ("x",), ("dims",), False
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        (x,), (dims, *first) = arguments, parameters
+        if not x.ndim or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
+            return f"attribute 'dims' must be neighbouring dimensions, got {dims}"
+        count = prod(x.shape[dims[0] : dims[-1] + 1])
+        return f"attribute 'first' must be below {count}, got {first[0]}" if first and count and first[0] >= count else None
+
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (dims, *numbers) = arguments, parameters
         out, sizes = layout(tuple(x.shape), x.dtype, x.device), tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
@@ -74,12 +82,14 @@ class _Neighbours(Op):
 class Flip(_Neighbours):
     """x reversed; so is its gradient."""
 
+    takes = "x[*s]:buifc; dims=axis^*"
     kernels, gradients = (reversed_elements, reversed_lines, reversed_rows), {"x": lambda g, dims: g.flip(dims)}
 
 
 class Roll(_Neighbours):
     """x from its element `first` along the dimensions on, 0 < first < n, then those before."""
 
+    takes = "x[*s]:buifc; dims=axis^* first=1.."
     parameters, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
     gradients = {"x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))}
 

@@ -30,6 +30,22 @@ class Transform(Op):
         self.parameters = ("dims", "norm", *rest.split())
         self.compute, self.length, self.complex_result, self.gradients = compute, length, complex_result, {"x": gradient}
 
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return f"x[*s]:{'f' if self is half_spectrum else 'c'}; dims=axis^* norm=forward|backward|ortho" + {"inverse": " inverse=flag", "n": " n=1.."}.get(
+            self.parameters[-1], ""
+        )
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        (x,), (dims, *_) = arguments, parameters
+        if not x.ndim or not dims or len(set(dims)) < len(dims):
+            return f"attribute 'dims' must be dimensions of x, each once, got {dims}"
+        if self is from_half and parameters[2] // 2 + 1 != x.shape[dims[-1]]:
+            return f"attribute 'n' must fit the {x.shape[dims[-1]]} elements of dimension {dims[-1]}, got {parameters[2]}"
+        return None
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         dims, norm, *rest = parameters

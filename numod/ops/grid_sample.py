@@ -185,7 +185,12 @@ class GridSample(Op):
     """Samples (images, channels, *places) of a dense x at a dense grid. Parameters: mode, padding and align_corners as in `nn.functional.grid_sample`, and
     orders, one for each size of x."""
 
+    takes = "x[n c *s]:f grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection corners=flag orders=0..3^s"
     inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, grid = arguments
@@ -198,7 +203,15 @@ class GridSample(Op):
 class GridSpread(Op):
     """The gradient by x, of shape parameter `shape`, of samples whose gradient is `given`, dense."""
 
+    takes = "given[n c *t]:f grid[n *t r]; shape=0..^* mode=nearest|bilinear|bicubic padding=zeros|border|reflection corners=flag orders=0..3^t"
     inputs, parameters = ("given", "grid"), ("shape", *GridSample.parameters)
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        shape = parameters[0]
+        if shape[:2] != (sizes["n"], sizes["c"]):
+            return f"attribute 'shape' must begin with {sizes['n']}, {sizes['c']}, got {shape}"
+        return _misfit(shape[2:], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (given, grid), (shape, *rest) = arguments, parameters
@@ -209,11 +222,23 @@ class GridSlope(Op):
     """The gradient by grid of samples whose gradient is `given`, dense. It is not differentiated: where that is wanted, the gradient is made of samples of a
     higher order."""
 
+    takes = "given[n c *t]:f x[n c *s] grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection corners=flag"
     inputs, parameters, differentiable = ("given", "x", "grid"), GridSample.parameters[:3], False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return _misfit(sizes["s"], sizes)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, grid = arguments
         return _plan(self.name, slope_kernel, arguments, layout(grid.shape, x.dtype, x.device), x.shape, grid, (*parameters, ()))
+
+
+def _misfit(spatial: tuple, sizes: dict) -> str | None:
+    """What is wrong with a grid for an image of these spatial sizes, if anything is."""
+    rank = len(spatial)
+    fits = rank in (2, 3) and len(sizes["t"]) == rank == sizes["r"]
+    return None if fits else f"grid must be of {rank} coordinates and dimensions, got {sizes['t']} of {sizes['r']}"
 
 
 def _plan(name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tuple, grid: Layout, parameters: tuple) -> Plan:

@@ -99,7 +99,12 @@ TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_
 class GroupNorm(Norm):
     """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd are (images * groups)."""
 
+    takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if sizes["c"] % parameters[0] == 0 else f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
@@ -117,7 +122,14 @@ class GroupNorm(Norm):
 class GroupNormGradient(Norm):
     """(dx, partial) of GroupNorm: partial (images, 2, channels) holds each image's part of dweight and dbias."""
 
+    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
     inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("groups",), False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        if sizes["c"] % parameters[0]:
+            return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        return None if sizes["r"] == sizes["n"] * parameters[0] else f"mean must have {sizes['n'] * parameters[0]} elements, got {sizes['r']}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments

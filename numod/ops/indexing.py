@@ -185,6 +185,7 @@ class Bounded(Op):
 
     inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
     reports = True
+    portable = False  # it reports to memory of this process
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         index, _ = arguments
@@ -196,11 +197,16 @@ class Bounded(Op):
 class Read(Op):
     """Elements of a dense x at int64 indices along parameter `dim`."""
 
+    takes = "x[*x]:any index[*i]:int64<dim; dim=axis"
     inputs, parameters, widens = ("x", "index"), ("dim",), False
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
         super().__init__(name)
         self.kernel, self.gradients = kernel, {"x": gradient}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index), (dim,) = arguments, parameters
@@ -223,7 +229,17 @@ class Read(Op):
 class Write(Op):
     """Write source into a dense x in place, or add it, at int64 indices along parameter `dim`. x and source have one dtype."""
 
+    takes = "x[*x]:any index[*i]:int64<dim source[*s]:any; dim=axis"
     inputs, parameters = ("x", "index", "source"), ("dim",)
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        slabs = self.kernels is _SLABS
+        if slabs and len(sizes["i"]) > 1:
+            return f"index must have one dimension, got {len(sizes['i'])}"
+        if (arguments[1].shape[:1] or (1,))[0] != (sizes["s"] or (1,))[parameters[0] if sizes["s"] else 0] if slabs else sizes["i"] != sizes["s"]:
+            return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
+        return differ_beside(sizes["x"], sizes["s"], parameters[0])
 
     def __init__(self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable) -> None:
         """`kernels` add the source's elements, in order and in any order; without `adds` they are put in their places: the last one of an element's stays."""
@@ -287,6 +303,7 @@ class Bag(Op):
     """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at index[bounds[b]:bounds[b + 1]], times their `share` where there
     are shares."""
 
+    takes = "x[n w]:f index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
     inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
     gradients = {
         "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
@@ -294,6 +311,14 @@ class Bag(Op):
         ),
         "share": lambda g, x, index, bounds, mean: (_of_members(g, index, bounds, mean) * x.index_select(0, index)).sum(1),
     }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if sizes["b"] else "bounds must have at least one element"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {2: sizes["k"] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index, bounds, share), (mean,) = arguments, parameters
@@ -316,6 +341,7 @@ class BagBounds(Op):
     Offsets that do not rise from 0 on are -1.
     """
 
+    takes = "offsets[n]:int64; length=0.. include_last=flag"
     inputs, parameters, gradients, differentiable = ("offsets",), ("length", "include_last"), {}, False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -334,7 +360,12 @@ def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
 class Nonzero(Op):
     """Places of the true elements of a dense bool mask; parameter: how many there are. On a GPU `before` is their running count, elsewhere None."""
 
+    takes = "mask[*s]:bool before?[*s]:int64; total=0.."
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if parameters[0] <= arguments[0].size else f"attribute 'total' must be at most {arguments[0].size}, got {parameters[0]}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         mask, _ = arguments
@@ -366,6 +397,12 @@ def with_ones(text: str, x: Layout, **sizes: int) -> str:
     for name in ones:  # if this is left to LLVM, it unrolls no loop around it: index_select of columns took 1.5 times as long
         text = re.sub(rf"^( +)for (\w+) in range\({name}\):$", r"\1\2 = int64(0)\n\1if True:", text, flags=re.M)
     return text.replace("):\n", "):\n" + "".join(f"    {name} = int64(1)\n" for name in ones), 1)
+
+
+def differ_beside(whole: tuple, part: tuple, dim: int) -> str | None:
+    """What is wrong with reading a tensor's `part` of elements along one dimension, if anything is: all other sizes must be its own."""
+    fits = len(whole) == len(part) and all(n == m for d, (n, m) in enumerate(zip(whole, part)) if d != dim)
+    return None if fits else f"sizes {part} must be {whole} except along dimension {dim}"
 
 
 def _check_index(name: str, index: Layout, *others: Layout) -> None:

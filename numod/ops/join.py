@@ -23,6 +23,7 @@ _SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4  # elements of a join that several tensor
 class Cat(Op):
     """Any number of tensors joined along parameter `dim`; dtypes promote. All other sizes must agree (RuntimeError)."""
 
+    takes = "*[*_]~:any; dim=axis"
     parameters, widens = ("dim",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -67,6 +68,12 @@ class Cat(Op):
 
 class Stack(Cat):
     """Tensors of one shape joined along a new dimension `dim`."""
+
+    takes = "*[*s]~:any; dim=0.."
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if parameters[0] <= len(sizes["s"]) else f"attribute 'dim' must be at most {len(sizes['s'])}, got {parameters[0]}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters

@@ -37,6 +37,7 @@ def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, s
 class LinearGradient(Op):
     """(d_x, d_weight, d_bias) of dense g (..., outputs), x (..., size) and weight (outputs, size); without d_x where weight is None."""
 
+    takes = "given[*l o]:f x[*l i] weight?[o i];"
     inputs, outputs, differentiable = ("given", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -167,6 +167,7 @@ class Matmul(Op):
     Raises RuntimeError for shapes or dtypes that differ.
     """
 
+    takes = "a[*a _]~:buifc b[*b _]~; transpose_a=flag transpose_b=flag"
     inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
     gradients = {"a": _gradient_a, "b": _gradient_b}
 
@@ -194,6 +195,11 @@ class Matmul(Op):
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`. None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps."""
         return None if arguments[0].ndim == 1 or arguments[1].ndim == 1 else finished(name, self.factors(arguments, parameters), *end)
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        wrong = next((name for name, each, flag in zip(self.parameters, arguments, parameters) if flag and each.ndim < 2), None)
+        return wrong and f"attribute {wrong!r} must be False for a vector"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         out = layout(self.shape(arguments, parameters), arguments[0].dtype, single_device("matmul", arguments))
@@ -252,6 +258,7 @@ def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, t
 class Linear(Op):
     """Dense x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out), of at least two dimensions. bias may be None."""
 
+    takes = "x[*l i]:buifc weight[o i]~ bias?[o];"
     inputs = ("x", "weight", "bias")
     gradients = {
         "x": lambda g, weight: matmul.apply((g, weight), (False, False)),

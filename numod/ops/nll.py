@@ -52,6 +52,7 @@ def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, 
 class Nll(Op):
     """(loss, kept, wrong) of dense tensors."""
 
+    takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
     gradients = {
         "x": lambda grads, target, weight, kept, layout, ignore_index,
@@ -72,8 +73,23 @@ class Nll(Op):
 class NllGradient(Op):
     """The gradient, of `shape`; its own is the loss of what it is given."""
 
+    takes = "given[*g]:f target[n *s]:int64 weight?[_] kept[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
     inputs, parameters = ("given", "target", "weight", "kept"), ("ignore_index", "reduction", "shape")
     gradients = {"given": lambda g, target, weight, ignore_index, reduction: nll.apply((g.contiguous(), target, weight), (ignore_index, reduction))[0]}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        _, reduction, shape = parameters
+        if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
+            return f"attribute 'shape' must be that of the target {(sizes['n'], *sizes['s'])} with the classes as dimension 1, got {shape}"
+        if isinstance(arguments[2], Layout) and arguments[2].size != shape[1]:
+            return f"weight must have {shape[1]} elements, got {arguments[2].size}"
+        wanted = (sizes["n"], *sizes["s"]) if reduction == "none" else ()
+        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {1: (parameters[2][1], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, _, weight, _ = arguments

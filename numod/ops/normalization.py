@@ -345,6 +345,7 @@ def planes(x: Layout) -> tuple[int, int, int]:
 class RowNorm(Norm):
     """(out, mean, rstd) of x (..., n), whose other dimensions are rows. If not `centred`, 0 stands for the mean."""
 
+    takes = "x[*l n]:f weight?[n] bias?[n]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
 
     def __init__(self, name: str, centred: bool) -> None:
@@ -375,11 +376,16 @@ class RowNorm(Norm):
 class RowNormGradient(Norm):
     """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else zeros."""
 
+    takes = "given[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
     inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("summed",), False
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
         self.centred = centred
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
@@ -393,6 +399,7 @@ class RowNormGradient(Norm):
 class ChannelNorm(Norm):
     """(out, mean, var) of x (images, channels, ...); var is that of the batch, over its count."""
 
+    takes = "x[n c *s]:f weight?[c] bias?[c]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -407,6 +414,7 @@ class ChannelNorm(Norm):
 class ChannelNormGradient(Norm):
     """(dx, dweight, dbias) of ChannelNorm."""
 
+    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[c] var[c]; eps=number"
     inputs, outputs, differentiable = ("given", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -109,6 +109,7 @@ class Op:
     differentiable = True
     reports = False  # true for ops that tell of what they find wrong: they run though nothing reads their result
     portable = True  # false for ops on memory packed for this processor, which files do not hold
+    takes: str | None = None  # its inputs and attributes in the notation of `contract`: programs from files are checked against it
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -153,6 +154,18 @@ class Op:
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """What is wrong with a call that fits the notation of `takes`, whose names have these `sizes`; None if nothing is."""
+        return None
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """For inputs, by position, what their values must be below, where `takes` cannot say it; with a second number that they may be as well."""
+        return {}
+
+    def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
+        """For inputs, by position, the values that they must have, where attributes tell the same."""
+        return {}
 
     def gradient_of(self, position: int) -> Callable | None:
         """The gradient function of an input, or None."""

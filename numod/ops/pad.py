@@ -11,6 +11,7 @@ from ..kernel import bind, writer
 from .op import Op, Plan
 
 # the element of n that stands at place k, for the modes that repeat elements
+_MOST = 1 << 40  # elements that are added on one side
 PLACES = {"reflect": "n - 1 - abs(n - 1 - abs(k))", "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)", "circular": "k % n"}
 
 
@@ -97,7 +98,12 @@ class Pad(Op):
     Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the sizes.
     """
 
+    takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
     inputs, parameters, gradients, widens = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return _misfit(sizes["s"], *parameters)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, (before, after, mode) = arguments[0], parameters
@@ -117,8 +123,14 @@ class Pad(Op):
 class PadBack(Op):
     """The gradient of `Pad` where elements repeat."""
 
+    takes = "g[*s]:buifc; before=int^s after=int^s mode=constant|reflect|replicate|circular"
     inputs, parameters = ("g",), ("before", "after", "mode")
     gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
+        return _misfit(shape, *parameters) if min(shape, default=0) >= 0 else f"attributes 'before' and 'after' take more than {sizes['s']}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (g,), (before, after, mode) = arguments, parameters
@@ -131,6 +143,17 @@ class PadBack(Op):
         text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", chosen, bind.source_of(gathered_back))
         signature = bind.signature(g, g, numbers=len(numbers))
         return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size), numbers)
+
+
+def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
+    """What is wrong with padding a tensor of this shape so, if anything is."""
+    changed = [d for d, n in enumerate(shape) if before[d] or after[d]]
+    if changed and (changed[-1] if mode == "constant" else len(shape) - 1) - changed[0] > 2:
+        return f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and {after}"
+    most = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
+    if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > most(n) for n, a, b in zip(shape, before, after)):
+        return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
+    return "x must have elements to repeat" if mode != "constant" and changed and 0 in shape else None
 
 
 def _with_places(text: str, mode: str) -> str:

@@ -51,11 +51,23 @@ class Patches(Op):
     """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks
     them."""
 
+    takes = "x[n c *r]:buifc; sizes=0..^2 kernel=1..^2 counts=0..^2 dilation=1..^2 padding=0..^2 stride=1..^2 back=flag"
     inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
     gradients = {
         "x": lambda g, sizes, kernel, counts, dilation, padding, stride, back:
             patches.apply((g.contiguous(),), (sizes, kernel, counts, dilation, padding, stride, not back)),
     }  # fmt: skip
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        shape, kernel, counts, dilation, padding, stride, back = parameters
+        made = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation))
+        if counts != made:
+            return f"attribute 'counts' must be {made}, got {counts}"
+        if back and sizes["c"] % (kernel[0] * kernel[1]):
+            return f"attribute 'kernel' must divide {sizes['c']} rows, got {kernel}"
+        wanted = (counts[0] * counts[1],) if back else shape
+        return None if sizes["r"] == wanted else f"x must end with sizes {wanted}, got {sizes['r']}"
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (sizes, kernel, counts, *steps, back) = arguments, parameters

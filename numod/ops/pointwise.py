@@ -77,6 +77,19 @@ class Pointwise(Op, Formula):
             return self.express()
         return Pointwise.compute(self, arguments)
 
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        inputs = " ".join(f"{name}#[*_]~:any" for name in self.inputs)
+        return f"{inputs}; / compute=dtype? device=device shape=0..^* strides=0..^*?"
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        if len(parameters) > 3 and parameters[3] is not None and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed:
+            return f"attribute 'strides' must be without gaps, got {parameters[3]} for sizes {parameters[2]}"
+        tensors = any(isinstance(each, Layout) for each in arguments)
+        return None if tensors or len(parameters) > 2 else "at least one input must be a tensor, or the attributes have a device and a shape"
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
         compute, result = self.types(arguments, parameters)

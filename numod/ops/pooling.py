@@ -287,6 +287,10 @@ class _Pool(Op):
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return _misfit(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
+
     def _plan(
         self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (),
         scratch: tuple = (),
@@ -331,6 +335,19 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     return (*shape[: -len(sizes)], *sizes)
 
 
+def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
+    """What is wrong with windows over the last sizes of `inner` that make those of `outer`, if anything is: each must begin at an element, or before the
+    first."""
+    kernel, stride, padding, dilation, sizes = parameters[:5]
+    rank = len(sizes)
+    if not 1 <= rank <= min(3, len(inner)) or any(len(each) != rank for each in parameters[:4]):
+        return f"attributes must have one entry for each of 1 to 3 dimensions, got kernel {kernel}, stride {stride}, padding {padding} and sizes {sizes}"
+    for n, o, k, s, p, d in zip(inner[-rank:], outer[-rank:], kernel, stride, padding, dilation):
+        if (o and not n) or (not s and (p or d != 1)) or p > d * k or (s and o and (o - 1) * s - p >= n):
+            return f"attribute 'sizes' must fit windows over {inner}, got {sizes}; kernel {kernel}, stride {stride}, padding {padding}, dilation {dilation}"
+    return None
+
+
 @cache
 def _source(kernel: Callable, words: tuple[tuple[str, object], ...], fixed: tuple[tuple[str, int], ...] = ()) -> str:
     """The kernel's text with the geometry's names as its last arguments, `words` replaced, and what is `fixed` as constants in place of what is given."""
@@ -361,6 +378,7 @@ def _in_lines(x: Layout) -> bool:
 class MaxPool(_Pool):
     """(values, indices) of a dense x. The indices, in its plane, are int32 where that is enough: backward keeps them."""
 
+    takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs, outputs = ("x",), ("values", "indices")
     gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(grads[0], indices, (kernel, stride, padding, dilation), layout)}
 
@@ -379,6 +397,7 @@ class MaxPool(_Pool):
 class Greatest(_Pool):
     """The values alone of a dense x, for when nobody asks for their places."""
 
+    takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("x",)
     gradients = {
         "x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(
@@ -407,8 +426,20 @@ def _places(x: object, g: object, windows: tuple) -> object:
 class PlaceGradient(_Pool):
     """g added at indices into planes of `sizes`; the gradient of max pooling."""
 
+    takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("given", "indices")
     gradients = {"given": lambda g, indices, kernel: g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        kind = dtypes.int32 if prod(parameters[4]) < 1 << 31 else dtypes.int64
+        if arguments[1].dtype is not kind:
+            return f"indices must be of {kind}, got {arguments[1].dtype}"
+        return _misfit(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {1: (prod(parameters[4]), -1)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, indices = arguments
@@ -426,6 +457,16 @@ class Average(_Pool):
         super().__init__(name)
         self.backward = backward
         self.inputs = ("given",) if backward else ("x",)
+
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return f"{self.inputs[0]}[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^* counts_borders=flag divisor=0.."
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        ends = sizes["s"], _replaced(sizes["s"], parameters[4])
+        return _misfit(*(reversed(ends) if self.backward else ends), parameters)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments

@@ -86,6 +86,11 @@ class Cell(Op):
         super().__init__(name)
         self.kernel, self.inputs, self.outputs, self.like, self.gates = kernel, inputs, outputs if len(outputs) > 1 else (), like, gates
 
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return " ".join(f"{each}[_ _]:f" for each in self.inputs) + ";"
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named = dict(zip(self.inputs, arguments))
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype

@@ -128,6 +128,10 @@ def rows_before(counts, k, steps, reverse):
     return counts[uintp(former)] if 0 <= former < steps else int64(0)
 
 
+_TAKES = {  # of each input, as in `contract`
+    "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64", "gates": "gates[rows four]:f",
+    **{name: f"{name}[batch size]:f" for name in ("h0", "c0")}, **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
+}  # fmt: skip
 _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
 
 
@@ -146,6 +150,24 @@ class Layer(Op):
         self.outputs = tuple(results)
         if "gates" in results:
             self.parameters = (*self.parameters, "keeps")  # whether gates will be asked for
+
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        counted, gates = parameters[0], int(self.cell["COUNT"])
+        if any(n > m for n, m in zip(counted[1:], counted)) or counted[:1] > (sizes["batch"],) or sum(counted) != sizes["rows"]:
+            return f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than before, got {counted}"
+        wanted = {"wide": gates * sizes["size"], "four": 4 * sizes["size"]}
+        wrong = next((name for name, n in wanted.items() if sizes.get(name, n) != n), None)
+        return wrong and f"gates of a state of {sizes['size']} must be {wanted[wrong]} wide, got {sizes[wrong]}"
+
+    def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
+        """As `Op.known_values`."""
+        return {self.inputs.index("counts"): parameters[0]}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters

@@ -36,6 +36,7 @@ class Reduction(Op):
     "same", or "bool". The gradient rule is a function on tensors of `g` and `out` (both shaped to broadcast), `x` and `count`.
     """
 
+    takes = "x[*s]~:any; dims=axis^* keepdim=flag dtype=dtype?"
     inputs = ("x",)
     parameters = ("dims", "keepdim", "dtype")
     widens = False
@@ -49,6 +50,11 @@ class Reduction(Op):
         self.differentiable = gradient is not None
         self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        dims = parameters[0]
+        return None if len(dims) <= len(sizes["s"]) and sorted(set(dims)) == list(dims) else f"attribute 'dims' must be dimensions in order, got {dims}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
@@ -232,6 +238,15 @@ class Closing(Op):
 
     def gradient_of(self, position: int) -> Pointwise | None:
         return self.scaled.gradient_of(position)
+
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return " ".join(f"{each}#[*s]:any" for each in self.inputs) + "; scale=number"
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if "s" in sizes else "at least one input must be a tensor"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (scale,) = parameters

@@ -72,7 +72,19 @@ def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width,
 class Resample(Op):
     """x with `size` places along parameter `dim` in place of those it has, or, where `back`, the gradient of that."""
 
+    takes = "x[*s]:f index[m t]:int64 weight[m t]; dim=axis size=0.. back=flag"
     inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        dim, size, back = parameters
+        m = (sizes["s"] or (1,))[dim] if back else size
+        return None if m == sizes["m"] and sizes["s"] else f"attribute 'size' must fit {sizes['m']} places, got {size} for x of shape {sizes['s']}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        dim, size, back = parameters
+        return {1: size if back else sizes["s"][dim]}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index, weight), (dim, size, back) = arguments, parameters

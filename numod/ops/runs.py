@@ -61,6 +61,7 @@ def longest_run_kernel(x, places, out, rows, n):
 class Runs(Op):
     """The number of each row's run, from 0, for a dense vector or matrix whose equal rows are neighbours."""
 
+    takes = "x[n *w]:buifc;"
     inputs, differentiable = ("x",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -88,7 +89,12 @@ def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
 class Begins(Op):
     """Where each run begins, and at last the number of elements; parameter: how many runs there are."""
 
+    takes = "runs[n]:int64; count=0.."
     inputs, parameters, differentiable = ("runs",), ("count",), False
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {0: parameters[0] + 1}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (runs,), (count,) = arguments, parameters
@@ -98,6 +104,7 @@ class Begins(Op):
 class LongestRun(Op):
     """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals the first."""
 
+    takes = "x[*l n]:buif places[*l n]:int64;"
     inputs, differentiable = ("x", "places"), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

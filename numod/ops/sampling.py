@@ -187,6 +187,11 @@ class Sample(Op):
         super().__init__(name)
         self.inputs, self.kernel, self.gradients = (*gradients, "seed", "offset"), kernel, gradients
 
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return " ".join(f"{each}[*s]:f" for each in self.inputs[:-2]) + " seed#i offset#i;"
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         return _plan(self.name, self.kernel, arguments[0], len(self.gradients), ", int64, int64")
 
@@ -194,6 +199,7 @@ class Sample(Op):
 class GammaGradient(Op):
     """The derivative of a gamma variate with respect to its shape parameter. It has none of its own, as in PyTorch."""
 
+    takes = "alpha[*s]:f value[*s];"
     inputs = ("alpha", "value")
     gradients = dict.fromkeys(inputs, lambda g: no_derivative("a gamma variate"))
 
@@ -204,7 +210,12 @@ class GammaGradient(Op):
 class Permutation(Op):
     """A permutation, int64 (n), by n random keys from 0 to 2^62, whose memory becomes scratch. On the CPU, since one exchange waits for another."""
 
+    takes = "keys[n]:int64;"
     inputs, differentiable = ("keys",), False
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {0: 1 << 62}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (keys,) = arguments

@@ -108,6 +108,7 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
 class Running(Op):
     """A running total along parameter `dim`; integers and bool give int64."""
 
+    takes = "x[*s]:buifc; dim=axis"
     inputs, parameters = ("x",), ("dim",)
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: float) -> None:
@@ -152,6 +153,7 @@ class Recurrence(Op):
 class RunningExtremum(Op):
     """The greatest or least element so far along parameter `dim`, and its place."""
 
+    takes = "x[*s]:buif; dim=axis"
     inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
     gradients = {"x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])}
 

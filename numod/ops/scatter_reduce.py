@@ -92,8 +92,13 @@ def _other_factors(x: object, index: object, source: object, dim: int) -> object
 class ScatterReduce(Op):
     """x with source folded in along parameter `dim`; parameter `reduce` is prod, amax or amin. One dtype."""
 
+    takes = "x[*x]:buifc index[*i]:int64<dim source[*i]; dim=axis reduce=prod|amax|amin"
     inputs, parameters = ("x", "index", "source"), ("dim", "reduce")
     gradients = {("x", "source"): gradients}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return indexing.differ_beside(sizes["x"], sizes["i"], parameters[0])
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index, source), (dim, reduce) = arguments, parameters

@@ -29,7 +29,20 @@ class Searchsorted(Op):
     """Insertion points of values among sorted edges of the same dtype. Parameters `right`; `sorted_by`: whether `sorter` gives the edges' order (else it is not
     read)."""
 
+    takes = "values[*v]:buif edges[*e] sorter?[*o]~:any; right=flag sorted_by=flag"
     inputs, parameters, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        edges, rows = sizes["e"], sizes["v"][:-1]
+        if not edges or (len(edges) > 1 and edges[:-1] != rows):
+            return f"edges must have one dimension, or {rows} in front, got {edges}"
+        fits = not parameters[1] or (sizes.get("o") == edges and arguments[2].dtype is dtypes.int64 and arguments[2].dense)
+        return None if fits else f"sorter must be dense, of shape {edges} and of int64"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {2: sizes["e"][-1]} if parameters[1] else {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (values, edges, _), (right, sorted_by) = arguments, parameters

@@ -146,8 +146,17 @@ class Select(Op):
     On the CPU up to ORDERED first ones come in order, others as they stand.
     """
 
+    takes = "x[*l n]:buif; m=0.. rank=0.. descending=flag aim=0..3"
     inputs, parameters, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
     gradients = {"x": scatter_back}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        (m, rank, _, aim), n = parameters, sizes["n"]
+        if m > n or (aim != FIRST and m > 1):
+            return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"
+        right = rank == m - 1 if aim == FIRST else rank < n
+        return None if right or not m else f"attribute 'rank' must be {m - 1 if aim == FIRST else f'below {n}'}, got {rank}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (m, rank, descending, aim) = arguments, parameters

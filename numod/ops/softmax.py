@@ -227,6 +227,7 @@ def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignore
 class Softmax(Op):
     """Softmax or log-softmax of a dense tensor along parameter `dim`."""
 
+    takes = "x[*s]:f; dim=axis"
     inputs, parameters = ("x",), ("dim",)
 
     def __init__(self, name: str, kernels: tuple[Callable, Callable, Callable], gradient: Callable) -> None:
@@ -247,8 +248,13 @@ class Softmax(Op):
 class CrossEntropy(Op):
     """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
 
+    takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int"
     inputs, parameters = ("x", "target"), ("ignore_index",)
     gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply((g.contiguous(), x, target, None), (ignore_index, False))}
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {1: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, target), (ignored, *mean) = arguments, parameters
@@ -272,8 +278,13 @@ class CrossEntropy(Op):
 class CrossEntropyTotal(CrossEntropy):
     """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0, C), in one pass: on the CPU."""
 
+    takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
     parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
     gradients = {"x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(grads[0], x, target, kept, ignore_index, mean, recording)}
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """None: the kernel counts what lies outside."""
+        return {}
 
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
@@ -306,7 +317,17 @@ class CrossEntropyGradient(Op):
     Where `kept` is given, g is one number for all targets, and with `mean` it is divided by `kept`.
     """
 
+    takes = "given[*g]:f x[n c *s] target[n *s]:int64 kept?[]:int64; ignore_index=int mean=flag"
     inputs, parameters = ("given", "x", "target", "kept"), ("ignore_index", "mean")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
+        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {2: (sizes["c"], parameters[0])}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (_, x, _, kept), (ignored, mean) = arguments, parameters

@@ -310,6 +310,7 @@ def take_kernel(x, values, indices, places, total, n, start):
 class Sort(Op):
     """All elements of each row in order, and where they were; equal ones as they stood. Parameter `descending`."""
 
+    takes = "x[*s]:buif; descending=flag"
     inputs, parameters, outputs = ("x",), ("descending",), ("values", "indices")
     gradients = {"x": scatter_back}
 

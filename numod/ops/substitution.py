@@ -116,6 +116,7 @@ class Substitution(Op):
     """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal counts as ones. The other triangle is not
     read."""
 
+    takes = "a[*b n n]:fc b[*b n _]; upper=flag unit=flag"
     inputs, parameters = ("a", "b"), ("upper", "unit")
 
     def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple) -> Plan:

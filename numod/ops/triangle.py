@@ -56,6 +56,7 @@ def triangle_kernel(out, rows, columns, offset, upper, count):
 class Band(Op):
     """Dense matrices (..., M, N) with 0 outside of the diagonals from parameter `low` to `high`; so is the gradient."""
 
+    takes = "x[*b m n]:buifc; low=int high=int"
     inputs, parameters, widens = ("x",), ("low", "high"), False
     gradients = {"x": lambda g, low, high: band.apply((g.contiguous(),), (low, high))}
 
@@ -74,7 +75,12 @@ class Triangle(Op):
     """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row. Parameters: dtype, device, rows, columns,
     diagonal, `upper`."""
 
-    gradients, differentiable = {}, False
+    takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
+    parameters, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if parameters[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {parameters[0]}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         dtype, device, rows, columns, offset, upper = parameters

@@ -6,6 +6,7 @@ The gradient of a view of a part is zero elsewhere: `g` is written to the same v
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ..device import Layout
 from ..device.layout import dense_strides, layout
@@ -21,16 +22,20 @@ class View(Op):
     is_view = True
     widens = False
 
-    def __init__(self, name: str, rule: Callable, gradient: Callable | None) -> None:
+    def __init__(self, name: str, attributes: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)
         code = rule.__code__
-        self.rule, self.parameters = rule, code.co_varnames[1 : code.co_argcount]
+        self.rule, self.parameters, self.takes = rule, code.co_varnames[1 : code.co_argcount], f"x[*s]~:any; {attributes}"
         self.of_part, self.gradients = gradient is None, {"x": gradient or self._scatter()}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         shape, strides, offset = self.rule(x, *parameters)
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`. Whether a view lies within its tensor's memory is for those to check who know that (`graph.verify`)."""
+        return _MISFITS[self.name](arguments[0], *parameters) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:
         def gradient(g: object, layout: Layout, *parameters: object) -> object:
@@ -51,23 +56,45 @@ class _Named:
         return self.function(*arguments)
 
 
-def view(name: str, gradient: Callable | None = None) -> Callable[[Callable], View]:
-    """Decorator: make a rule a view op."""
+def view(name: str, attributes: str, gradient: Callable | None = None) -> Callable[[Callable], View]:
+    """Decorator: make a rule a view op, with these `attributes` in the notation of `contract`."""
 
     def make(rule: Callable) -> View:
-        rows[name] = View(name, rule, gradient)
+        rows[name] = View(name, attributes, rule, gradient)
         return rows[name]
 
     return make
 
 
-@view("permute", lambda g, dims: g.permute(sorted(range(len(dims)), key=dims.__getitem__)))
+def _slice_misfit(x: Layout, dim: int, start: int, length: int, step: int) -> str | None:
+    n = x.shape[dim] if x.ndim else 0
+    fits = x.ndim and (not length or start + (length - 1) * step < n)
+    return None if fits else f"attribute 'length' must end within {n}, got {length} from {start} on, every {step}"
+
+
+def _view_misfit(x: Layout, shape: tuple) -> str | None:
+    fits = prod(shape) == x.size and view_strides(x, shape) is not None
+    return None if fits else f"attribute 'shape' must be one in which x, {tuple(x.shape)} with strides {x.strides}, can be seen, got {shape}"
+
+
+_MISFITS: dict[str, Callable] = {  # what is wrong with attributes beside their types
+    "permute": lambda x, dims: None if sorted(dims) == list(range(x.ndim)) else f"attribute 'dims' must be the {x.ndim} dimensions in some order, got {dims}",
+    "slice": _slice_misfit,
+    "select": lambda x, dim, index: None if x.ndim and index < x.shape[dim] else f"attribute 'index' must be in {tuple(x.shape)[dim:][:1]}, got {index}",
+    "unsqueeze": lambda x, dim: None if dim <= x.ndim else f"attribute 'dim' must be at most {x.ndim}, got {dim}",
+    "view": _view_misfit,
+    "as_strided": lambda x, shape, strides, offset: None if len(shape) == len(strides) else "attribute 'strides' must have an entry for each size",
+    "diagonal": lambda x, offset, dim1, dim2: None if x.ndim > 1 and dim1 != dim2 else "attributes 'dim1' and 'dim2' must be two dimensions",
+}
+
+
+@view("permute", "dims=axis^*", lambda g, dims: g.permute(sorted(range(len(dims)), key=dims.__getitem__)))
 def permute(x: Layout, dims: tuple) -> tuple:
     """Dimensions in another order."""
     return [x.shape[d] for d in dims], [x.strides[d] for d in dims], 0
 
 
-@view("expand", lambda g, layout: g.sum_to_size(layout.shape))
+@view("expand", "shape=-1..^*", lambda g, layout: g.sum_to_size(layout.shape))
 def expand(x: Layout, shape: tuple) -> tuple:
     """Dimensions of size 1 expanded without copying, new dimensions in front; -1 keeps a size."""
     missing = len(shape) - x.ndim
@@ -89,7 +116,7 @@ def expand(x: Layout, shape: tuple) -> tuple:
     return sizes, strides, 0
 
 
-@view("slice")
+@view("slice", "dim=axis start=0.. length=0.. step=1..")
 def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
     """`length` elements of a dimension from `start` on, every `step`-th. The caller ensures that they are in range."""
     shape, strides = list(x.shape), list(x.strides)
@@ -98,39 +125,39 @@ def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
     return shape, strides, offset
 
 
-@view("select")
+@view("select", "dim=axis index=0..")
 def select(x: Layout, dim: int, index: int) -> tuple:
     """One index of a dimension, which is removed."""
     return x.shape[:dim] + x.shape[dim + 1 :], x.strides[:dim] + x.strides[dim + 1 :], index * x.strides[dim]
 
 
-@view("unsqueeze", lambda g, dim: g.squeeze(dim))
+@view("unsqueeze", "dim=0..", lambda g, dim: g.squeeze(dim))
 def unsqueeze(x: Layout, dim: int) -> tuple:
     """A new dimension of size 1."""
     stride = x.shape[dim] * x.strides[dim] if dim < x.ndim else 1
     return (*x.shape[:dim], 1, *x.shape[dim:]), (*x.strides[:dim], stride, *x.strides[dim:]), 0
 
 
-@view("squeeze", lambda g, layout: g.reshape(layout.shape))
+@view("squeeze", "dims=axis^*", lambda g, layout: g.reshape(layout.shape))
 def squeeze(x: Layout, dims: tuple) -> tuple:
     """Dimensions of size 1 removed."""
     kept = [d for d in range(x.ndim) if d not in dims or x.shape[d] != 1]
     return [x.shape[d] for d in kept], [x.strides[d] for d in kept], 0
 
 
-@view("view", lambda g, layout: g.reshape(layout.shape))
+@view("view", "shape=0..^*", lambda g, layout: g.reshape(layout.shape))
 def reshape(x: Layout, shape: tuple) -> tuple:
     """The same elements in another shape; the caller has checked with `view_strides` that a view is possible."""
     return shape, view_strides(x, shape), 0
 
 
-@view("as_strided", lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset))
+@view("as_strided", "shape=0..^* strides=0..^* offset=int", lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset))
 def as_strided(x: Layout, shape: tuple, strides: tuple, offset: int) -> tuple:
     """Any shape and strides over the storage, `offset` counted from this tensor's first element."""
     return shape, strides, offset
 
 
-@view("diagonal")
+@view("diagonal", "offset=int dim1=axis dim2=axis")
 def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
     """The diagonal of two dimensions, as a last dimension."""
     rows_, columns = x.shape[dim1], x.shape[dim2]

@@ -1,6 +1,8 @@
 """`numod.storage`: the classes of tensors' memory, for annotations and `isinstance`. `Tensor.untyped_storage` gives one."""
 
-from ..core.attributes import TypedStorage
+from ..core import storages
+from ..core.storages import TypedStorage
 from ..device.storage import Storage as UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
+globals().update(storages.BY_NAME)

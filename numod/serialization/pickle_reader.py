@@ -8,13 +8,14 @@ reused through the memo are counted, so that a short program cannot build a larg
 from __future__ import annotations
 
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from .keys import checked_key
 from .refusal import CheckpointError, shorten
+from .safe_globals import is_allowed
 
 _CALL_BUDGET = 16  # budget of elements passed to calls, per byte of the pickle
 _FORBIDDEN = {
@@ -60,7 +61,7 @@ class PickleReader:
             code = self.take(1)[0]
             try:
                 if code == 0x2E:  # STOP
-                    return self.pop()
+                    return _as_data(self.pop())
                 _OPERATIONS.get(code, _refuse_operation)(self)
             except CheckpointError:
                 raise
@@ -101,8 +102,9 @@ class PickleReader:
         return self.stack.pop()
 
     def top(self, *kinds: type) -> Any:
-        """The top of the stack, which must have exactly one of these types."""
-        if not self.stack or type(self.stack[-1]) not in kinds:
+        """The top of the stack, which must have exactly one of these types, or be of a subclass that is allowed."""
+        top = self.stack[-1] if self.stack else None
+        if not self.stack or not (type(top) in kinds or (isinstance(top, kinds) and is_allowed(type(top)))):
             raise ValueError(f"expected {' or '.join(kind.__name__ for kind in kinds)} on the stack")
         return self.stack[-1]
 
@@ -141,8 +143,14 @@ def _refuse_operation(machine: PickleReader) -> None:
     raise ValueError(f"the instruction {code!r}, which torch.save does not write")
 
 
+def _as_data(value: Any) -> Any:
+    """A class or function that the user allows as itself, where it is not called."""
+    return value.function if isinstance(value, Allowed) else value
+
+
 def _checked_value(value: Any) -> Any:
     """`value` if it may be stored in a container: not a function of the table."""
+    value = _as_data(value)
     if isinstance(value, Call):
         raise ValueError(f"the bare function {value.name}, which is no data")
     return value
@@ -151,7 +159,7 @@ def _checked_value(value: Any) -> Any:
 def _pairs(items: list) -> list[tuple]:
     if len(items) % 2:
         raise ValueError("a key without a value")
-    return [(checked_key(key), _checked_value(value)) for key, value in zip(items[::2], items[1::2])]
+    return [(checked_key(_as_data(key)), _checked_value(value)) for key, value in zip(items[::2], items[1::2])]
 
 
 def _set_items(machine: PickleReader, items: list) -> None:
@@ -167,12 +175,12 @@ def _set_item(machine: PickleReader) -> None:
 
 def _append(machine: PickleReader) -> None:
     value = _checked_value(machine.pop())
-    machine.top(list).append(value)
+    machine.top(list, deque).append(value)
 
 
 def _tuple_of(count: int) -> Callable:
     def operation(machine: PickleReader) -> None:
-        items = [machine.pop() for _ in range(count)]
+        items = [_as_data(machine.pop()) for _ in range(count)]
         machine.stack.append(tuple(reversed(items)))
 
     return operation
@@ -254,7 +262,7 @@ def _find_global_on_stack(machine: PickleReader) -> None:
 
 def _append_all(machine: PickleReader) -> None:
     items = machine.pop_mark()
-    machine.top(list).extend(map(_checked_value, items))
+    machine.top(list, deque).extend(map(_checked_value, items))
 
 
 def _add_members(machine: PickleReader) -> None:
@@ -263,7 +271,7 @@ def _add_members(machine: PickleReader) -> None:
 
 
 def _collect(machine: PickleReader, kind: Callable) -> None:
-    items = kind(machine.pop_mark())
+    items = kind(map(_as_data, machine.pop_mark()))
     machine.stack.append(items)
 
 

@@ -2,16 +2,23 @@
 
 The file is a safetensors file whose metadata contains the program under the key `numod.program`; each storage of a captured tensor is a flat tensor.
 The program is written as recorded, op by op; graph passes and compilation happen after loading. Optimizer steps are refused: their scalars come from Python.
-Files are checked for validity, but not for safety: a program's index checks run only if the file contains them. Run only files you trust.
+
+What a file can make its reader do. Loading: parse JSON and make tensors, with memory in proportion to the file's size; no path but the file's own is opened, no
+name in it is imported, no text of it gets into a kernel's source. A step names one of numod's ops, whose contract (`ops.contract`) its inputs and attributes
+must fit, in type, range and length, before anything is planned (`graph.verify`). Running: numod's ops on tensors of the sizes that the file says, so a program
+may take any time and memory, as its `layouts` and steps tell; it writes to its own tensors and, as recorded programs do, to its inputs and to gradients; it
+advances the default generator. Indices are checked where memory is read by them (`graph.bounds`), whether the file has such checks or not.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import dtypes
 from ..core.random import Draw, default_generator
@@ -19,16 +26,23 @@ from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
 from ..device.device import Device
 from ..device.layout import layout
+from ..graph.bounds import bounded
 from ..graph.program import EMPTY, Check, Program, Step, Value
 from ..graph.verify import verify
 from ..ops import pointwise, reduction
 from ..ops.op import Op
 from ..ops.reduction import Closing
 from ..ops.update import Update
+from .refusal import shorten
 from .safetensors import load_file, load_metadata, save_file
+from .torch_objects import is_index
 
 KEY, FORMAT = "numod.program", 1
 _LIMIT = 1 << 20  # maximum number of steps accepted from a file
+_NUMBERS = 1 << 40  # of values: they stand in messages and printed programs
+_MAX_DIMENSIONS, _MOST = 64, 1 << 60  # dimensions and elements of a layout
+_DEPTH = 50  # of containers in results and attributes
+_WHERE = 200  # characters of a line's name, which is only shown
 _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
@@ -64,9 +78,10 @@ def load_program(filename: str | os.PathLike) -> Program:
         raise ValueError(f"load_program: {os.fspath(filename)} holds no program")
     tensors = load_file(filename)
     try:
-        return verify(_program(json.loads(text), tensors))
-    except (KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError, NotImplementedError) as problem:
-        raise ValueError(f"load_program: {os.fspath(filename)} is damaged: {type(problem).__name__}: {problem}") from problem
+        return bounded(verify(_program(json.loads(text, parse_constant=_refuse_constant), tensors)))
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+        kind = "" if type(problem) is ValueError else f"{type(problem).__name__}: "
+        raise ValueError(f"load_program: {os.fspath(filename)} is damaged: {kind}{problem}") from problem
 
 
 # ---- writing
@@ -91,7 +106,7 @@ def _known() -> dict[str, Op]:
     for name, module in list(sys.modules.items()):
         if name.startswith("numod.ops."):
             named = [*vars(module).values(), *getattr(module, "rows", {}).values()]
-            found.update({f"{type(each).__name__}.{each.name}": each for each in named if isinstance(each, Op) and each.portable})
+            found.update({f"{type(each).__name__}.{each.name}": each for each in named if isinstance(each, Op) and each.portable and each.takes is not None})
     return found
 
 
@@ -143,72 +158,142 @@ def _written(each: Any) -> Any:
 # ---- reading
 
 
-def _program(text: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
+    text = _of(dict, text, "the program")
     if text["format"] != FORMAT:
-        raise ValueError(f"load_program: format {text['format']} is newer than this version, which reads {FORMAT}")
-    if len(text["steps"]) > _LIMIT:
-        raise ValueError(f"load_program: a program of {len(text['steps'])} steps")
+        raise ValueError(f"format {shorten(text['format'])} is newer than this version, which reads {FORMAT}")
+    if len(_of(list, text["steps"], "steps")) > _LIMIT:
+        raise ValueError(f"a program of {len(text['steps'])} steps")
     program = Program()
-    program.layouts = {Value(number): _layout(*rest) for number, *rest in text["layouts"]}
-    program.inputs, program.shared = [Value(each) for each in text["inputs"]], [int(each) for each in text["shared"]]
-    for number, storage, offset in text["held"]:
-        program.held[Value(number)] = _held(tensors[storage], program.layouts[Value(number)], offset)
+    program.layouts = {_value(number): _layout(*rest) for number, *rest in _of(list, text["layouts"], "layouts")}
+    program.inputs = [_value(each) for each in _of(list, text["inputs"], "inputs")]
+    program.shared = [_of(int, each, "shared") for each in _of(list, text["shared"], "shared")]
+    for number, storage, offset in _of(list, text["held"], "held"):
+        program.held[_value(number)] = _held(tensors[_of(str, storage, "the name of a tensor")], program.layouts[_value(number)], offset)
     draws: dict[int, Draw] = {}
-    program.steps = [_read_step(each, draws) for each in text["steps"]]
-    program.gradients = {Value(leaf): None if each is None else Value(each) for leaf, each in text["gradients"]}
+    program.steps = [_read_step(_of(dict, each, "a step"), number, draws) for number, each in enumerate(text["steps"])]
+    program.gradients = {_value(leaf): None if each is None else _value(each) for leaf, each in _of(list, text["gradients"], "gradients")}
     program.outputs = _read(text["outputs"])
     return program
 
 
+def _of(kind: type, thing: Any, what: str) -> Any:
+    """The thing, which must be of exactly this type: JSON's true is no number."""
+    if type(thing) is not kind:
+        raise ValueError(f"{what} must be of type {kind.__name__}, got {shorten(thing)}")
+    return thing
+
+
+def _value(number: Any) -> Value:
+    if not 0 <= _of(int, number, "the number of a value") < _NUMBERS:
+        raise ValueError(f"the number of a value must be from 0 to {_NUMBERS}, got {shorten(number)}")
+    return Value(number)
+
+
 def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
-    if not all(isinstance(each, int) and each >= 0 for each in (*shape, *strides)) or len(shape) != len(strides):
-        raise ValueError(f"load_program: a layout of shape {shape} and strides {strides}")
-    return layout(tuple(shape), dtypes.ALL[name], Device("cpu"), tuple(strides))
+    sizes = (*_of(list, shape, "a shape"), *_of(list, strides, "strides"))
+    if not all(map(is_index, sizes)) or len(shape) != len(strides) or len(shape) > _MAX_DIMENSIONS or math.prod(n or 1 for n in shape) >= _MOST:
+        raise ValueError(f"a layout of shape {shorten(shape)} and strides {shorten(strides)}")
+    return layout(tuple(shape), dtypes.ALL[_of(str, name, "a dtype")], Device("cpu"), tuple(strides))
 
 
 def _held(whole: Tensor, form: Layout, offset: int) -> Tensor:
-    if form.dtype is not whole.dtype or not 0 <= offset <= whole.numel() - form.extent:
-        raise ValueError("load_program: a tensor reaches beyond its memory")
+    if form.dtype is not whole.dtype or not 0 <= _of(int, offset, "an offset") <= whole.numel() - form.extent:
+        raise ValueError("a tensor reaches beyond its memory")
     return wrap(whole._storage, form, whole._offset + offset)
 
 
-def _read_step(text: dict[str, Any], draws: dict[int, Draw]) -> Step | Check:
+def _read_step(text: dict[str, Any], number: int, draws: dict[int, Draw]) -> Step | Check:
+    where = "".join(each if each.isprintable() else "?" for each in _of(str, text["where"], f"step {number}: where")[:_WHERE])
     if "check" in text:
-        return Check(Value(text["check"]), _read(text["found"]), str(text["where"]))
-    inputs = tuple([_draw(each, draws) if isinstance(each, dict) and "draw" in each else _read(each) for each in text["inputs"]])
-    results = tuple([Value(each) for each in text["results"]])
-    return Step(_op(text["op"]), inputs, tuple([_read(each) for each in text["parameters"]]), results, bool(text["in_place"]), str(text["where"]))
+        found = text["found"]
+        if type(found) not in (bool, int, float) and not (isinstance(found, dict) and found.keys() == {"float"}):
+            raise ValueError(f"step {number}: a check must find a number, got {shorten(found)}")
+        return Check(_value(text["check"]), _number(_read(found)), where)
+    op = _op(text["op"])
+    try:
+        inputs = tuple([_read_input(each, draws) for each in _of(list, text["inputs"], "inputs")])
+        attributes = tuple([_read(each) for each in _of(list, text["parameters"], "parameters")])
+        results = tuple([_value(each) for each in _of(list, text["results"], "results")])
+        return Step(op, inputs, attributes, results, _of(bool, text["in_place"], "in_place"), where)
+    except ValueError as problem:
+        raise ValueError(f"step {number} ({op.name}): {problem}") from None
 
 
-def _draw(text: dict[str, Any], draws: dict[int, Draw]) -> Draw:
-    if text["draw"] not in draws:
-        draw = draws[text["draw"]] = Draw(0)
-        draw.generator, draw.count = default_generator, int(text["count"])
-    return draws[text["draw"]]
-
-
-def _op(name: Any) -> Op:
-    if isinstance(name, str):
-        return EMPTY if name == "empty" else _known()[name]
-    kind, row, *rest = name
-    if kind == "total":
-        return reduction.closing(pointwise.rows[row])
-    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
-    found = base.gradient_of(rest[0])
-    if not isinstance(found, Op):
-        raise ValueError(f"load_program: {row} has no derived op for input {rest[0]}")
+def _number(found: Any) -> float | int | bool:
+    if type(found) is int and not -(1 << 63) <= found < 1 << 63:
+        raise ValueError(f"a check must find a number of 64 bits, got {shorten(found)}")
     return found
 
 
-def _read(each: Any) -> Any:
+def _read_input(each: Any, draws: dict[int, Draw]) -> Any:
+    if isinstance(each, dict) and "draw" in each:
+        return _draw(each, draws)
+    if each is None or type(each) in (bool, int, float) or (isinstance(each, dict) and each.keys() <= {"value", "float"}):
+        return _read(each)
+    raise ValueError(f"an input must be a value, a number or null, got {shorten(each)}")
+
+
+def _draw(text: dict[str, Any], draws: dict[int, Draw]) -> Draw:
+    number = _of(int, text["draw"], "the number of a draw")
+    if number not in draws:
+        if not is_index(text["count"]):
+            raise ValueError(f"the count of a draw must be a non-negative integer, got {shorten(text['count'])}")
+        draw = draws[number] = Draw(0)
+        draw.generator, draw.count = default_generator, text["count"]
+    return draws[number]
+
+
+def _op(name: Any) -> Op:
+    """The op that a file names, as `_name_of` does."""
+    if isinstance(name, str):
+        found = EMPTY if name == "empty" else _known().get(name)
+        if found is None:
+            raise ValueError(f"there is no op {shorten(name)}")
+        return found
+    kind, row, *rest = _of(list, name, "the name of an op")
+    if _of(str, row, "a row") not in pointwise.rows or kind not in ("total", "grad", "total_grad") or len(rest) != (kind != "total"):
+        raise ValueError(f"there is no op {shorten(name)}")
+    if kind == "total":
+        return reduction.closing(pointwise.rows[row])
+    base = pointwise.rows[row] if kind == "grad" else reduction.closing(pointwise.rows[row]).scaled
+    found = base.gradient_of(rest[0]) if type(rest[0]) is int and 0 <= rest[0] < len(base.inputs) else None
+    if not isinstance(found, Op):
+        raise ValueError(f"{row} has no derived op for input {shorten(rest[0])}")
+    return found
+
+
+def _read(each: Any, depth: int = 0) -> Any:
+    """What `_written` wrote."""
+    if depth > _DEPTH:
+        raise ValueError("containers are nested too deeply")
     if not isinstance(each, dict):
+        if isinstance(each, list):
+            raise ValueError(f"{shorten(each)} has no tag")
         return each
     ((kind, inner),) = each.items()
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind]([_read(part, depth + 1) for part in _of(list, inner, f"a {kind}")])
+    if kind == "dict":
+        return {_of(str, key, "a key"): _read(part, depth + 1) for key, part in _of(list, inner, "a dict")}
+    if kind not in _READERS:
+        raise ValueError(f"there is no tag {shorten(kind)}")
     return _READERS[kind](inner)
 
 
-_READERS = {
-    "value": lambda inner: Value(int(inner)), "float": float, "dtype": dtypes.ALL.__getitem__, "device": Device, "slice": lambda inner: slice(*inner),
-    "tuple": lambda inner: tuple([_read(part) for part in inner]), "list": lambda inner: [_read(part) for part in inner],
-    "Size": lambda inner: Size([_read(part) for part in inner]), "dict": lambda inner: {key: _read(part) for key, part in inner},
+def _slice(parts: Any) -> slice:
+    start, stop, step = _of(list, parts, "a slice")
+    if not all(each is None or type(each) is int for each in (start, stop, step)):
+        raise ValueError(f"a slice of {shorten(parts)}")
+    return slice(start, stop, step)
+
+
+_CONTAINERS: dict[str, Callable] = {"tuple": tuple, "list": list, "Size": Size}
+_READERS: dict[str, Callable] = {
+    "value": _value, "float": lambda inner: float(_of(str, inner, "a float")), "dtype": lambda inner: dtypes.ALL[_of(str, inner, "a dtype")],
+    "device": lambda inner: Device(_of(str, inner, "a device")), "slice": _slice,
 }  # fmt: skip

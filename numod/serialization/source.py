@@ -7,12 +7,15 @@ import io
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import numpy as np
 
 from .refusal import refuse
+
+
+_PIECE = 1 << 24  # bytes that are read at once
 
 
 class Source:
@@ -21,7 +24,8 @@ class Source:
     def __init__(self, file: BinaryIO, name: object, mapped: bool = False) -> None:
         self.file, self.name, self.mapped = file, name, mapped
         self.start = file.tell()
-        self.end = file.seek(0, io.SEEK_END)
+        file.seek(0, io.SEEK_END)  # what it returns is not asked for: not all objects say where they are
+        self.end = file.tell()
         file.seek(self.start)
         self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and self.end else None
 
@@ -43,14 +47,23 @@ class Source:
 
     def _fill(self, target: memoryview) -> int:
         """Read into `target`, in several pieces if need be; returns the number of bytes read."""
-        filled = 0
+        filled, read = 0, self._reader()
         while filled < len(target):
-            piece = self.file.read(min(len(target) - filled, 1 << 24))
-            if not piece:
+            count = read(target[filled : filled + _PIECE])
+            if not count:
                 break
-            target[filled : filled + len(piece)] = piece
-            filled += len(piece)
+            filled += count
         return filled
+
+    def _reader(self) -> Callable[[memoryview], int | None]:
+        """The file's `readinto`, or what does the same by `read`."""
+
+        def read(target: memoryview) -> int:
+            piece = self.file.read(len(target))
+            target[: len(piece)] = piece
+            return len(piece)
+
+        return getattr(self.file, "readinto", read)
 
 
 class Front:
@@ -73,7 +86,8 @@ class Front:
 @contextlib.contextmanager
 def opened(f: object, mapped: bool = False) -> Iterator[Source]:
     """The Source of a path or a readable, seekable file object. Raises RuntimeError for a pipe or device, which may have no end."""
-    if all(hasattr(f, name) for name in ("read", "seek", "tell")):
+    if hasattr(f, "read"):
+        _check_seekable(f)
         if mapped:
             raise ValueError("load: mmap needs the path of a file, got a file object")
         yield Source(f, getattr(f, "name", f"<{type(f).__name__}>"))
@@ -84,6 +98,15 @@ def opened(f: object, mapped: bool = False) -> Iterator[Source]:
         refuse(path, "it is no regular file")
     with open(path, "rb") as file:
         yield Source(file, path, mapped)
+
+
+def _check_seekable(file: object) -> None:
+    """Raise what `seek` or `tell` raises, or AttributeError where there is none, with what to do."""
+    try:
+        file.seek(file.tell())
+    except (io.UnsupportedOperation, AttributeError) as error:
+        advice = "You can only load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        raise type(error)(f"{error}. {advice}") from error
 
 
 def checked_path(what: str, path: object) -> str:

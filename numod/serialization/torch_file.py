@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.storages import TypedStorage
 from ..core.tensor import Tensor
 from .pickle_reader import Call, PickleReader
 from .placement import Placement, flat_tensor
@@ -103,7 +104,7 @@ def read_legacy(source: Source, place: Placement) -> Any:
     The main pickle is read twice: first without tensors to find the storages' types, then again when their positions are known.
     """
     data = bytearray(source.bytes_at(source.start, source.end - source.start))
-    types, position = _Storages(lambda *_: None), 0
+    types, position = _Storages(lambda *_: None, False), 0
     for expected in (None, _LEGACY_VERSION, None):  # magic number, protocol version, system information
         value, position = _read_pickle(data, position, types, source)
         if expected is not None and (type(value) is not int or value != expected):
@@ -154,17 +155,17 @@ def _read_pickle(
     except ValueError as error:
         refuse(source.name, f"its pickle, {error}")
     if isinstance(value, (Call, Stored, StorageType)):
-        refuse(source.name, "it holds a storage or a function of PyTorch and no tensor")
+        refuse(source.name, "it holds a class or function of PyTorch and no data")
     return value, machine.position
 
 
 class _Storages:
-    """The storages that a pickle refers to, one object each, so that tied tensors stay tied."""
+    """The storages that a pickle refers to, one object each, so that tied tensors stay tied; or, without `values`, what is said of them."""
 
-    def __init__(self, read: Callable[[str, Stored], Tensor]) -> None:
-        self.read, self.known = read, {}
+    def __init__(self, read: Callable[[str, Stored], Tensor], values: bool = True) -> None:
+        self.read, self.known, self.with_values = read, {}, values
 
-    def find(self, identity: object) -> Stored:
+    def find(self, identity: object) -> TypedStorage | Stored:
         """The storage of a persistent id, ("storage", type, key, location, number of elements). Raises ValueError for anything else."""
         if type(identity) is not tuple or len(identity) not in (5, 6) or type(identity[0]) is not str or identity[0] != "storage":
             raise ValueError("a persistent id that is no storage")
@@ -178,4 +179,4 @@ class _Storages:
             known = self.known[key] = Stored(kind, count, location, lambda stored: self.read(key, stored))
         if (known.kind, known.count, known.location) != (kind, count, location):
             raise ValueError(f"the storage {shorten(key)} is described in two ways")
-        return known
+        return known.object if self.with_values else known

@@ -16,20 +16,22 @@ import numpy as np
 
 from .. import dtypes
 from ..core.memory import empty_strided
+from ..core.storages import TypedStorage
 from ..core.tensor import FIELDS, Tensor, fields_of, wrap
 from ..device import Size
 from ..device.device import Device
 from ..device.layout import layout
+from ..formats import ABSENT as ABSENT_LAYOUTS, layout as Layout, strided
 from ..nn.parameter import Parameter
 from .keys import checked_key
 from .pickle_reader import Allowed, Call
 from .refusal import shorten
-from .safe_globals import allowed
+from .safe_globals import allowed, allowed_global, is_allowed, renamed
 
+_LAYOUTS = {each.name: each for each in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
-RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
 
 
 class StorageType:
@@ -40,11 +42,12 @@ class StorageType:
 
 
 class Stored:
-    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use."""
+    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use. Of objects it is a `TypedStorage`."""
 
     def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
         self.kind, self.count, self.location, self._read = kind, count, location, read
         self._values: Tensor | None = None
+        self._object: TypedStorage | None = None
 
     @property
     def values(self) -> Tensor:
@@ -55,15 +58,24 @@ class Stored:
             self._values = self._read(self)
         return self._values
 
+    @property
+    def object(self) -> TypedStorage:
+        """What the file's reader is given for it."""
+        if self._object is None:
+            values = self.values
+            self._object = TypedStorage(values if values.numel() == len(values._storage.data) else values.clone())
+        return self._object
+
 
 def find_global(module: str, name: str) -> object:
     """The equivalent of a global. Raises ValueError for names that are not in the table: nothing is imported."""
-    module = RENAMED.get(module, module)
+    module, name = renamed(module, name)
     found = GLOBALS.get(f"{module}.{name}")
     if found is not None:
         return found
-    if f"{module}.{name}" in allowed:
-        return Allowed(name, allowed[f"{module}.{name}"])
+    own = allowed_global(module, name)
+    if own is not None:
+        return Allowed(name, own)
     if (module, name) == ("builtins", "getattr") and any(isinstance(each, EnumMeta) for each in allowed.values()):
         return Call(name, _member)
     _refuse_global(module, name)
@@ -92,7 +104,7 @@ def build(target: object, state: object) -> None:
         target.__setstate__(state)
     elif type(target) is np.ndarray:
         _set_array(target, state)
-    elif type(target) in allowed.values():
+    elif is_allowed(type(target)):
         _set_attributes(target, state)
     else:
         raise ValueError(f"the state of a {type(target).__name__} cannot be set")
@@ -136,17 +148,21 @@ def _check_window(offset: object, shape: object, strides: object) -> None:
 
 
 def _rebuild_tensor(storage: object, offset: object, shape: object, strides: object) -> Tensor:
-    if not isinstance(storage, Stored) or strides is None:
+    if not isinstance(storage, TypedStorage) or strides is None:
         raise ValueError("a tensor without a storage or strides")
-    return window(storage.values, offset, shape, strides)
+    return window(storage.elements, offset, shape, strides)
 
 
 def _rebuild_tensor_v2(
     storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object = None, metadata: object = None,
 ) -> Tensor:
-    if isinstance(metadata, dict) and any(metadata.values()):
-        raise ValueError("a tensor that is conjugated or negated when it is read")
-    return _rebuild_tensor(storage, offset, shape, strides).requires_grad_(requires_grad is True)
+    """A tensor; one that PyTorch conjugates or negates when it is read is read so once, into memory of its own."""
+    lazily = {name for name, on in metadata.items() if on} if isinstance(metadata, dict) else set()
+    if not lazily <= {"conj", "neg"}:
+        raise ValueError(f"a tensor with metadata {shorten(metadata)}")
+    result = _rebuild_tensor(storage, offset, shape, strides)
+    result = result.conj() if "conj" in lazily else result
+    return (-result if "neg" in lazily else result).requires_grad_(requires_grad is True)
 
 
 def _rebuild_tensor_v3(
@@ -171,8 +187,7 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
     """A tensor with attributes that user code had set on it."""
-    named = kind.function if isinstance(kind, Allowed) else kind
-    own = named if isinstance(named, type) and issubclass(named, Tensor) else None
+    own = kind if isinstance(kind, type) and issubclass(kind, Tensor) and is_allowed(kind) else None
     if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or not (own or kind in (_TENSOR, _PARAMETER)):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
@@ -187,6 +202,13 @@ def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tenso
         if type(name) is str and name.isidentifier() and not (private and name.startswith(private)) and name not in FIELDS and not hasattr(Tensor, name):
             fields_of(tensor)[name] = value
     return tensor
+
+
+def _layout_named(name: object) -> Layout:
+    """PyTorch's layout of this name."""
+    if type(name) is not str or name.removeprefix("torch.") not in _LAYOUTS:
+        raise ValueError(f"{shorten(name)} is no layout of tensors")
+    return _LAYOUTS[name.removeprefix("torch.")]
 
 
 def _encode(text: object, encoding: object) -> bytes:
@@ -234,9 +256,9 @@ def _device(kind: object, index: object = None) -> Device:
 
 def _member(kind: object, name: object) -> Enum:
     """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind, "NAME")`."""
-    if not (isinstance(kind, Allowed) and isinstance(kind.function, EnumMeta) and type(name) is str and name in kind.function.__members__):
+    if not (isinstance(kind, EnumMeta) and is_allowed(kind) and type(name) is str and name in kind.__members__):
         _refuse_global("builtins", "getattr")
-    return kind.function.__members__[name]
+    return kind.__members__[name]
 
 
 def number_dtype(code: object, *_: object) -> np.dtype:
@@ -296,6 +318,7 @@ _FUNCTIONS: dict[str, Callable] = {
     "collections.Counter": _counter,
     "torch.Size": _size,
     "torch.device": _device,
+    "torch.serialization._get_layout": _layout_named,
     "_codecs.encode": _encode,
     "builtins.bytearray": _bytearray,
     "builtins.set": lambda items=(): set(_members(items)),
@@ -310,7 +333,7 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
-    "torch.storage.UntypedStorage": StorageType("UntypedStorage", None),
+    "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),

@@ -17,9 +17,12 @@ import numpy as np
 
 from .. import dtypes
 from ..core.overrides import overrides
-from ..core.tensor import Tensor, own_attributes
+from ..core.storages import TypedStorage
+from ..core.tensor import Tensor, own_attributes, wrap
 from ..device import Size, Storage
 from ..device.device import Device
+from ..device.layout import layout
+from ..formats import layout as Layout
 from ..nn.parameter import Parameter, UninitializedTensorMixin
 from .saveable import is_number_array
 
@@ -28,10 +31,21 @@ _LOCAL_HEADER_BYTES = 30
 
 
 class _Forward:
-    """A file that is only appended to: gzip's say that they can seek, and cannot go back to complete a header."""
+    """A file that is only appended to: any object with `write`; gzip's say that they can seek, and cannot go back to complete a header."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self.write, self.flush = file.write, file.flush
+        self._write, self._position = file.write, 0
+        self.flush = getattr(file, "flush", lambda: None)
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all of the bytes, whatever the object's own `write` returns."""
+        self._write(data)
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._position
 
 
 class _Name:
@@ -66,17 +80,22 @@ class _Pickler(pickle._Pickler):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, protocol=2)
-        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by id: (key in the archive, storage, a tensor on it)
+        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by id: (key in the archive, storage, a tensor on its memory)
 
     def persistent_id(self, obj: object) -> tuple | None:
         """The persistent id of a storage: its type, key, device and number of elements."""
-        if not isinstance(obj, _StorageOf):
-            return None
-        storage, kind = obj.tensor._storage, obj.tensor.dtype
-        key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, obj.tensor))
-        if first.dtype is not kind:
-            raise RuntimeError(f"save: two tensors view one storage as {first.dtype} and as {kind}, which the format cannot hold; clone one of them")
-        return "storage", _name("torch", f"{kind.short}Storage"), key, str(obj.tensor.device), len(storage.data)
+        if isinstance(obj, _StorageOf):
+            return self._stored(obj.tensor._storage, obj.tensor, f"torch {obj.tensor.dtype.short}Storage")
+        if isinstance(obj, TypedStorage):
+            return self._stored(obj.untyped(), obj.elements, f"torch {obj.dtype.short}Storage")
+        return self._stored(obj, _bytes_of(obj), "torch.storage UntypedStorage") if isinstance(obj, Storage) else None
+
+    def _stored(self, storage: Storage, tensor: Tensor, kind: str) -> tuple:
+        """What stands for a storage: `tensor` is over its memory, `kind` the module and name of its class."""
+        key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, tensor))
+        if first.dtype is not tensor.dtype:
+            raise RuntimeError(f"save: a storage is seen as {first.dtype} and as {tensor.dtype}, which the format cannot hold; clone one of them")
+        return "storage", _name(*kind.split()), key, str(tensor.device), len(tensor._storage.data)
 
     def reducer_override(self, obj: object) -> Any:
         """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain containers."""
@@ -94,6 +113,13 @@ class _Pickler(pickle._Pickler):
         self.save(_name("torch", obj.name))
 
     dispatch[_Name], dispatch[dtypes.dtype], dispatch[dtypes.AbsentDtype] = _save_name, _save_dtype, _save_dtype
+
+
+def _bytes_of(storage: Storage) -> Tensor:
+    """A tensor of the bytes of a storage on the CPU."""
+    if not isinstance(storage.data, np.ndarray):
+        raise TypeError("save: an untyped storage of a GPU cannot be saved; save the tensor")
+    return wrap(Storage(storage.data.view(np.uint8)), layout((storage.nbytes(),), dtypes.uint8, Device("cpu")), 0)
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple:
@@ -153,6 +179,7 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
     bytearray: lambda data: (_name("__builtin__", "bytearray"), (bytes(data),)),
     set: lambda members: (_name("__builtin__", "set"), (list(members),)),
     frozenset: lambda members: (_name("__builtin__", "frozenset"), (list(members),)),
+    Layout: lambda form: (_name("torch.serialization", "_get_layout"), (f"torch.{form.name}",)),
     np.dtype: _reduce_numpy_dtype,
     np.generic: lambda number: (_name("numpy._core.multiarray", "scalar"), (number.dtype.newbyteorder("<"), _little(number).tobytes())),
     np.ndarray: _reduce_numpy_array,
@@ -167,11 +194,12 @@ def write_archive(obj: object, file: BinaryIO) -> None:
         pickler.dump(obj)
     except RecursionError:
         raise ValueError("save: the object is nested too deeply") from None
-    with zipfile.ZipFile(_Forward(file) if isinstance(file, gzip.GzipFile) else file, "w", zipfile.ZIP_STORED) as archive:
+    complete = all(hasattr(file, name) for name in ("seek", "tell", "flush")) and not isinstance(file, gzip.GzipFile)
+    with zipfile.ZipFile(file if complete else _Forward(file), "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "data.pkl", pickled.getbuffer())
         _add(archive, "byteorder", sys.byteorder.encode())
-        for key, storage, tensor in pickler.storages.values():
-            values = np.ascontiguousarray(tensor.device.backend.download(storage.data))
+        for key, _, tensor in pickler.storages.values():
+            values = np.ascontiguousarray(tensor.device.backend.download(tensor._storage.data))
             _add(archive, f"data/{key}", values.view(np.uint8).data)
         _add(archive, "version", b"3\n")
 

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
-from .torch_objects import GLOBALS, RENAMED
-
-_PACKAGE = __name__.partition(".")[0]
+from .safe_globals import homes_of, renamed
+from .torch_objects import GLOBALS
 
 
 class TrustedReader(pickle.Unpickler):
@@ -21,7 +20,7 @@ class TrustedReader(pickle.Unpickler):
     def __init__(self, data: bytes | bytearray, find_global: Callable, load_persistent: Callable, build: Callable, position: int = 0) -> None:
         self.file = io.BytesIO(data)
         self.file.seek(position)
-        super().__init__(self.file)
+        super().__init__(self.file, fix_imports=False)  # `find_class` knows older names
         self.persistent_load = load_persistent
 
     @property
@@ -38,13 +37,13 @@ class TrustedReader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> object:
         """The object of this name in a module, which is imported."""
-        module = RENAMED.get(module, module)
+        module, name = renamed(module, name)
         if module.partition(".")[0] != "torch":
             return super().find_class(module, name)
         known = GLOBALS.get(f"{module}.{name}")
         if known is not None:
             return known
-        for home in (module, "torch.nn") if module.startswith("torch.nn.modules.") else (module,):
+        for home in homes_of(module):
             with suppress(ImportError, AttributeError):
-                return super().find_class(import_module(_PACKAGE + home.removeprefix("torch")).__name__, name)
+                return super().find_class(import_module(home).__name__, name)
         raise AttributeError(f"the file asks for {module}.{name}, which numod has not; in PyTorch, save the model's state_dict() instead")
