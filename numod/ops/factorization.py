@@ -292,7 +292,7 @@ geqrf = Factorization("geqrf", "a[*b m n]:fc;", "a tau", _geqrf, lambda a: (a, (
 svd = Factorization("svd", "a[*b m n]:fc; full=flag", "u s vh", lambda a, full: np.linalg.svd(a, full_matrices=full),
                     lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
                     _converging("singular values"))
-svd_or_nan = Factorization("svd_or_nan", "a[*b m n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
+svd_or_nan = Factorization("svd_or_nan", "a[*b n n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
 svdvals = Factorization("svdvals", "a[*b m n]:fc;", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)),
                         _converging("singular values"))
 eigh = Factorization(
