@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .. import config
+from . import room
 
 THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
 _gate = threading.Lock()
@@ -68,11 +69,23 @@ def alone(launch: Callable) -> Callable:
     return lambda *arguments: launch(*arguments, 1)
 
 
+class _Team(threading.local):
+    size = 1  # threads of the largest parallel launch by this thread
+
+
+_team = _Team()
+
+
 def most() -> int:
-    """Threads a launch may use: no more than Numba's threading layer started."""
+    """Threads a launch may use: no more than Numba's threading layer started. OpenMP starts some for every thread that launches, and more for a larger launch:
+    where the address space is limited, it is tried first whether they can start."""
     import numba
 
-    return min(_threads, numba.config.NUMBA_NUM_THREADS)
+    count = min(_threads, numba.config.NUMBA_NUM_THREADS)
+    if count > _team.size and room.address_limit() is not None:
+        count = startable(count)
+    _team.size = max(_team.size, count)
+    return count
 
 
 def startable(count: int) -> int:
