@@ -77,6 +77,8 @@ def _threads(problems: list[str]) -> Iterator[str]:
     from .device import tiles
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
+    if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > config.num_threads():
+        yield f"load {load:.1f}: other programs use the cores; launches that wait for a thread use fewer, until the cores are free"
     layer = _threading_layer()
     yield f"Numba's threading layer: {layer}" + {
         "omp": "; forked children run serial kernels",

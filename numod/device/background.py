@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from . import room
 from .target import code_generator
 
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
@@ -58,7 +59,8 @@ class Queue:
         self.done: list[Callable] = []
         self.errors: list[Exception] = []
         self.threads: list[threading.Thread] = []
-        self.most = len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) - 1
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.most = processors - 1 if room.address_limit() is None else 0  # a thread takes 70 MB of addresses
 
     def put(self, task: Callable[[object], Callable]) -> None:
         """Have a task done. The first is left to the caller: where there is no second, another thread would only take it to a colder cache."""

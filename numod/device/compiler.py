@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from . import background, target, wrapper
+from . import background, room, target, wrapper
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
@@ -483,7 +483,8 @@ def entry(name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]
     from numba import _dynfunc
     from numba.core import compiler_lock
 
-    with compiler_lock.global_compiler_lock:
+    needed = room.LOAD + 2 * sum(len(code) for code, _ in objects)
+    with room.compiling(needed, f"load the kernel {name}"), compiler_lock.global_compiler_lock:
         engine = codegen()._engine
         for code, functions in objects:
             if not _loaded.issuperset(functions):

@@ -8,12 +8,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, target, threads, tiles, vectors, weighing, winograd,
+    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target, threads, tiles, vectors, weighing,
+    winograd,
 )  # fmt: skip
 from .signature import numba_types
 
@@ -220,10 +221,14 @@ def translate(function: Callable, signature: str, fastmath: frozenset[str], alon
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with signals.waiting(), _unloaded(), compiler.quickly():
+    with _room(function), signals.waiting(), _unloaded(), compiler.quickly():
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result
+
+
+def _room(function: Callable) -> AbstractContextManager[None]:
+    return room.compiling(room.COMPILE + room.PER_INSTRUCTION * len(function.__code__.co_code), f"compile the kernel {function.__name__}")
 
 
 def _with_lines(flags: object) -> object:

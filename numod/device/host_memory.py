@@ -7,6 +7,7 @@ NumPy's views have it as their base.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import threading
@@ -18,13 +19,25 @@ from contextlib import suppress
 import numpy as np
 
 from ..errors import OutOfMemoryError
+from . import room
 
 LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
 _HUGE = 1 << 21  # bytes of a huge page, at multiples of which they begin
+_CHECKED = 1 << 24  # bytes from which a buffer is checked against the limit of a control group, which ends a process that takes more
 
 
 class _Arena(mmap.mmap):
     """Private pages, which a forked child gets a copy of. `Tensor.is_shared` distinguishes them from shared memory by this type."""
+
+    has_holes = False
+
+    def cut(self, start: int, size: int) -> None:
+        """Unmap a part. From then on the object must live as long as the process: to unmap the whole would unmap what others have mapped in the hole."""
+        if not self.has_holes:
+            self.has_holes = True
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        first = np.frombuffer(self, np.uint8, 1).__array_interface__["data"][0]
+        ctypes.CDLL(None).munmap(ctypes.c_void_p(first + start), ctypes.c_size_t(size))
 
 
 class _Lease(weakref.ref):
@@ -42,7 +55,7 @@ class Pool:
     """
 
     def __init__(self, reach: int) -> None:
-        self.reach, self._used = reach, 0
+        self.most, self.reach, self._used = reach, reach, 0
         self._arena: _Arena | None = None
         self._free: list[tuple[int, int]] = []  # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
@@ -84,10 +97,8 @@ class Pool:
         with self._lock:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the lock be held for ever
             self._take_back()
             start = self._find(size)
-            if start is None:
-                return by_numpy(count, dtype)
-            self._used += size
-        return self._lend(start, size, count, dtype)
+            self._used += size if start is not None else 0
+        return by_numpy(count, dtype) if start is None else self._lend(start, size, count, dtype)
 
     def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
         buffer = np.frombuffer(self._arena, dtype, count, self._begin + start)
@@ -116,7 +127,7 @@ class Pool:
 
     def _find(self, size: int) -> int | None:
         """The lowest free place with room."""
-        if self._arena is None and size <= self.reach:
+        if self._arena is None and size <= self.most:
             self._open()
         for k, (start, end) in enumerate(self._free):
             if end - start >= size:
@@ -126,7 +137,10 @@ class Pool:
         return None
 
     def _open(self) -> None:
-        """Reserve addresses; without a limit on them that costs nothing."""
+        """Reserve addresses: without a limit on them that costs nothing. With one, at most a quarter of it, and half of what is left."""
+        limit, left = room.address_limit(), room.addresses_left()
+        if left is not None:
+            self.reach = min(self.most, limit // 4, left // 2) // mmap.PAGESIZE * mmap.PAGESIZE
         try:
             self._arena = _Arena(-1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
         except (OSError, OverflowError):  # no room
@@ -149,12 +163,42 @@ class Pool:
                 self._touched = self._free[-1][0]
 
 
+    def give_back(self) -> None:
+        """Return the pages of free places, and where addresses are limited the addresses, too."""
+        if self._lock.locked():  # perhaps by this thread, interrupted by a signal handler
+            return
+        self.release()
+        if room.address_limit() is not None:
+            with self._lock:
+                self._unmap()
+
+    def _unmap(self) -> None:
+        """Unmap the free places. When no buffer is left, the pool begins anew."""
+        if self._used or self._arena is None or self._arena.has_holes:
+            for start, end in self._free:
+                self._arena.cut(self._begin + start, end - start)
+            self._free = []
+        if self._used == 0:
+            self._arena, self._free, self._touched = None, [], 0  # an arena without holes is unmapped with its last reference
+
+
 def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
-    """A flat uninitialised buffer outside the pool. Raises OutOfMemoryError where there is no room."""
+    """A flat uninitialised buffer outside the pool. Raises OutOfMemoryError where there is no room, after others have given back what they keep."""
+    with suppress(MemoryError, OverflowError, ValueError):
+        return _checked(count, dtype)
+    room.release()
     try:
-        return np.empty(count, dtype)
+        return _checked(count, dtype)
     except (MemoryError, OverflowError, ValueError) as error:
         raise OutOfMemoryError(f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}") from None
+
+
+def _checked(count: int, dtype: np.dtype) -> np.ndarray:
+    size = count * dtype.itemsize
+    left = room.group_left() if size >= _CHECKED else None
+    if left is not None and left < size:
+        raise MemoryError(f"The control group (container) has {left} bytes left of its limit.")
+    return np.empty(count, dtype)
 
 
 def rounded(size: int) -> int:
@@ -163,16 +207,16 @@ def rounded(size: int) -> int:
 
 
 def _reach() -> int:
-    """A quarter of the machine's memory, and of the addresses that this process may use."""
-    import resource
-
-    memory, (addresses, _) = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE, resource.getrlimit(resource.RLIMIT_AS)
-    return rounded(min(memory, addresses if addresses != resource.RLIM_INFINITY else memory) // 4)
+    """A quarter of the memory that the machine, or this process's control group, has."""
+    memory = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    return rounded(min(memory, room.group_limit() or memory) // 4)
 
 
 pool = Pool(_reach()) if hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS") else None  # None on Windows
-if pool is not None and hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=pool.renew_lock)
+if pool is not None:
+    room.on_shortage(pool.give_back)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pool.renew_lock)
 
 
 def allocator(size: int) -> object:

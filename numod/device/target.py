@@ -10,10 +10,13 @@ import types
 from collections.abc import Callable
 from contextlib import suppress
 
+from . import room
+
 
 def numba() -> types.ModuleType:
     """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end half-way, and never be made up for."""
     if "numba" not in sys.modules:
+        room.require(room.IMPORT, "import Numba and LLVM")
         in_thread(lambda: importlib.import_module("numba"))
     return importlib.import_module("numba")
 

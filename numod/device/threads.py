@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from .. import config
+from . import chunks, room
 
 THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
 _gate = threading.Lock()
@@ -60,7 +61,44 @@ class Gated:
             divided(*arguments, 1)
             return
         with _gate:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the gate be closed for ever
-            divided(*arguments, most())
+            count = _crew.size(most())
+            divided(*arguments, count)
+            if count > 1:
+                _crew.note(count, chunks.late())
+
+
+class Crew:
+    """How many threads launches use where other programs hold the cores: a launch waits for its last thread, which may wait for a core for milliseconds.
+
+    A launch that waited halves the number for the next ones, for `PATIENCE` times as long as it waited. Then the number doubles with each launch that does
+    not wait. So waiting takes a twentieth of the time at most.
+    """
+
+    LATE = 400_000  # nanoseconds: a thread that sleeps wakes up within a tenth of it
+    PATIENCE = 20
+
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.clock, self.limit, self.until, self.launches, self.waited = clock, 0, 0, 0, 0
+
+    def size(self, most: int) -> int:
+        """Threads for a launch that may use `most`."""
+        if not self.limit:
+            return most
+        if self.clock() >= self.until:
+            self.limit *= 2
+            if self.limit >= most:
+                self.limit = 0
+        return min(self.limit, most) or most
+
+    def note(self, count: int, waited: int) -> None:
+        """A launch with `count` threads waited so many nanoseconds for them."""
+        if waited > self.LATE:
+            self.limit, self.until = max(count // 2, 1), self.clock() + self.PATIENCE * waited
+            self.launches += 1
+            self.waited += waited
+
+
+_crew = Crew()
 
 
 def alone(launch: Callable) -> Callable:
@@ -68,26 +106,23 @@ def alone(launch: Callable) -> Callable:
     return lambda *arguments: launch(*arguments, 1)
 
 
+class _Team(threading.local):
+    size = 1  # threads of the largest parallel launch by this thread
+
+
+_team = _Team()
+
+
 def most() -> int:
-    """Threads a launch may use: no more than Numba's threading layer started."""
+    """Threads a launch may use: no more than Numba's threading layer started. OpenMP starts some for every thread that launches, and more for a larger launch:
+    where the address space is limited, it is tried first whether they can start."""
     import numba
 
-    return min(_threads, numba.config.NUMBA_NUM_THREADS)
-
-
-def startable(count: int) -> int:
-    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for
-    ever."""
-    leave, others = threading.Event(), []
-    with suppress(RuntimeError):
-        for _ in range(count - 1):
-            other = threading.Thread(target=leave.wait, daemon=True)
-            other.start()
-            others.append(other)
-    leave.set()
-    for each in others:
-        each.join()
-    return 1 + len(others)
+    count = min(_threads, numba.config.NUMBA_NUM_THREADS)
+    if count > _team.size and room.address_limit() is not None:
+        count = room.startable(count)
+    _team.size = max(_team.size, count)
+    return count
 
 
 def _enter_child() -> None:

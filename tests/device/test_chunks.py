@@ -10,11 +10,13 @@ import time
 import pytest
 
 import numod
-from numod.device import chunks
+from numod.device import chunks, threads
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> object:
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(threads.Crew, "LATE", 1 << 62)  # whatever else runs on this machine
+    monkeypatch.setattr(threads, "_crew", threads.Crew())
     before = numod.get_num_threads()
     numod.set_num_threads(2)
     yield

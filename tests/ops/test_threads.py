@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device.threads import Gated, most, startable
+from numod.device.room import startable
+from numod.device import threads as device_threads
+from numod.device.threads import Crew, Gated, most
 from numod.nn import functional as F
 
 OPS = {
@@ -27,6 +29,30 @@ OPS = {
     "strided convolution": (lambda x, w: F.conv2d(x, w, stride=2, groups=4), (2, 16, 50, 50), (8, 4, 3, 3)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 4, 130, 32)),
 }
+
+
+@pytest.fixture(autouse=True)
+def free_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches that do not notice what else runs on this machine."""
+    patient = Crew()
+    patient.LATE = 1 << 62
+    monkeypatch.setattr(device_threads, "_crew", patient)
+
+
+def test_a_crew_that_waits_shrinks_and_grows_again() -> None:
+    now = [0]
+    crew = Crew(lambda: now[0])
+    assert crew.size(8) == 8
+    crew.note(8, Crew.LATE)  # a thread that woke up
+    assert crew.size(8) == 8
+    crew.note(8, 4_000_000)
+    assert crew.size(8) == 4 and crew.size(2) == 2
+    crew.note(4, 4_000_000)
+    crew.note(2, 4_000_000)
+    assert crew.size(8) == 1
+    now[0] += crew.PATIENCE * 4_000_000
+    assert [crew.size(8) for _ in range(4)] == [2, 4, 8, 8]
+    assert (crew.launches, crew.waited) == (3, 12_000_000)
 
 
 @pytest.mark.parametrize("name", OPS)

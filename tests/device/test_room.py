@@ -1,0 +1,181 @@
+"""Limits on memory: a process under one ends in results or in a MemoryError, never by a signal, and goes on after the error. About 15 s.
+
+A sweep over many limits is `python tests/device/test_room.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod.device import room
+
+resource = pytest.importorskip("resource")
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not enforce limits on addresses")
+PROGRAMS = {
+    "eager": """
+attempt(lambda: equal((torch.ones(1000) + 1).tolist(), [2.0] * 1000))
+attempt(lambda: torch.rand(100).exp().sin().sum().item())
+attempt(lambda: equal((torch.ones(1 << 20) + 1).sum().item(), 2 << 20))
+attempt(lambda: torch.rand(1000).sort())
+""",
+    "compiled": """
+function = torch.compile(lambda a: torch.nn.functional.softmax(a.sin() * a.exp() + 1, 1) @ a)
+for n in (64, 64, 80):
+    attempt(lambda: equal(function(torch.zeros(n, n)).sum().item(), 0))
+""",
+    "training": """
+nn = torch.nn
+model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 14 * 14, 10))
+optimizer = torch.optim.AdamW(model.parameters())
+def train():
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(torch.rand(8, 3, 16, 16)), torch.arange(8)).backward()
+    optimizer.step()
+for _ in range(2):
+    attempt(train)
+""",
+    "tensors": """
+def fill(size):
+    held = []
+    try:
+        while len(held) < 2000:
+            held.append(torch.full((size,), 1.0) + 1)
+    except MemoryError:
+        if held:
+            equal(held[-1][-1].item(), 2)
+        del held
+        equal((torch.ones(1000) * 3).relu().sum().item(), 3000)
+attempt(lambda: equal((torch.ones(1000) * 3).relu().sum().item(), 3000))
+for size in (1 << 26, 1 << 22, 1 << 18):
+    attempt(lambda: fill(size))
+attempt(lambda: equal((torch.ones(1 << 20) + 1).sum().item(), 2 << 20))
+attempt(lambda: torch.ones(1 << 16).tanh().cumsum(0))
+""",
+    "reuse": """
+held = [torch.ones(1 << 21) + 1 for _ in range(20)]
+kept = held[3]
+attempt(lambda: held.clear())  # 160 MB that the pool keeps
+attempt(lambda: equal(torch.ones(LEFT >> 3)[-1].item(), 1))  # half of all that was left: there is room if the pool gives its own back
+attempt(lambda: equal(kept.sum().item(), 1 << 22))
+""",
+}
+START = """
+import sys
+outcomes = []
+def equal(found, expected):
+    assert found == expected, (found, expected)
+def attempt(function):
+    try:
+        function()
+        outcomes.append("done")
+    except MemoryError as error:
+        outcomes.append("memory")
+        sys.last_message = str(error)
+try:
+    import numod as torch
+    from numod.device import room
+    (torch.ones(10) + 1).sum()
+    LEFT = room.addresses_left() or 0
+except MemoryError as error:
+    outcomes.append("memory")
+    LEFT = 0
+"""
+
+
+def run(name: str, megabytes: int, cache: str) -> tuple[int, list[str], str]:
+    """The exit status of a program under a limit, the outcome of each of its steps, and what it printed as an error."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    source = f"{START}\nif outcomes != ['memory'] or 'numod' in sys.modules:\n{_indented(PROGRAMS[name])}\nprint(*outcomes)"
+    environment = {**os.environ, "NUMOD_CACHE_DIR": cache, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
+    found = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit)
+    return found.returncode, found.stdout.split(), found.stderr
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name, megabytes", [("eager", 350), ("eager", 470), ("training", 500), ("compiled", 490), ("tensors", 700)])
+def test_a_limited_process_ends_in_results_or_memory_errors(name: str, megabytes: int) -> None:
+    status, outcomes, error = run(name, megabytes, "")
+    assert status == 0 and outcomes and set(outcomes) <= {"done", "memory"}, error
+
+
+def test_what_the_pool_keeps_is_given_back_before_an_allocation_is_refused(tmp_path: Path) -> None:
+    status, outcomes, error = run("reuse", 1000, str(tmp_path))
+    assert status == 0 and outcomes == ["done"] * 3, error
+
+
+def test_the_error_names_need_room_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[bool] = []
+    monkeypatch.setattr(room, "_releases", [lambda: called.append(True)])
+    monkeypatch.setattr(room, "address_limit", lambda: 500 << 20)
+    monkeypatch.setattr(room, "addresses_left", lambda: 7 << 20)
+    with pytest.raises(numod.OutOfMemoryError, match=r"compile add: about 68 MB are needed, 7 MB are left of the 524 MB .*ulimit -v.*Free tensors, raise the limit"):
+        room.require(65 << 20, "compile add")
+    assert called == [True] and issubclass(numod.OutOfMemoryError, MemoryError)
+    room.require(6 << 20, "compile add")
+
+
+def group(tmp_path: Path, names: dict[str, str]) -> str:
+    tmp_path.mkdir(parents=True, exist_ok=True)
+    for name, text in names.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    return str(tmp_path)
+
+
+def test_limits_of_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group's own limit and those of the groups around it, in version 2; clean pages of files are no use of memory."""
+    statistics = f"active_file {10 << 20}\ninactive_file {20 << 20}\nslab_reclaimable 0\nanon 5"
+    group(tmp_path, {"memory.max": "max", "memory.current": "9", "memory.stat": statistics})
+    group(tmp_path / "outer", {"memory.max": str(900 << 20), "memory.current": str(100 << 20), "memory.stat": ""})
+    group(tmp_path / "outer" / "inner", {"memory.max": str(500 << 20), "memory.current": str(490 << 20), "memory.stat": statistics})
+    plain = room._read
+    monkeypatch.setattr(room, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(room, "_read", lambda path: "0::/outer/inner" if path == "/proc/self/cgroup" else plain(path))
+    monkeypatch.setattr(room, "_group_folders", room._group_folders.__wrapped__)
+    monkeypatch.setattr(room, "_releases", [])
+    assert (room.group_limit(), room.group_left()) == (500 << 20, 40 << 20)
+    with pytest.raises(MemoryError, match="about 50 MB are needed, 42 MB are left of the 524 MB of the control group"):
+        room.require(96 << 20, "compile a kernel")
+    (tmp_path / "outer" / "inner" / "memory.max").write_text("max")
+    assert room.group_left() == 800 << 20
+    monkeypatch.setattr(room, "_read", lambda path: "0::/elsewhere" if path == "/proc/self/cgroup" else plain(path))
+    assert room.group_left() is None
+
+
+def test_limits_of_control_groups_of_version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "700", "memory.stat": "total_active_file 100\ntotal_inactive_file 0"}
+    group(tmp_path / "memory" / "docker", names)
+    plain = room._read
+    monkeypatch.setattr(room, "_GROUPS", str(tmp_path))
+    monkeypatch.setattr(room, "_read", lambda path: "5:cpu:/\n4:memory:/docker\n0::/" if path == "/proc/self/cgroup" else plain(path))
+    monkeypatch.setattr(room, "_group_folders", room._group_folders.__wrapped__)
+    assert (room.group_limit(), room.group_left()) == (1000, 400)
+
+
+def test_what_an_error_came_from_makes_it_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match="to compile it"), room.compiling(0, "compile it"):
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise ValueError("lowering failed") from None
+    with pytest.raises(KeyError), room.compiling(0, "compile it"):
+        raise KeyError("another")
+
+
+if __name__ == "__main__":
+    for name in PROGRAMS:
+        for megabytes in range(*map(int, (sys.argv[1:] or [100, 1300, 50]))):
+            status, outcomes, error = run(name, megabytes, "")
+            print(name, megabytes, status, *outcomes, *error.splitlines()[-1:], flush=True)
