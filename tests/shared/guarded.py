@@ -83,7 +83,7 @@ class Placed:
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     """The first bytes of all elements, then the second, and so on."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1).T
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, array.itemsize).T
 
 
 class Guards:
@@ -148,18 +148,18 @@ class Maker:
         def values(rng: np.random.Generator, size: tuple[int, ...], kind: str) -> np.ndarray:
             return rng.uniform(0.1, 0.9, size) if kind in "fc" else rng.integers(*((0, 2) if kind == "b" else (1, 5)), size)
 
-        return self.filled(self.shape if shape is None else tuple(shape), dtype or self.dtype, values)
+        return self.filled(self.shape if shape is None else tuple(shape), dtype or self.dtype, values, expands=True)
 
     def index(self, shape: tuple[int, ...], below: int) -> numod.Tensor:
         """Indices that differ along the first dimension."""
         return self.filled(shape, numod.int64, lambda rng, size, kind: np.broadcast_to(rng.permutation(below)[: size[0]].reshape(-1, *[1] * (len(size) - 1)), size))
 
-    def filled(self, shape: tuple[int, ...], dtype: object, values: Callable) -> numod.Tensor:
-        """A tensor of what values(generator, shape, kind of dtype) gives."""
+    def filled(self, shape: tuple[int, ...], dtype: object, values: Callable, expands: bool = False) -> numod.Tensor:
+        """A tensor of what values(generator, shape, kind of dtype) gives. `expands`: it may have the same values along the first dimension."""
         turn = len(self.placed)
         kind = self.kinds[min(turn, len(self.kinds) - 1)]
         array = np.array(values(np.random.default_rng(turn), shape, dtype.kind))
-        kind = "dense" if kind == "expanded" and (not shape or dtype.kind in "iu") else kind  # indices are to differ
+        kind = "dense" if kind == "expanded" and not (shape and expands) else kind
         if kind == "expanded":
             array = np.array(np.broadcast_to(array[:1], shape))
         self.placed.append(Placed(array, READABLE["dense" if self.dense else kind], dtype))
