@@ -329,9 +329,8 @@ def whole_number(builder: object, value: object, width: int, result: object) -> 
     """A float as an integer of type `result`, by way of a signed one of `width` bits."""
     from llvmlite import ir
 
-    integer, absolute = ir.IntType(width), builder.module.declare_intrinsic("llvm.fabs", [value.type])
-    magnitude = builder.call(absolute, [value])
-    fits = builder.fcmp_ordered("<", magnitude, ir.Constant(value.type, 2.0 ** (width - 1)))
+    integer, limit = ir.IntType(width), ir.Constant(value.type, 2.0 ** (width - 1))
+    fits = builder.and_(builder.fcmp_ordered("<", value, limit), builder.fcmp_ordered(">", value, ir.Constant(value.type, -(2.0 ** (width - 1)))))
     whole = builder.select(fits, builder.fptosi(value, integer), ir.Constant(integer, -(2 ** (width - 1))))
     return whole if width == result.width else builder.trunc(whole, result)
 

@@ -276,7 +276,8 @@ class _Fusion:
             if key not in places:
                 places[key] = len(inputs)
                 tensor = isinstance(each, Value)
-                inputs.append(writer.Input(writer.argument_name(str(len(inputs))), self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each)), tensor))
+                kind = self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each))
+                inputs.append(writer.Input(writer.argument_name(str(len(inputs))), kind, tensor))
                 given.append(each)
             return "in", places[key]
 

@@ -179,9 +179,10 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
     tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
-    arguments = [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"_of{turn}_n" for turn in range(count)]
-    own = {names[k]: f"_{names[k]}" for k in tensors} | {"_n": "_n"}
-    lines = [f"    {one}({', '.join(f'_of{turn}{own[each]}' if each in own else each for each in names)})" for turn in range(count)]
+    own = [*(names[k] for k in tensors), "_n"]
+    sizes = [f"_of{turn}__n" for turn in range(count)]
+    arguments = [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
+    lines = [f"    {one}({', '.join(f'_of{turn}_{each}' if each in own else each for each in names)})" for turn in range(count)]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
     helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
     return f"{helper}\ndef kernel({', '.join(arguments)}):\n" + "\n".join(lines) + "\n", ", ".join(kinds)
@@ -224,7 +225,8 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> li
     def one(text: str, k: int) -> str:
         return re.sub(rf"\b({own})\b", rf"\1_{k}", at_once(text, k))
 
-    lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):", "        if _place < _quarter:", "            _index = uintp(4 * _place)"]
+    lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):"]
+    lines += ["        if _place < _quarter:", "            _index = uintp(4 * _place)"]
     lines += [f"            {', '.join(f'_at{k}_{name}' for k in range(4))} = load_four({name}, _index)" for name in read]
     lines += [f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + _place, {group})" for (seed, offset, group), name in drawn.items()]
     if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in turn):

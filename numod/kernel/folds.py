@@ -55,7 +55,8 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     if short:
         lines += ["    for _place in parallel_range(_outs):", "        _output = int64(_place)", *unravel("_output", "_i", "_size", kept, " " * 8)]
-        lines += [f"        _base = {dot('_i', '_step', kept)}", f"        _part = {cast(fold.dtype, literal(fold.identity))}", "        for _inner in range(_n):"]
+        lines += [f"        _base = {dot('_i', '_step', kept)}", f"        _part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += ["        for _inner in range(_n):"]
         lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
         lines += [f"        _total = {cast(fold.wide, '_part')}", *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]"))]
         return "\n".join(lines) + "\n", ", ".join(types)
@@ -129,7 +130,8 @@ def _geometry_names(kept: int, reduced: int) -> list[str]:
 def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
     """Lines that start the total of `output`, and the loop over the rows to be reduced into it, each from `base` on."""
     lines = unravel("_output", "_i", "_size", kept, " " * 8)
-    lines += [f"        _origin = {dot('_i', '_step', kept)}", f"        _total = {cast(fold.wide, literal(fold.identity))}", "        for _row in range(_rows):"]
+    lines += [f"        _origin = {dot('_i', '_step', kept)}", f"        _total = {cast(fold.wide, literal(fold.identity))}"]
+    lines += ["        for _row in range(_rows):"]
     lines += unravel("_row", "_j", "_length", reduced, " " * 12)
     return [*lines, f"            _base = _origin + {dot('_j', '_walk', reduced)}"]
 
@@ -142,7 +144,8 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
     lines = ["_whole = _start"]
     for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
         step = 4 * threads * runs
-        lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}", f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
+        lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}"]
+        lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
         for run in range(runs):
             for name in tensors:
                 lines.append(f"    {', '.join(f'_at{4 * run + k}_{name}' for k in range(4))} = load_four({name}, uintp({base}_inner + {4 * threads * run}))")

@@ -79,7 +79,7 @@ class Finish:
 
 
 def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
-    """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is `_rows_` and the name."""
+    """The argument's name for a tensor. Where each row has one element, the tensor's own name stands for that element, and the array is `_rows_<name>`."""
     return each.name if steps[2] else f"_rows_{each.name}"
 
 

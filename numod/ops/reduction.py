@@ -234,7 +234,8 @@ class Closing(Op):
         super().__init__(f"{row.name}_total")
         self.row, self.inputs, self.differentiable = row, row.inputs, row.differentiable
         self.scaled = Pointwise(self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale"))
-        self.each, self.total, self.mean = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs))), t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
+        self.each = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs)))
+        self.total, self.mean = t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
 
     def gradient_of(self, position: int) -> Pointwise | None:
         return self.scaled.gradient_of(position)

@@ -69,7 +69,7 @@ def test_instructions_know_their_lines_of_the_source() -> None:
     assert "* _number_in_y" in texts and "out0[_index] =" in texts
     for text, line in zip(lined.assembly.splitlines(), lined.lines):
         if "vmulps" in text:
-            assert "* y_" in source[line]
+            assert "* _number_in_y" in source[line]
 
 
 def test_the_bodies_of_parallel_loops_are_shown() -> None:

@@ -110,9 +110,7 @@ def whole_quotient(x, y):
     x, y = int64(x), int64(y)
     divisor = y if y != 0 else int64(1)
     inverse = 1.0 / float64(divisor)
-    guess = float64(x) * inverse
-    limit = float64(9223372036854774784.0)  # the greatest float64 that int64 holds
-    quotient = int64(guess if (guess < limit) & (guess > -limit) else copysign(limit, guess))
+    quotient = int64(float64(x) * inverse)  # of 2^63 the least int64, to which 2^63 wraps
     rest = x - quotient * divisor
     more = int64(float64(rest) * inverse)
     quotient, rest = quotient + more, rest - more * divisor
