@@ -107,7 +107,7 @@ def _folder(problems: list[str]) -> Iterator[str]:
     folder = config.cache_dir()
     if folder is None:
         yield "off: kernels are compiled in every process"
-        problems.append(f"there is no cache folder, so that every process compiles: {config.why_no_cache_dir()}; set NUMOD_CACHE_DIR to a folder of your own")
+        problems.append(f"there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own ({config.why_no_cache_dir()})")
         return
     obstacle = cache.obstacle(folder)
     found = store.entries(folder)

@@ -63,7 +63,7 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
         if kind not in (b"0", b"\0"):
             raise ValueError(f"{name!a} is a link, a folder or a device")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!a} is not the name of a kernel's file")
+            raise ValueError(f"{name!a} is not a kernel's file")
         if name in seen:
             raise ValueError(f"it holds {name!a} twice")
         seen.add(name)

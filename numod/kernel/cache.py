@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from .. import config
 from . import seal
 from .entry import LIMIT, Entry, Malformed, dump, file_name, parse
-from .trust import Folder
+from .trust import Folder, opened
 
 if TYPE_CHECKING:
     from .build import Kernel
@@ -79,8 +79,7 @@ class KernelCache:
             self.kernel.why = "no cache folder"
             return None
         try:
-            with Folder(self.folder) as folder:
-                found = self._read(folder, kind)
+            found = self._read(opened(self.folder), kind)
         except FileNotFoundError:  # a folder that is missing is made when the kernel is saved
             return None
         except OSError as error:
@@ -116,9 +115,9 @@ class KernelCache:
         kernel = self.kernel
         entry = Entry(kind, kernel.key, kernel.name, kernel.signature, self.version, names, parts)
         try:
-            with Folder(self.folder, make=True) as folder:
-                if not folder.is_roots:
-                    folder.write(entry.file, dump(entry, secret(folder)))
+            folder = opened(self.folder, make=True)
+            if not folder.is_roots:
+                folder.write(entry.file, dump(entry, secret(folder)))
         except (OSError, Malformed) as error:
             _warn(self.folder, reason(error))
 

@@ -1,7 +1,7 @@
 """The format of a compiled kernel, in a file of the cache or in a pack. It is plain data: nothing runs while it is read.
 
     16 bytes  MAGIC, which ends in the number of the format
-    32 bytes  seal: HMAC-SHA256 of MAGIC and digest, with the key of the cache folder (`kernel.seal`); zeros in an entry without a seal
+    32 bytes  seal: HMAC-SHA256 of all that follows, with the key of the cache folder (`kernel.seal`); zeros in an entry without a seal
     32 bytes  digest: SHA-256 of all that follows
      4 bytes  length of the header, little-endian
               header: a JSON object in ASCII with exactly the fields of `_FIELDS`
@@ -11,8 +11,9 @@ A part is an object file for the CPU, with the functions that it defines, or the
 versions and processor (`kernel.build`), so an entry can be found by its key alone. An entry does not depend on its place: a pack can hold entries one after
 another with an index of (key, start, length), map the file, and call `parse` with a slice. A pack has no seals: `kernel.trust` decides whether to use it.
 
-`parse` checks every length against the bytes that are there, and raises Malformed for everything that is not such an entry. An entry can make its reader
-hash its bytes (at most LIMIT), and decode a JSON text of at most _HEADER_LIMIT bytes. Where a secret is given, the seal is checked before the JSON is read.
+`parse` checks the seal, or the digest where no secret is given, before it reads anything else. It checks every length against the bytes that are there, and
+raises Malformed for everything that is not such an entry. An entry can make its reader hash its bytes (at most LIMIT), and decode a JSON text of at most
+_HEADER_LIMIT bytes.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ import hashlib
 import hmac
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAGIC = b"numod kernel\0\0\0\1"
 SUFFIX = ".kernel"
 LIMIT = 64 << 20  # bytes of an entry; the largest known is 0.1 MB
 _HEADER_LIMIT = 1 << 20
-_START = len(MAGIC) + 32 + 32  # of what the digest covers
+_NAME_LIMIT = 255 - 48 - len("_.kernel")  # a file name has at most 255 bytes
+_START = 80  # where what the digest covers begins
 _NO_SEAL = bytes(32)
 _FIELDS = {"kind": str, "key": str, "name": str, "signature": str, "version": str, "names": list, "parts": list}
+_decode = json.JSONDecoder().raw_decode
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -37,8 +40,7 @@ class Malformed(ValueError):
     """The bytes are not an entry, or not one with a valid seal. The message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A compiled kernel. `kind` is "code" or "text", `version` that of numod. `names` are the function that Python calls and the variable for its environment,
     or nothing for a text. `parts` are (bytes, names of the functions defined)."""
 
@@ -68,51 +70,48 @@ def dump(entry: Entry, secret: bytes | None = None) -> bytes:
     body = b"".join([len(header).to_bytes(4, "little"), header, *(data for data, _ in entry.parts)])
     if len(header) > _HEADER_LIMIT or _START + len(body) > LIMIT:
         raise Malformed(f"it is larger than {LIMIT >> 20} MB, or its header than {_HEADER_LIMIT >> 20} MB")
-    digest = hashlib.sha256(body).digest()
-    return b"".join([MAGIC, _seal(secret, digest) if secret else _NO_SEAL, digest, body])
+    sealed = hashlib.sha256(body).digest() + body
+    return MAGIC + (hmac.digest(secret, sealed, "sha256") if secret else _NO_SEAL) + sealed
 
 
 def parse(data: bytes | memoryview, secret: bytes | None = None) -> Entry:
     """The entry that `data` holds. With a `secret` it must be sealed with it. Raises Malformed, and nothing else."""
     view = memoryview(data)
-    if len(view) < _START + 4 or view[: len(MAGIC)] != MAGIC:
+    start = bytes(view[: _START + 4])
+    if len(start) < _START + 4 or not start.startswith(MAGIC):
         raise Malformed("it is not an entry of this format")
     if len(view) > LIMIT:
         raise Malformed(f"it is larger than {LIMIT >> 20} MB")
-    seal, digest = bytes(view[len(MAGIC) : len(MAGIC) + 32]), bytes(view[len(MAGIC) + 32 : _START])
-    if not hmac.compare_digest(hashlib.sha256(view[_START:]).digest(), digest):
-        raise Malformed("it is damaged")
-    if secret is not None and not hmac.compare_digest(_seal(secret, digest), seal):
-        raise Malformed("it is not sealed with this folder's key")
-    end = _START + 4 + int.from_bytes(view[_START : _START + 4], "little")
-    if not end <= min(len(view), _START + 4 + _HEADER_LIMIT):
+    if secret is None or not hmac.compare_digest(hmac.digest(secret, view[48:], "sha256"), start[16:48]):
+        if not hmac.compare_digest(hashlib.sha256(view[_START:]).digest(), start[48:_START]):
+            raise Malformed("it is damaged")
+        if secret is not None:
+            raise Malformed("it is not sealed with this folder's key")
+    end = _START + 4 + int.from_bytes(start[_START:], "little")
+    if end > min(len(view), _START + 4 + _HEADER_LIMIT):
         raise Malformed("its header is longer than the entry")
     return _entry(_header(bytes(view[_START + 4 : end])), view[end:])
-
-
-def _seal(secret: bytes, digest: bytes) -> bytes:
-    return hmac.digest(secret, MAGIC + digest, "sha256")
 
 
 def _header(text: bytes) -> dict:
     """The header's fields, each with the right type."""
     try:
-        header = json.loads(text.decode("ascii"))
+        header, end = _decode(text.decode("ascii"))
     except (ValueError, RecursionError):  # not ASCII, not JSON, an integer with too many digits, or too many brackets
         raise Malformed("its header is not JSON") from None
-    if type(header) is not dict or header.keys() != _FIELDS.keys() or any(type(header[name]) is not kind for name, kind in _FIELDS.items()):
+    if end != len(text) or type(header) is not dict or {name: type(value) for name, value in header.items()} != _FIELDS:
         raise Malformed("its header has other fields")
     return header
 
 
 def _entry(header: dict, data: memoryview) -> Entry:
     key, name, names = header["key"], header["name"], header["names"]
-    if not (_KEY.fullmatch(key) and name.isidentifier() and name.endswith(f"_{key[:16]}") and len(file_name(name, key).encode()) <= 255):
+    if not (_KEY.fullmatch(key) and name.isidentifier() and name.endswith(f"_{key[:16]}") and len(name.encode()) <= _NAME_LIMIT):
         raise Malformed("its name and its key do not fit")
     parts = _parts(header["parts"], data)
     if not (_are_strings(names) and (header["kind"], len(names)) in (("code", 2), ("text", 0)) and parts):
         raise Malformed("its kind and its names do not fit")
-    return Entry(**{**header, "names": tuple(names), "parts": parts})
+    return Entry(header["kind"], key, name, header["signature"], header["version"], tuple(names), parts)
 
 
 def _parts(sizes: list, data: memoryview) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
@@ -129,4 +128,4 @@ def _parts(sizes: list, data: memoryview) -> tuple[tuple[bytes, tuple[str, ...]]
 
 
 def _are_strings(value: object) -> bool:
-    return type(value) is list and all(type(each) is str for each in value)
+    return type(value) is list and {*map(type, value)} <= {str}

@@ -18,12 +18,15 @@ _SIZE = 32
 
 def read(folder: Folder) -> bytes:
     """The folder's key. Raises FileNotFoundError if it has none, and Untrusted if others could read or change it, or if it is damaged."""
+    if folder.secret:
+        return folder.secret
     try:
         secret = folder.read(NAME, _SIZE, private=True)
     except Untrusted as error:
         raise Untrusted(f"{NAME} is not used: {error}") from None
     if len(secret) != _SIZE:
         raise Untrusted(f"{NAME} is damaged: it has {len(secret)} bytes instead of {_SIZE}")
+    folder.secret = secret
     return secret
 
 

@@ -5,8 +5,8 @@ for each of its entries, and for a pack and its folder. Every folder on the way 
 put another in its place. A path is checked and resolved, the folder is opened, and the open folder is checked; its files are opened relative to its
 descriptor, without following links, and the open files are checked. So it does not matter what is renamed or linked meanwhile.
 
-A folder is opened anew for each access, which takes some microseconds: a descriptor that is kept would have to survive forks, programs that close all
-descriptors, a folder that is removed and made again, and a new value of NUMOD_CACHE_DIR.
+`opened` keeps a folder open, and looks each time whether the path still leads there and the rule still holds. So it notices a folder that was removed and made
+again, a change of its mode, and a program that closed all descriptors; a child after a fork has the descriptor as well.
 
 Windows has no owner and mode of this kind, no O_NOFOLLOW, and opens no file relative to a folder. There `objection` and `checked_path` accept everything, and
 paths are joined: the access lists of the folder are what keeps other users out, as they do in the user's profile, where the cache is by default.
@@ -25,6 +25,7 @@ _RELATIVE = os.name == "posix" and {os.open, os.rename, os.unlink, os.link} <= o
 _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # not blocked by a named pipe
 _FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _FLAGS  # O_PATH: a folder that may be entered but not listed
 _LINKS = 40  # symbolic links in a path, as in Linux
+_held: Folder | None = None  # by `opened`
 
 
 class Untrusted(PermissionError):
@@ -47,17 +48,17 @@ def checked_path(path: str) -> str:
     path = os.path.abspath(path)
     if not _RELATIVE:
         return path
-    pending, place, links = path.split("/")[::-1], "/", 0
+    pending, place, links = path.split("/")[::-1], "", 0
     while pending:
         part = pending.pop()
         if part in ("", ".", ".."):
-            place = os.path.dirname(place) if part == ".." else place
+            place = place.rpartition("/")[0] if part == ".." else place
             continue
-        following = os.path.join(place, part)
+        following = f"{place}/{part}"
         try:
             state = os.lstat(following)
         except FileNotFoundError:
-            return os.path.join(following, *pending[::-1])
+            return "/".join([following, *pending[::-1]])
         _check_ancestor(following, state, last=not any(pending))
         if not stat.S_ISLNK(state.st_mode):
             place = following
@@ -66,15 +67,15 @@ def checked_path(path: str) -> str:
         if links > _LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         target = os.readlink(following)
-        place = "/" if target.startswith("/") else place
+        place = "" if target.startswith("/") else place
         pending += target.split("/")[::-1]
-    return place
+    return place or "/"
 
 
 def _check_ancestor(path: str, state: os.stat_result, last: bool) -> None:
     """Raises Untrusted if a folder or link on the way could be changed by another user. The last folder is checked when it is open.
 
-    In a folder with the sticky bit, such as /tmp, others cannot rename what is not theirs.
+    In a folder with the sticky bit, such as /tmp, others can add files but cannot rename or remove what is not theirs.
     """
     if state.st_uid not in (os.geteuid(), 0, _owner_of_everything()):
         raise Untrusted(f"{path} belongs to another user (uid {state.st_uid})")
@@ -102,34 +103,64 @@ def _is_private_group(group: int) -> bool:
     return user.pw_uid != 0 and user.pw_gid == group and found.gr_name == user.pw_name and not set(found.gr_mem) - {user.pw_name}
 
 
+def opened(path: str, make: bool = False) -> Folder:
+    """The folder, which stays open until another is asked for. For one thread at a time."""
+    global _held
+    held, _held = _held, None
+    if held is None or not held.is_still(path):
+        if held is not None:
+            held.close()
+        held = Folder(path, make)
+    _held = held
+    return held
+
+
 class Folder:
     """An open folder that only the user and root can change, as a context. `make` makes it if it is missing, for the user alone.
 
-    Raises Untrusted if others can change it, and OSError if it cannot be opened. `is_roots`: it is root's and the user is another, so the user can only read.
+    Raises Untrusted if others can change it, and OSError if it cannot be opened.
     """
 
     def __init__(self, path: str, make: bool = False) -> None:
-        self.path = checked_path(path)
+        self.given, self.path, self.secret = os.path.abspath(path), checked_path(path), b""
         if make:
             _make_folders(self.path)
         self.descriptor = os.open(self.path, _FOLDER_FLAGS) if _RELATIVE else None
+        self._at = {"dir_fd": self.descriptor} if _RELATIVE else {}
+        state = os.fstat(self.descriptor) if _RELATIVE else os.stat(self.path)
+        self.identity, self.owner = (state.st_dev, state.st_ino), state.st_uid
+        reason = objection(state)
+        if reason or not stat.S_ISDIR(state.st_mode):
+            self.close()
+            raise Untrusted(reason) if reason else NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
+
+    @property
+    def is_roots(self) -> bool:
+        """Whether it is root's and the user is another, who can only read."""
+        return _RELATIVE and self.owner != os.geteuid()
+
+    def is_still(self, path: str) -> bool:
+        """Whether the path leads to this folder, the descriptor is still its own, and only the user and root can change it."""
         try:
-            state = os.fstat(self.descriptor) if _RELATIVE else os.stat(self.path)
-            if not stat.S_ISDIR(state.st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
-            if reason := objection(state):
-                raise Untrusted(reason)
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        self.is_roots = _RELATIVE and state.st_uid != os.geteuid()
+            if not _RELATIVE or os.path.abspath(path) != self.given:
+                return False
+            state, there = os.fstat(self.descriptor), os.stat(self.given)
+        except OSError:
+            return False
+        return self.identity == (state.st_dev, state.st_ino) == (there.st_dev, there.st_ino) and not objection(state)
 
     def __enter__(self) -> Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor, unless the program has closed it, and its number is now another file's."""
+        with contextlib.suppress(OSError):
+            state = os.fstat(self.descriptor) if _RELATIVE else None
+            if state and self.identity == (state.st_dev, state.st_ino):
+                os.close(self.descriptor)
 
     def read(self, name: str, limit: int, private: bool = False) -> bytes:
         """The content of a file of the folder. Raises Untrusted if others can write to it, or if it is `private` and they can read it."""
@@ -175,10 +206,6 @@ class Folder:
                 raise
             return False
         return True
-
-    @property
-    def _at(self) -> dict[str, int]:
-        return {"dir_fd": self.descriptor} if _RELATIVE else {}
 
     @property
     def _between(self) -> dict[str, int]:
