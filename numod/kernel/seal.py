@@ -22,8 +22,10 @@ def read(folder: Folder) -> bytes:
         return folder.secret
     try:
         secret = folder.read(NAME, _SIZE, private=True)
-    except Untrusted as error:
-        raise Untrusted(f"{NAME} is not used: {error}") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Untrusted(f"{NAME} is not used: {error.strerror or error}") from None
     if len(secret) != _SIZE:
         raise Untrusted(f"{NAME} is damaged: it has {len(secret)} bytes instead of {_SIZE}")
     folder.secret = secret

@@ -164,7 +164,10 @@ class Folder:
 
     def read(self, name: str, limit: int, private: bool = False) -> bytes:
         """The content of a file of the folder. Raises Untrusted if others can write to it, or if it is `private` and they can read it."""
-        descriptor = self._open(name, os.O_RDONLY | _FLAGS)
+        try:
+            descriptor = self._open(name, os.O_RDONLY | _FLAGS)
+        except OSError as error:
+            raise Untrusted("it is a symbolic link") if error.errno == errno.ELOOP else error from None
         try:
             state = os.fstat(descriptor)
             reason = "it is not a file" if not stat.S_ISREG(state.st_mode) else objection(state)
