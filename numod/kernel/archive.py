@@ -54,7 +54,7 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
     while any(block := _exactly(stream, _BLOCK)):
         name, size, kind = _header(block)
         headers, total = headers + 1, total + size
-        if headers > 2 * _MEMBERS or total > _TOTAL:
+        if len(seen) == _MEMBERS or headers > 2 * _MEMBERS or total > _TOTAL:
             raise ValueError(f"it holds more than {_MEMBERS} files or {_TOTAL >> 30} GB, up to {name!a}")
         if kind == b"x":
             long_name = _path(_content(stream, name, size, _EXTENDED)) or long_name
