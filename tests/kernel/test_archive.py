@@ -173,6 +173,8 @@ def mutated(rng: random.Random) -> bytes:
     """An archive of some members with one changed byte, piece, or length; in half of the cases with right checksums, so that more than the first is read."""
     content = bytearray(b"".join(rng.choice(MEMBERS) for _ in range(rng.randrange(1, 4))) + END)
     for _ in range(rng.choice((1, 1, 3))):
+        if len(content) < 512:
+            break
         start = rng.randrange(len(content)) if rng.random() < 0.5 else rng.randrange(len(content) // 512) * 512 + rng.choice((0, 124, 135, 148, 156, 157, 257, 345))
         way = rng.randrange(4)
         if way == 0:
