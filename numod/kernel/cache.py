@@ -83,7 +83,7 @@ class KernelCache:
         except FileNotFoundError:  # a folder that is missing is made when the kernel is saved
             return None
         except OSError as error:
-            self.kernel.why = "no cache folder"
+            self.kernel.why = f"cache folder not used: {reason(error)}"
             _warn(self.folder, reason(error))
             return None
         self.kernel.why = FOUND if found else self.kernel.why
@@ -109,7 +109,10 @@ class KernelCache:
         return found
 
     def _keep(self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()) -> None:
-        """Write the entry. A failure is told once, unless root filled the folder for users who can only read it."""
+        """Write the entry. A failure is told once, unless root filled the folder for users who can only read it.
+
+        Windows does not replace a file that another process has open: that one is as good.
+        """
         if self.folder is None:
             return
         kernel = self.kernel
@@ -119,7 +122,8 @@ class KernelCache:
             if not folder.is_roots:
                 folder.write(entry.file, dump(entry, secret(folder)))
         except (OSError, Malformed) as error:
-            _warn(self.folder, reason(error))
+            if os.name != "nt" or not isinstance(error, PermissionError):
+                _warn(self.folder, reason(error))
 
 
 def secret(folder: Folder) -> bytes:
@@ -151,9 +155,8 @@ def reason(error: Exception) -> str:
 
 
 def _warn(folder: str | None, reason: str) -> None:
-    where = f"in {folder}, so" if folder else "on the disk:"
     _tell(
-        f"compiled kernels cannot be kept {where} every process compiles them again: {reason}; "
+        f"compiled kernels cannot be kept {f'in {folder}' if folder else 'on the disk'}, so every process compiles them again: {reason}; "
         'set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted'
     )
 

@@ -217,12 +217,22 @@ class Folder:
 
 def _make_folders(path: str) -> None:
     """Make a folder and its missing parents for the user alone (`os.makedirs` would let the umask decide about the parents)."""
-    if os.path.isdir(path):
-        return
-    if os.path.dirname(path) != path:
-        _make_folders(os.path.dirname(path))
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, mode=0o700)
+    missing = []
+    while not _exists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(each, mode=0o700)
+
+
+def _exists(path: str) -> bool:
+    """Raises OSError for a path that cannot be, so that none of its parents is made."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _read(descriptor: int, size: int) -> bytes:
