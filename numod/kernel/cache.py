@@ -57,13 +57,14 @@ class KernelCache:
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` returns, or its saved copy: for targets whose driver compiles it further (PTX)."""
         found = self._find("text")
-        with contextlib.suppress(UnicodeDecodeError):
-            if found:
-                text = found.parts[0][0].decode()
-                self.hit = True
-                return text
-        text = make()
-        self._keep("text", ((text.encode(), ()),))
+        try:
+            text = found.parts[0][0].decode() if found else None
+        except UnicodeDecodeError:
+            self.kernel.why, text = "entry does not load: UnicodeDecodeError", None
+        self.hit = text is not None
+        if text is None:
+            text = make()
+            self._keep("text", ((text.encode(), ()),))
         return text
 
     def _entry_point(self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...]) -> Callable:
