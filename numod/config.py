@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 
-
 def cache_dir() -> str | None:
-    """Folder of compiled kernels: NUMOD_CACHE_DIR, else the user's cache folder. None (memory only) where NUMOD_CACHE_DIR is empty."""
+    """Folder of compiled kernels: NUMOD_CACHE_DIR, else the user's cache folder. None (memory only) where NUMOD_CACHE_DIR is empty, or there is no home."""
     chosen = os.environ.get("NUMOD_CACHE_DIR")
     if chosen is not None:
         return chosen or None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "numod") if os.path.isabs(base) else None
+
+
+def cache_is_off() -> bool:
+    """Whether the user chose not to keep kernels: NUMOD_CACHE_DIR is set and empty."""
+    return os.environ.get("NUMOD_CACHE_DIR") == ""
+
+
+def why_no_cache_dir() -> str:
+    """The reason where `cache_dir` returns None."""
+    return "NUMOD_CACHE_DIR is empty" if cache_is_off() else "this process has no home folder: HOME is not set, and its user has no entry in passwd"
 
 
 def num_threads() -> int:

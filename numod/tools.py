@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from . import config
-from .kernel import build, store
+from .kernel import build, cache, store
 from .profiler.script import run_script
 from .version import release
 
@@ -24,16 +24,18 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     warmup.add_argument("target", help="a Python file, or MODULE:NAME of a model (or of a function that makes one)")
     warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script; for a model its input's shape, such as 1 3 32 32")
     warmup.set_defaults(run=_warmup)
-    cache = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, does, file in (
         ("list", "what it holds", None),
         ("clear", "empty it", None),
         ("pack", "write it to a file", "FILE"),
         ("unpack", "read such a file", "FILE"),
     ):
-        action = cache.add_parser(name, help=does)
+        action = actions.add_parser(name, help=does)
         if file:
-            action.add_argument("file", metavar=file, help="an archive such as kernels.tar.gz; it holds code, so take it only from whom you trust")
+            action.add_argument("file", metavar=file, help="an archive such as kernels.tar.gz; it holds native code")
+        if name == "unpack":
+            action.add_argument("--trust", action="store_true", help="accept kernels that another cache folder made: they run as native code")
         action.set_defaults(run=_cache)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("script", help="a Python file")
@@ -105,12 +107,13 @@ def _folder(problems: list[str]) -> Iterator[str]:
     folder = config.cache_dir()
     if folder is None:
         yield "off: kernels are compiled in every process"
-        problems.append("there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own")
+        problems.append(f"there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own ({config.why_no_cache_dir()})")
         return
+    obstacle = cache.obstacle(folder)
     found = store.entries(folder)
     yield f"{folder}: {len(found)} kernels, {_size(sum(each.size for each in found))}"
-    if build._folder() is None:
-        problems.append(f"{folder} is no folder, cannot be written to, or others could: every process compiles; chmod 700 it, or set NUMOD_CACHE_DIR")
+    if obstacle:
+        problems.append(f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set NUMOD_CACHE_DIR")
 
 
 def _gpu(problems: list[str]) -> Iterator[str]:
@@ -202,7 +205,7 @@ def _kernels(options: argparse.Namespace) -> int:
 def _cache(options: argparse.Namespace) -> int:
     folder = config.cache_dir()
     if folder is None:
-        print("cache: there is no folder, NUMOD_CACHE_DIR is empty", file=sys.stderr)
+        print(f"cache: there is no folder: {config.why_no_cache_dir()}", file=sys.stderr)
         return 2
     if options.action == "list":
         found = store.entries(folder)
@@ -214,9 +217,24 @@ def _cache(options: argparse.Namespace) -> int:
         print(f"{store.clear(folder)} kernels removed from {folder}")
         return 0
     try:
-        count = (store.pack if options.action == "pack" else store.unpack)(options.file, folder)
+        return _pack(options.file, folder) if options.action == "pack" else _unpack(options.file, folder, options.trust)
     except (OSError, ValueError) as error:
         print(f"cache {options.action}: {error}", file=sys.stderr)
         return 2
-    print(f"{count} kernels {'written to' if options.action == 'pack' else 'read from'} {options.file}")
+
+
+def _pack(archive: str, folder: str) -> int:
+    print(f"{store.pack(archive, folder)} kernels written to {archive}")
     return 0
+
+
+def _unpack(archive: str, folder: str, trust: bool) -> int:
+    accepted, refused = store.unpack(archive, folder, trust)
+    print(f"{accepted} kernels read from {archive}")
+    if refused:
+        print(
+            f"cache unpack: {refused} kernels left out, which were not compiled into {folder}: they are native code. "
+            "If you trust who made the archive, unpack it with --trust; otherwise they are compiled again when needed",
+            file=sys.stderr,
+        )
+    return int(refused > 0)

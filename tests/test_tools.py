@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 
 import pytest
 
 from numod.__main__ import main
-from numod.kernel import store
+from numod.kernel import cache, entry, store, trust
 
 SCRIPT = "import numod, sys\nprint('told', sys.argv[1:])\nnumod.arange(5.0).sinh()\n"
 
@@ -60,27 +61,51 @@ def test_warmup_of_a_model(folder, capsys):
     assert "warmup: " in capsys.readouterr().err
 
 
+def fill(path, *names):
+    """Entries in a cache folder, as if they had been compiled there; returns their files."""
+    with trust.Folder(str(path), make=True) as target:
+        for k, name in enumerate(names):
+            key = f"{k}" * 64
+            each = entry.Entry("code", key, f"{name}_{key[:16]}", "float32[]", "1", ("f", "g"), ((bytes(100 + 100 * k), ("f",)),))
+            target.write(each.file, entry.dump(each, cache.secret(target)))
+    return sorted(each.name for each in path.glob("*.kernel"))
+
+
 def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
     kernels = folder / "kernels"
-    names = [f"exp_{'0' * 16}_{'1' * 48}.kernel", f"add_{'2' * 16}_{'3' * 48}.kernel"]
-    for k, name in enumerate(names):
-        (kernels / name).write_bytes(bytes(100 * (k + 1)))
+    names = fill(kernels, "exp", "add")
     (kernels / "other.txt").write_text("not a kernel")
+    (kernels / "folder.kernel").mkdir()
     assert main(["cache", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[-1] for line in lines[:2]] == [f"add_{'2' * 16}", f"exp_{'0' * 16}"] and lines[2].startswith("2 kernels, 0.3 kB")
+    assert [line.split()[-1] for line in lines[:2]] == [f"add_{'1' * 16}", f"exp_{'0' * 16}"] and lines[2].startswith("2 kernels, 0.9 kB")
     assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
-    assert sorted(each.name for each in kernels.iterdir()) == ["other.txt"]
+    assert sorted(each.name for each in kernels.iterdir()) == ["folder.kernel", "other.txt", "seal.key"]
     assert main(["cache", "unpack", "all.tar.gz"]) == 0
-    assert sorted(each.name for each in kernels.iterdir()) == sorted([*names, "other.txt"]) and (kernels / names[0]).stat().st_size == 100
+    assert sorted(each.name for each in kernels.glob("*_*.kernel")) == names
+    assert capsys.readouterr().out == f"2 kernels written to all.tar.gz\n2 kernels removed from {kernels}\n2 kernels read from all.tar.gz\n"
+
+
+def test_what_another_folder_compiled_is_unpacked_with_trust(folder, monkeypatch, capsys):
+    names = fill(folder / "kernels", "exp", "add")
+    assert main(["cache", "pack", "all.tar.gz"]) == 0
+    monkeypatch.setenv("NUMOD_CACHE_DIR", str(folder / "other"))
+    capsys.readouterr()
+    assert main(["cache", "unpack", "all.tar.gz"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "0 kernels read from all.tar.gz\n" and "2 kernels left out" in printed.err and "--trust" in printed.err
+    assert not list((folder / "other").glob("*.kernel"))
+    assert main(["cache", "unpack", "--trust", "all.tar.gz"]) == 0 and capsys.readouterr().err == ""
+    assert sorted(each.name for each in (folder / "other").glob("*.kernel")) == names
 
 
 @pytest.mark.parametrize("name", ["../outside.kernel", "/tmp/absolute.kernel", "script.py"])
 def test_an_archive_that_would_write_elsewhere_is_refused(folder, name, capsys):
     with tarfile.open("evil.tar.gz", "w:gz") as archive:
         archive.add("script.py", name)
-    assert main(["cache", "unpack", "evil.tar.gz"]) == 2 and not list((folder / "kernels").iterdir())
-    assert "no kernel's file" in capsys.readouterr().err
+    assert main(["cache", "unpack", "--trust", "evil.tar.gz"]) == 2 and not list((folder / "kernels").iterdir())
+    printed = capsys.readouterr().err
+    assert f"{name.lstrip('/')!r} is not a kernel's file" in printed and printed.count("\n") == 1
 
 
 def test_what_is_no_archive_is_refused(folder, capsys):
@@ -89,6 +114,21 @@ def test_what_is_no_archive_is_refused(folder, capsys):
         assert main(["cache", "unpack", "wrong.tar.gz"]) == 2
     assert main(["cache", "unpack", "missing.tar.gz"]) == 2
     assert not list((folder / "kernels").iterdir())
+
+
+def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
+    (folder / "kernels").chmod(0o775)
+    assert main(["doctor"]) == 1
+    assert f"the kernel cache {folder / 'kernels'} is not used, so that every process compiles: other users can write to it (mode 0775" in capsys.readouterr().out
+
+
+def test_a_process_without_a_home_keeps_nothing(folder, monkeypatch, capsys):
+    monkeypatch.delenv("NUMOD_CACHE_DIR")
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nor does passwd know one
+    assert main(["cache", "list"]) == 2 and "HOME is not set, and its user has no entry in passwd" in capsys.readouterr().err
+    assert main(["doctor"]) == 1 and "HOME is not set" in capsys.readouterr().out
 
 
 def test_a_cache_that_is_off(folder, monkeypatch, capsys):

@@ -1,31 +1,24 @@
-"""Build kernels: source text to native code, once per machine. The only place that caches compiled code.
+"""Build kernels: source text to native code, once per machine.
 
 Numba's own cache key omits flags, constants, globals and callees. Here a kernel's key is the sha256 of its whole source (all constants are
-in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's features. An entry is one file, written to a
-temporary name and renamed, with a digest of its content in front; so any number of processes can fill one folder, and a torn or damaged
-entry is compiled again. Where no folder is writable, kernels live in memory.
+in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's features. `kernel.cache` keeps it on the disk: an entry is one
+file, written to a temporary name and renamed, so any number of processes can fill one folder. Where no folder can be used, kernels live in memory.
 """
 
 from __future__ import annotations
 
-import contextlib
 import linecache
 import logging  # noqa: F401  # a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
 import os
-import pickle
-import stat
-import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 
-from .. import config
 from ..device import signals
 
-VERSION = "15"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "16"  # of everything that a kernel's text does not show; raise it when that changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
@@ -95,10 +88,10 @@ def kernels() -> list[Kernel]:
 
 def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
-    folder = _folder()
-    if folder is None and config.cache_dir() is not None:
-        _tell_of_memory_only(config.cache_dir())
-    entry = _Cache(kernel, folder)
+    with unforked:
+        from .cache import KernelCache  # here, since it imports hashlib
+
+        entry = KernelCache(kernel, f"{VERSION} {_package_version()}")
     function = partial(_function, backend, kernel)
     if hasattr(backend, "translate"):
         kernel.translate = lambda lines=False: backend.translate(function(), kernel.signature, fastmath, alone, lines)
@@ -124,104 +117,6 @@ def _function(backend: object, kernel: Kernel) -> Callable:
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
     exec(compile(text, filename, "exec"), namespace)  # this is the compiler
     return namespace[kernel.name]
-
-
-class _Cache:
-    """One file per kernel. Any failure to read or write is a miss, never an error."""
-
-    def __init__(self, kernel: Kernel, folder: str | None) -> None:
-        self.kernel = kernel
-        self.path = folder and os.path.join(folder, f"{kernel.name}_{kernel.key[16:]}.kernel")
-        self.hit = False
-
-    def load(self, entry: Callable[..., Callable]) -> Callable | None:
-        """The entry point of the machine code that was saved, if any was: what `entry(name, module, code, *names)` returns."""
-        payload = _read(self.path, self.kernel.key) if self.path else None
-        if payload is None:
-            self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.access(self.path, os.R_OK) else "no entry"
-            return None
-        try:
-            made = self._entered(entry, *pickle.loads(payload))  # our own digest, our own folder
-        except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
-            self.kernel.why = f"entry does not load: {type(error).__name__}"
-            return None
-        self.hit, self.kernel.why = True, "found on the disk"
-        return made
-
-    def save(self, entry: Callable[..., Callable], *compiled: object) -> Callable:
-        """The entry point of machine code that was just made, which is saved."""
-        if self.path:
-            _write(self.path, self.kernel.key, pickle.dumps(compiled))
-        return self._entered(entry, *compiled)
-
-    def _entered(self, entry: Callable[..., Callable], objects: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str) -> Callable:
-        *shared, (_, self.kernel.symbols) = objects
-        self.kernel.shared = tuple(name for _, functions in shared for name in functions)
-        return entry(self.kernel.name, sys.modules[__name__], objects, *names)
-
-    def text(self, make: Callable[[], str]) -> str:
-        """The text that `make` returns, or its cached copy: for targets whose driver compiles it further (PTX)."""
-        payload = _read(self.path, self.kernel.key) if self.path else None
-        self.hit, self.kernel.why = payload is not None, "found on the disk" if payload is not None else "no cache folder" if not self.path else "no entry"
-        if payload is not None:
-            return payload.decode()
-        text = make()
-        if self.path:
-            _write(self.path, self.kernel.key, text.encode())
-        return text
-
-
-def _read(path: str, key: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            digest, payload = file.read(32), file.read()
-    except OSError:
-        return None
-    return payload if _digest(key, payload) == digest else None
-
-
-def _digest(key: str, payload: bytes) -> bytes:
-    """The header of an entry, which the entry of another kernel or a damaged one does not match."""
-    import hashlib
-
-    return hashlib.sha256(key.encode() + payload).digest()
-
-
-def _write(path: str, key: str, payload: bytes) -> None:
-    temporary = os.path.join(os.path.dirname(path), f"{os.urandom(8).hex()}.tmp")
-    try:
-        with open(temporary, "xb") as file:  # with the usual permissions, so that root can open a folder that it filled to other users
-            file.write(_digest(key, payload) + payload)
-        os.replace(temporary, path)
-    except OSError:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def _folder() -> str | None:
-    """The cache folder, created if missing. None if it cannot be used, or if other users could plant code in it."""
-    folder = config.cache_dir()
-    if folder is None:
-        return None
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        state = os.stat(folder)
-    except OSError:
-        return None
-    if hasattr(os, "getuid") and (state.st_uid not in (os.getuid(), 0) or state.st_mode & stat.S_IWOTH):
-        return None
-    return folder
-
-
-@cache
-def _tell_of_memory_only(folder: str) -> None:
-    """Warn once. Where warnings are errors the kernel is built all the same."""
-    with contextlib.suppress(UserWarning):
-        warnings.warn(
-            f"compiled kernels cannot be kept in {folder}, so every process compiles them again: the folder cannot be written to, or other users could "
-            'write to it; set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted',
-            stacklevel=2,
-        )
 
 
 def _package_version() -> str:

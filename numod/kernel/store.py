@@ -1,21 +1,23 @@
-"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine. `build` reads and writes entries."""
+"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine. `cache` reads and writes entries."""
 
 from __future__ import annotations
 
-import io
+import contextlib
 import os
-import tarfile
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import config
+from . import archive as archives
+from . import cache, entry
 from .build import Kernel
-
-SUFFIX = ".kernel"
+from .entry import LIMIT, SUFFIX, Malformed, dump, parse
+from .trust import Folder
 
 
 @dataclass(frozen=True)
-class Entry:
+class Stored:
     """One file: the kernel's name, its size in bytes, and when it was written."""
 
     path: str
@@ -24,12 +26,12 @@ class Entry:
     written: float
 
 
-def entries(folder: str | None = None) -> list[Entry]:
+def entries(folder: str | None = None) -> list[Stored]:
     """What the folder holds, the largest first. Files that vanish meanwhile are left out."""
     return sorted(_entries(folder or config.cache_dir()), key=lambda each: (-each.size, each.name))
 
 
-def _entries(folder: str | None) -> Iterator[Entry]:
+def _entries(folder: str | None) -> Iterator[Stored]:
     try:
         found = list(os.scandir(folder)) if folder else []
     except OSError:
@@ -37,16 +39,17 @@ def _entries(folder: str | None) -> Iterator[Entry]:
     for each in found:
         if each.name.endswith(SUFFIX):
             try:
-                state = each.stat()
+                state = each.stat(follow_symlinks=False)
             except OSError:
                 continue
-            yield Entry(each.path, each.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
+            if not stat.S_ISDIR(state.st_mode):
+                yield Stored(each.path, each.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
 
 
 def size_of(kernel: Kernel) -> int:
     """Bytes of a kernel's entry; 0 where it has none."""
     try:
-        return os.path.getsize(os.path.join(config.cache_dir() or "", f"{kernel.name}_{kernel.key[16:]}{SUFFIX}"))
+        return os.path.getsize(os.path.join(config.cache_dir() or "", entry.file_name(kernel.name, kernel.key)))
     except OSError:
         return 0
 
@@ -64,49 +67,70 @@ def clear(folder: str | None = None) -> int:
 
 
 def pack(archive: str, folder: str | None = None) -> int:
-    """Write all entries into one archive and return their number. It is of use to machines with the same processor and versions; others compile anew."""
-    found, temporary = entries(folder), f"{archive}.{os.getpid()}.tmp"
+    """Write all valid entries into one archive and return their number. It is of use to machines with the same processor and versions; others compile anew.
+
+    The folder's key is not in it, so that whoever unpacks it must accept the code.
+    """
+    temporary = f"{archive}.{os.getpid()}.tmp"
     if not os.path.isdir(os.path.dirname(os.path.abspath(archive))):
         raise FileNotFoundError(f"there is no folder {os.path.dirname(os.path.abspath(archive))}")
     try:
-        with tarfile.open(temporary, "w:gz") as target:
-            for each in found:
-                target.add(each.path, os.path.basename(each.path))
+        count = archives.write(temporary, _valid(folder or config.cache_dir()))
         os.replace(temporary, archive)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
-    return len(found)
+    return count
 
 
-def unpack(archive: str, folder: str | None = None) -> int:
-    """Put an archive's entries into the folder and return their number. Raises ValueError for a file that is no such archive, or has entries outside the
-    folder.
+def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
+    """The entries of a folder that a process would load, (file name in an archive, content). A long name of a kernel would not fit into a plain header."""
+    found = entries(path)
+    if not found:
+        return
+    with Folder(path) as folder:
+        key = None if folder.is_roots else cache.secret(folder)
+        for each in found:
+            with contextlib.suppress(OSError, Malformed):
+                data = folder.read(os.path.basename(each.path), LIMIT)
+                yield f"{parse(data, key).key}{SUFFIX}", data
 
-    Entries are native code: unpack only archives you trust.
+
+def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:
+    """Put an archive's entries into the folder; returns how many were accepted, and how many were left out since they do not have the seal of this folder.
+    With `trust` all are accepted, and sealed: they are native code, so trust only archives that you made.
+
+    Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to know that before.
     """
     folder = folder or config.cache_dir()
     if folder is None:
-        raise ValueError("there is no cache folder: NUMOD_CACHE_DIR is empty")
+        raise ValueError(f"there is no cache folder: {config.why_no_cache_dir()}")
+    for _ in _entries_of(archive):
+        pass
+    accepted = refused = 0
+    with Folder(folder, make=True) as target:
+        key = cache.secret(target)
+        for each, data in _entries_of(archive):
+            if trust or _is_sealed(data, key):
+                target.write(each.file, dump(each, key))
+                accepted += 1
+            else:
+                refused += 1
+    return accepted, refused
+
+
+def _entries_of(archive: str) -> Iterator[tuple[entry.Entry, bytes]]:
+    """The entries in an archive, sealed or not, each with its bytes. Raises ValueError if one is malformed."""
+    for name, data in archives.read(archive):
+        try:
+            yield parse(data), data
+        except Malformed as error:
+            raise ValueError(f"{name!a} in {archive} is not a kernel of this version: {error}") from None
+
+
+def _is_sealed(data: bytes, key: bytes) -> bool:
     try:
-        with tarfile.open(archive, "r:gz") as source:
-            contents = [(each.name, source.extractfile(each)) for each in source.getmembers() if each.isfile() or _refuse(each.name)]
-            contents = [(name, io.BytesIO(file.read())) for name, file in contents]
-    except (tarfile.TarError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{archive} is no archive of kernels: {error}") from None
-    for name, _ in contents:
-        if os.path.basename(name) != name or not name.endswith(SUFFIX):
-            _refuse(name)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    for name, data in contents:
-        temporary = os.path.join(folder, f"{name}.{os.getpid()}.tmp")
-        with open(temporary, "wb") as target:
-            target.write(data.getvalue())
-        os.replace(temporary, os.path.join(folder, name))
-    return len(contents)
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"the archive holds {name!r}, which is no kernel's file")
+        parse(data, key)
+    except Malformed:
+        return False
+    return True

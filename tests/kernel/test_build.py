@@ -1,12 +1,16 @@
 """The kernel builder: what its key depends on, that no state of the cache folder does harm, and that processes share it."""
 
+import errno
+import hashlib
 import os
+import pickle
 import shutil
 import signal
 import stat
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +19,7 @@ import pytest
 import numod
 from numod.device import cpu
 from numod.kernel import build as builder
+from numod.kernel import cache, entry, seal, trust
 from numod.kernel.divide import divided
 
 SOURCE = "def kernel(x, out):\n    for i in range(out.shape[0]):\n        out[i] = x[i] + 1\n"
@@ -33,12 +38,15 @@ class Fresh:
     def forget(self):
         """As in a new process."""
         self.monkeypatch.setattr(builder, "_built", {})
+        self.monkeypatch.setattr(trust, "_held", None)
+        cache._tell.cache_clear()
 
     def build(self, source=SOURCE, signature=SIGNATURE, **options):
         return builder.build(cpu, "sample", source, signature, **options)
 
     def files(self):
-        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        """The entries."""
+        return sorted(self.folder.glob("*.kernel"))
 
 
 @pytest.fixture
@@ -128,7 +136,7 @@ def test_a_kernel_is_compiled_once_and_then_loaded(fresh):
 
 def test_signals_wait_for_the_kernel(fresh, monkeypatch):
     """An exception of a handler in the midst of the compiler would be lost in LLVM's callbacks, or free a module twice."""
-    steps, usual = [], builder._Cache.save
+    steps, usual = [], cache.KernelCache.save
 
     def save(self, *arguments):
         steps.append("begun")
@@ -137,7 +145,7 @@ def test_signals_wait_for_the_kernel(fresh, monkeypatch):
         return usual(self, *arguments)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(builder._Cache, "save", save)
+        patch.setattr(cache.KernelCache, "save", save)
         fresh.build()
     assert steps == ["begun", "finished"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert result(fresh.build()) == RIGHT
@@ -158,7 +166,8 @@ def test_serial_and_parallel_variants_are_apart(fresh):
 def test_the_folder_is_private_and_holds_no_leftovers(fresh):
     fresh.build()
     assert stat.S_IMODE(fresh.folder.stat().st_mode) & 0o077 == 0
-    assert [each.suffix for each in fresh.files()] == [".kernel"]
+    assert sorted(each.suffix for each in fresh.folder.iterdir()) == [".kernel", ".key"]
+    assert stat.S_IMODE((fresh.folder / seal.NAME).stat().st_mode) == 0o600
 
 
 def test_listeners_hear_of_kernels(fresh):
@@ -204,18 +213,32 @@ def foreign(path):
     path.write_bytes(b"not a kernel at all" * 100)
 
 
-def signed_nonsense(path):
-    import hashlib
+def a_pickle(path):
+    """As older versions wrote them: a digest of the key and the pickle in front. It must not be read."""
+    payload = pickle.dumps(Planted())
+    path.write_bytes(hashlib.sha256(path.stem.rpartition("_")[2].encode() + payload).digest() + payload)
 
-    path.write_bytes(hashlib.sha256(b"nonsense").digest() + b"nonsense")
+
+class Planted:
+    def __reduce__(self):
+        return os._exit, (3,)
 
 
-def another_pickle(path):
-    import hashlib
-    import pickle
+def without_a_seal(path):
+    path.write_bytes(entry.dump(entry.parse(path.read_bytes())))
 
-    payload = pickle.dumps([1, 2, 3])
-    path.write_bytes(hashlib.sha256(payload).digest() + payload)
+
+def with_another_seal(path):
+    path.write_bytes(entry.dump(entry.parse(path.read_bytes()), os.urandom(32)))
+
+
+def writable_by_others(path):
+    path.chmod(0o666)
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
 
 
 def a_folder(path):
@@ -223,13 +246,14 @@ def a_folder(path):
     path.mkdir()
 
 
-def a_dangling_link(path):
-    path.unlink()
-    path.symlink_to(path.with_name("nowhere"))
+def a_link(path):
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
 
 
 @pytest.mark.parametrize(
-    "damage", [cut, cut_short, empty, flip, foreign, signed_nonsense, another_pickle, a_folder, a_dangling_link], ids=lambda each: each.__name__
+    "damage",
+    [cut, cut_short, empty, flip, foreign, a_pickle, without_a_seal, with_another_seal, writable_by_others, a_pipe, a_folder, a_link],
+    ids=lambda each: each.__name__,
 )
 def test_a_damaged_entry_is_compiled_again(fresh, damage):
     fresh.build()
@@ -237,7 +261,7 @@ def test_a_damaged_entry_is_compiled_again(fresh, damage):
     damage(path)
     fresh.forget()
     kernel = fresh.build()
-    assert not kernel.cached and result(kernel) == RIGHT
+    assert not kernel.cached and result(kernel) == RIGHT and kernel.why.startswith("entry not used: ")
     if damage is not a_folder:
         fresh.forget()
         assert fresh.build().cached
@@ -251,7 +275,84 @@ def test_the_entry_of_another_kernel_is_not_taken(fresh):
     (second,) = set(fresh.files()) - {first}
     shutil.copy(first, second)
     fresh.forget()
-    assert result(fresh.build(other)) == [2.0, 3.0, 4.0, 5.0, 6.0]
+    kernel = fresh.build(other)
+    assert result(kernel) == [2.0, 3.0, 4.0, 5.0, 6.0] and kernel.why == "entry not used: it is another kernel's"
+
+
+# ---- the key of the folder
+
+
+def unreadable(path):
+    path.chmod(0o644)
+
+
+def too_long(path):
+    path.write_bytes(bytes(33))
+
+
+def a_link_elsewhere(path):
+    path.symlink_to(path.rename(path.with_name("elsewhere")))
+
+
+@pytest.mark.parametrize("damage", [cut, empty, too_long, unreadable, a_link_elsewhere], ids=lambda each: each.__name__)
+def test_a_key_that_cannot_be_used_is_replaced_and_told(fresh, damage):
+    fresh.build()
+    key = fresh.folder / seal.NAME
+    before = key.read_bytes()
+    damage(key)
+    fresh.forget()
+    with pytest.warns(UserWarning, match=r"the key of the kernel cache .*/cache is replaced.*seal\.key") as told:
+        kernel = fresh.build()
+    assert not kernel.cached and result(kernel) == RIGHT and "seal.key" in kernel.why and len(told) == 1
+    assert stat.S_IMODE(key.lstat().st_mode) == 0o600 and key.read_bytes() not in (before, bytes(32))
+    fresh.forget()
+    assert fresh.build().cached
+
+
+def test_without_the_key_nothing_is_loaded_and_another_is_made(fresh):
+    fresh.build()
+    (fresh.folder / seal.NAME).unlink()
+    fresh.forget()
+    kernel = fresh.build()
+    assert not kernel.cached and result(kernel) == RIGHT and kernel.why.startswith("entry not used")
+    fresh.forget()
+    assert fresh.build().cached
+
+
+def test_a_key_that_cannot_be_replaced_means_memory_only(fresh):
+    fresh.folder.mkdir(mode=0o700)
+    (fresh.folder / seal.NAME).mkdir()
+    with pytest.warns(UserWarning, match="compiled kernels cannot be kept in .*/cache"):
+        assert result(fresh.build()) == RIGHT
+    assert fresh.files() == []
+
+
+def test_a_full_disk_is_told_once(fresh, monkeypatch):
+    def full(self, *arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(trust.Folder, "write", full)
+    with pytest.warns(UserWarning, match="cannot be kept in .*/cache, so every process compiles them again: No space left on device") as told:
+        assert result(fresh.build()) == RIGHT and result(fresh.build(SOURCE.replace("+ 1", "+ 3"))) != RIGHT
+    assert len(told) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX users")
+def test_a_folder_that_root_filled_serves_other_users(fresh, monkeypatch):
+    """They cannot read the key: that root owns the folder and the file, and that nobody else can write, is enough. What is missing is not kept, silently."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    fresh.build()
+    (path,) = fresh.files()
+    (fresh.folder / seal.NAME).unlink()
+    fresh.forget()
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    kernel = fresh.build()
+    assert kernel.cached and result(kernel) == RIGHT
+    assert result(fresh.build(SOURCE.replace("+ 1", "+ 3"))) != RIGHT and fresh.files() == [path]
+    os.chown(path, 54322, -1)
+    fresh.forget()
+    assert fresh.build().why == "entry not used: it belongs to another user (uid 54322)"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX permissions")
@@ -274,13 +375,14 @@ def test_strange_files_beside_the_entries_do_no_harm(fresh):
 # ---- folders that cannot be used
 
 
-@pytest.mark.parametrize("case", ["below_a_file", "a_file", "proc", "gone", "readonly"])
+@pytest.mark.parametrize("case", ["below_a_file", "a_file", "proc", "too_deep", "gone", "readonly"])
 def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
     (tmp_path / "file").write_text("")
     folder = {
         "below_a_file": tmp_path / "file" / "cache",
         "a_file": tmp_path / "file",
         "proc": "/proc/numod",
+        "too_deep": f"{tmp_path}/{'a/' * 3000}",
         "gone": tmp_path / "gone",
         "readonly": tmp_path / "readonly",
     }[case]
@@ -288,8 +390,14 @@ def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
     if case == "readonly":
         fresh.folder.mkdir(mode=0o500)
     if case == "gone":  # between the look at the folder and the writing
-        monkeypatch.setattr(builder, "_folder", lambda: str(folder))
-    assert result(fresh.build()) == RIGHT
+        usual = cache.KernelCache._read
+        monkeypatch.setattr(cache.KernelCache, "_read", lambda *arguments: (usual(*arguments), shutil.rmtree(folder))[0])
+        fresh.folder.mkdir(mode=0o700)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert result(fresh.build()) == RIGHT
+    assert case != "gone" or len(fresh.files()) == 1  # made again
+    assert not (tmp_path / "a").exists()
 
 
 def test_an_unusable_folder_is_told_of_once(monkeypatch, tmp_path):
@@ -300,15 +408,30 @@ def test_an_unusable_folder_is_told_of_once(monkeypatch, tmp_path):
     assert len(told) == 1
 
 
-def test_a_folder_others_can_write_is_refused(fresh):
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o1777], ids=oct)
+def test_a_folder_others_can_write_is_refused_and_told(fresh, mode):
     fresh.build()
-    fresh.folder.chmod(0o777)
-    before = {path: path.stat().st_mtime_ns for path in fresh.files()}
+    fresh.folder.chmod(mode)
+    before = {path: path.stat().st_mtime_ns for path in fresh.folder.iterdir()}
     fresh.forget()
-    kernel = fresh.build()
+    with pytest.warns(UserWarning, match=rf"cannot be kept in .*/cache, .*other users can write to it \(mode {mode:04o}; try chmod go-w\)") as told:
+        kernel = fresh.build()
+        fresh.build(SOURCE.replace("+ 1", "+ 3"))
+    assert not kernel.cached and result(kernel) == RIGHT and len(told) == 1
+    assert {path: path.stat().st_mtime_ns for path in fresh.folder.iterdir()} == before
+    fresh.folder.chmod(0o755)
+    fresh.forget()
+    assert fresh.build().cached
+
+
+def test_the_folder_may_be_removed_and_the_variable_changed_meanwhile(fresh, monkeypatch, tmp_path):
+    fresh.build()
+    shutil.rmtree(fresh.folder)
+    fresh.build(SOURCE.replace("+ 1", "+ 2"))
+    assert len(fresh.files()) == 1
+    monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "another"))
     fresh.build(SOURCE.replace("+ 1", "+ 3"))
-    assert not kernel.cached and result(kernel) == RIGHT
-    assert {path: path.stat().st_mtime_ns for path in fresh.files()} == before
+    assert len(fresh.files()) == 1 and len(list((tmp_path / "another").glob("*.kernel"))) == 1
 
 
 def test_a_missing_folder_is_made_with_its_parents(monkeypatch, tmp_path):
@@ -347,10 +470,10 @@ def test_processes_fill_one_cache_at_once_and_the_next_compiles_nothing(tmp_path
     folder = tmp_path / "shared"
     runs = [output(process) for process in [python(WORK, NUMOD_CACHE_DIR=str(folder)) for _ in range(4)]]
     assert len({run[0] for run in runs}) == 1
-    assert all(path.suffix == ".kernel" for path in folder.iterdir())
+    assert sorted({path.suffix for path in folder.iterdir()}) == [".kernel", ".key"]
     values, counts = output(python(WORK, NUMOD_CACHE_DIR=str(folder)))
     compiled, loaded = map(int, counts.split())
-    assert values == runs[0][0] and compiled == 0 and loaded == len(list(folder.iterdir()))
+    assert values == runs[0][0] and compiled == 0 and loaded == len(list(folder.glob("*.kernel")))
 
 
 SMALL = """
@@ -369,7 +492,7 @@ def test_odd_environments(tmp_path, case):
         code = "import os, pwd\npwd.getpwuid = lambda uid: (_ for _ in ()).throw(KeyError(uid))\n" + SMALL
     else:
         code = f"import os\nos.chdir({str(tmp_path)!r})\n" + SMALL
-    assert output(python(code, remove=remove, **variables), warning=case == "home_is_no_folder") == ["[1, 2, 3] True"]
+    assert output(python(code, remove=remove, **variables), warning=case in ("no_home", "home_is_no_folder")) == ["[1, 2, 3] True"]
     assert (tmp_path / "relative" / "cache").is_dir() == (case == "relative")
 
 

@@ -1,0 +1,169 @@
+"""The cache of one kernel on the disk: loads its entry, or saves it. Every failure is a miss with a reason; what keeps kernels from being kept is told once.
+
+What the cache protects against: whoever cannot act as the user or as root, and can write to the cache folder, to a folder above it, or to an archive that is
+unpacked, must not get code into a process. Therefore
+- a folder or file that others can write to is not used (`kernel.trust`), and a warning says so;
+- an entry must have the seal of the folder's own key (`kernel.seal`), except in a folder that root filled for other users;
+- an entry is data, whose lengths are checked (`kernel.entry`), and it must be for this kernel: its key, signature and kind are compared.
+It does not protect against who can run programs as the user: they can change the programs as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .. import config
+from . import seal
+from .entry import LIMIT, Entry, Malformed, dump, file_name, parse
+from .trust import Folder, opened
+
+if TYPE_CHECKING:
+    from .build import Kernel
+
+FOUND = "found on the disk"
+
+
+class KernelCache:
+    """The entry of one kernel. `version` is noted in it; `hit` says whether it was found."""
+
+    def __init__(self, kernel: Kernel, version: str) -> None:
+        self.kernel, self.version, self.hit = kernel, version, False
+        self.folder = config.cache_dir()
+        if self.folder is None and not config.cache_is_off():
+            _warn(None, config.why_no_cache_dir())
+
+    def load(self, make: Callable[..., Callable]) -> Callable | None:
+        """The entry point of the machine code that was saved, if any was: what `make(name, module, parts, *names)` returns."""
+        found = self._find("code")
+        try:
+            made = self._entry_point(make, found.parts, found.names) if found else None
+        except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
+            self.kernel.why = f"entry does not load: {type(error).__name__}"
+            return None
+        self.hit = made is not None
+        return made
+
+    def save(self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str) -> Callable:
+        """The entry point of machine code that was just made, which is saved."""
+        self._keep("code", parts, names)
+        return self._entry_point(make, parts, names)
+
+    def text(self, make: Callable[[], str]) -> str:
+        """The text that `make` returns, or its saved copy: for targets whose driver compiles it further (PTX)."""
+        found = self._find("text")
+        try:
+            text = found.parts[0][0].decode() if found else None
+        except UnicodeDecodeError:
+            self.kernel.why, text = "entry does not load: UnicodeDecodeError", None
+        self.hit = text is not None
+        if text is None:
+            text = make()
+            self._keep("text", ((text.encode(), ()),))
+        return text
+
+    def _entry_point(self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...]) -> Callable:
+        *shared, (_, symbols) = parts
+        made = make(self.kernel.name, sys.modules[f"{__package__}.build"], parts, *names)
+        self.kernel.symbols, self.kernel.shared = symbols, tuple(name for _, functions in shared for name in functions)
+        return made
+
+    def _find(self, kind: str) -> Entry | None:
+        """The kernel's entry, or None; the kernel's `why` says why."""
+        found, self.kernel.why = None, "no entry"
+        if self.folder is None:
+            self.kernel.why = "no cache folder"
+            return None
+        try:
+            found = self._read(opened(self.folder), kind)
+        except FileNotFoundError:  # a folder that is missing is made when the kernel is saved
+            return None
+        except OSError as error:
+            self.kernel.why = f"cache folder not used: {reason(error)}"
+            _warn(self.folder, reason(error))
+            return None
+        self.kernel.why = FOUND if found else self.kernel.why
+        return found
+
+    def _read(self, folder: Folder, kind: str) -> Entry | None:
+        kernel = self.kernel
+        try:
+            data = folder.read(file_name(kernel.name, kernel.key), LIMIT)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            kernel.why = f"entry not used: {reason(error)}"
+            return None
+        try:
+            found = parse(data, None if folder.is_roots else seal.read(folder))
+        except (OSError, Malformed) as error:
+            kernel.why = f"entry not used: {reason(error)}"
+            return None
+        if (found.key, found.name, found.signature, found.kind) != (kernel.key, kernel.name, kernel.signature, kind):
+            kernel.why = "entry not used: it is another kernel's"
+            return None
+        return found
+
+    def _keep(self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()) -> None:
+        """Write the entry. A failure is told once, unless root filled the folder for users who can only read it.
+
+        Windows does not replace a file that another process has open: that one is as good.
+        """
+        if self.folder is None:
+            return
+        kernel = self.kernel
+        entry = Entry(kind, kernel.key, kernel.name, kernel.signature, self.version, names, parts)
+        try:
+            folder = opened(self.folder, make=True)
+            if not folder.is_roots:
+                folder.write(entry.file, dump(entry, secret(folder)))
+        except (OSError, Malformed) as error:
+            if os.name != "nt" or not isinstance(error, PermissionError):
+                _warn(self.folder, reason(error))
+
+
+def secret(folder: Folder) -> bytes:
+    """The key of the user's own folder, which is made if there is none. One that is damaged, or that others could know, is replaced, which is told."""
+    try:
+        return seal.read(folder)
+    except FileNotFoundError:
+        return seal.make(folder)
+    except OSError as error:
+        made = seal.make(folder, replace=True)
+        _tell(f"the key of the kernel cache {folder.path} is replaced, and its kernels are compiled once more: {reason(error)}")
+        return made
+
+
+def obstacle(path: str) -> str:
+    """Why kernels cannot be kept in a folder, which is made if it is missing; "" if they can, or if root filled it for others."""
+    try:
+        with Folder(path, make=True) as folder:
+            if folder.is_roots or os.access(folder.path, os.W_OK):
+                return ""
+            return "it cannot be written to"
+    except OSError as error:
+        return reason(error)
+
+
+def reason(error: Exception) -> str:
+    """The system's message without the number, or the exception's own."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _warn(folder: str | None, reason: str) -> None:
+    _tell(
+        f"compiled kernels cannot be kept {f'in {folder}' if folder else 'on the disk'}, so every process compiles them again: {reason}; "
+        'set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted'
+    )
+
+
+@functools.cache
+def _tell(message: str) -> None:
+    """Warn once. Where warnings are errors the kernel is built all the same."""
+    with contextlib.suppress(UserWarning):
+        warnings.warn(message, stacklevel=2)
