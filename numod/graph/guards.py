@@ -40,12 +40,12 @@ class Picture:
 
     def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
         self.function, self.roots, self.without, self.guards = function, roots, without, guards
+        self.count = changes.count  # before the look: what another thread changes meanwhile is seen by the next
         look = Look(function, roots, without)
         self.entries = look.entries
         read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key in places}
-        self.count = changes.count
         self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):
@@ -59,11 +59,12 @@ class Picture:
         change = self._broken()
         if change is not None:
             return change
-        if changes.count == self.count:
+        count = changes.count  # before the look: what another thread changes meanwhile is for the next
+        if count == self.count:
             return None
         found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
         if found is None:
-            self.count = changes.count
+            self.count = count
         return found
 
     def _broken(self) -> str | None:
