@@ -13,19 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from .. import dtypes
 from ..device import Layout
 from ..kernel.expression import parameter_names
 
 PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
-_ops: WeakSet[Op] = WeakSet()
+_ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
+
+
+def every_op() -> list[Op]:
+    """All ops there are now: other threads may make more."""
+    return [op for each in _ops.valuerefs() if (op := each()) is not None]
 
 
 def _forget_plans() -> None:
     """Drop all plans when the default dtype changes: result dtypes of integer inputs depend on it."""
-    for op in _ops:
+    for op in every_op():
         op.plans.clear()
 
 
@@ -113,7 +118,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
-        _ops.add(self)
+        _ops[id(self)] = self
         self.recipes: dict[tuple[int, int], Recipe] = {}
 
     def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
