@@ -281,7 +281,7 @@ def modes(count: int, repeat: int) -> None:
 
     def recording(k: int) -> None:
         for n in range(2):
-            same(numod.compile(lambda x: (x * (n + 2)).sum(0))(x), (x * (n + 2)).sum(0))
+            same(numod.compile(lambda x, n=n: (x * (n + 2)).sum(0))(x), (x * (n + 2)).sum(0))
 
     together(max(count, 5), quiet, hooked, mapped, plain, recording)
 
@@ -371,7 +371,7 @@ def collected(count: int, repeat: int) -> None:
 
     def work(k: int) -> None:
         for n in range(2):
-            cycle = [numod.compile(lambda x: x * (n + 2) + k)]
+            cycle = [numod.compile(lambda x, n=n: x * (n + 2) + k)]
             cycle.append(cycle)
             same([cycle[0](data(4, k=k)) for _ in range(2)], [data(4, k=k) * (n + 2) + k] * 2)
 
