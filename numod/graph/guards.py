@@ -26,6 +26,7 @@ from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, size, step_hooks, worded
 from .later import Later
 from .names import names_of
+from .turns import is_disturbed
 
 dtypes.on_default_change.append(changes.note)
 on_default_change.append(changes.note)
@@ -62,7 +63,12 @@ class Picture:
         count = changes.count  # before the look: what another thread changes meanwhile is for the next
         if count == self.count:
             return None
-        found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+        try:
+            found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+        except RuntimeError as error:
+            if not is_disturbed(error):
+                raise
+            return "state that another thread is changing"
         if found is None:
             self.count = count
         return found

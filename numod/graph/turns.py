@@ -1,4 +1,5 @@
-"""Turns: one thread at a time records a compiled function, or changes how it is compiled. Calls that find a program take none."""
+"""Threads and compiled functions: turns, in which one thread at a time records a function, or changes how it is compiled, and what else threads can disturb.
+Calls that find a program take no turn."""
 
 from __future__ import annotations
 
@@ -33,6 +34,11 @@ class Turn:
         finally:
             if got:
                 lock.release()
+
+
+def is_disturbed(error: RuntimeError) -> bool:
+    """Whether another thread changed a container while it was walked: "dictionary changed size during iteration"."""
+    return "during iteration" in str(error)
 
 
 def _enter_child() -> None:

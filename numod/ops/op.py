@@ -28,8 +28,13 @@ def every_op() -> list[Op]:
     return [op for each in _ops.valuerefs() if (op := each()) is not None]
 
 
+_era = 0  # grows when plans are dropped: what another thread plans meanwhile is not kept
+
+
 def _forget_plans() -> None:
     """Drop all plans when the default dtype changes: result dtypes of integer inputs depend on it."""
+    global _era
+    _era += 1
     for op in every_op():
         op.plans.clear()
 
@@ -44,10 +49,10 @@ class Plan:
     of the inputs of either kind (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
     """
 
-    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run")
+    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run", "era")
 
     def __init__(self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
-        self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
+        self.layout, self.launch, self.constants, self.offset, self.era = layout, launch, constants, offset, _era
 
     def place(self, arguments: list) -> None:
         """Record which inputs are tensors and which are numbers (None is neither)."""
@@ -146,8 +151,9 @@ class Op:
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and complete a plan."""
-        arguments = tuple(arguments)
+        arguments, era = tuple(arguments), _era
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
+        plan.era = era
         plan.place(arguments)
         if any(getattr(each, "type", None) == "meta" for each in (*parameters, *[getattr(each, "device", None) for each in arguments])):
             plan.launch = None if plan.launch is None else nothing_to_do
@@ -157,7 +163,8 @@ class Op:
         """Cache a complete plan: another thread may run it immediately."""
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
-        self.plans[key] = plan
+        if plan.era == _era:
+            self.plans[key] = plan
 
     def gradient_of(self, position: int) -> Callable | None:
         """The gradient function of an input, or None."""

@@ -254,7 +254,7 @@ def modes(count: int, repeat: int) -> None:
     def hooked(k: int) -> None:
         for _ in range(5):
             packed = []
-            with numod.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+            with numod.autograd.graph.saved_tensors_hooks(lambda each, packed=packed: packed.append(each) or each, lambda each: each):
                 w = data(4, k=k).requires_grad_()
                 w.square().sum().backward()
             assert len(packed) == 1
