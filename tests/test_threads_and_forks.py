@@ -212,7 +212,7 @@ def test_work_at_once(work, count, switching):
 
 
 FRESH = """
-import os, signal, sys, threading, warnings
+import os, queue, signal, sys, threading, warnings
 warnings.simplefilter("error")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 sys.setswitchinterval(1e-6)
@@ -228,11 +228,11 @@ def compile_some(k, repeat=0):
 
 def begin(repeats, daemon=False):
     "N threads that compile, and what they find. The first kernel is being built."
-    building, found = threading.Event(), []
-    build.listeners.append(lambda kernel: building.set())
+    building, found = queue.SimpleQueue(), []  # which has no lock that a fork could leave taken
+    build.listeners.append(building.put)
     threads = [threading.Thread(target=lambda k=k: found.extend(compile_some(k, r) for r in range(repeats)), daemon=daemon) for k in range(N)]
     for thread in threads: thread.start()
-    building.wait(60)
+    building.get(timeout=60)
     return threads, found
 
 def end(threads, found, repeats):
