@@ -18,7 +18,7 @@ import pytest
 import numod
 from numod import config
 
-pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "zoo")  # what tests share, in tests/shared
+pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")  # what tests share, in tests/shared
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,8 @@
-"""Large kernels from many threads at once and in forked children, under each of Numba's threading layers: no abort, right results."""
+"""Threads and forks: large kernels under each of Numba's threading layers, and all kinds of work by 2 and 8 threads at once (`shared/threaded`).
+
+Nothing aborts, hangs, raises or warns, and values are those of one thread. Of the work at once a sample takes five seconds here; all of it, with the marker
+`threads`, at most four minutes on two cores.
+"""
 
 import os
 import subprocess
@@ -7,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import threaded
 
 import numod
 
@@ -182,3 +187,106 @@ def test_the_number_of_threads():
         assert numod.get_num_threads() == 1
     finally:
         numod.set_num_threads(before)
+
+
+@pytest.fixture
+def switching():
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("work", threaded.HERE, ids=lambda each: each.__name__)
+def test_a_sample_of_work_at_once(work, switching):
+    work(4, 1)
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("work", threaded.HERE, ids=lambda each: each.__name__)
+def test_work_at_once(work, count, switching):
+    for repeat in range(20):
+        work(count, repeat)
+
+
+FRESH = """
+import os, queue, signal, sys, threading, warnings
+warnings.simplefilter("error")
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+sys.setswitchinterval(1e-6)
+import numod, threaded
+from numod.kernel import build
+
+N = int(sys.argv[1])
+
+def compile_some(k, repeat=0):
+    function, x = lambda x: (x * (k + 2) + repeat).sin().sum(0), numod.ones(3, 2 + repeat)
+    compiled = numod.compile(function)
+    return all(numod.allclose(compiled(x), function(x)) for _ in range(2))
+
+def begin(repeats, daemon=False):
+    "N threads that compile, and what they find. The first kernel is being built."
+    building, found = queue.SimpleQueue(), []  # which has no lock that a fork could leave taken
+    build.listeners.append(building.put)
+    threads = [threading.Thread(target=lambda k=k: found.extend(compile_some(k, r) for r in range(repeats)), daemon=daemon) for k in range(N)]
+    for thread in threads: thread.start()
+    building.get(timeout=60)
+    return threads, found
+
+def end(threads, found, repeats):
+    for thread in threads: thread.join(120)
+    return found == [True] * (N * repeats)
+"""
+IN_A_PROCESS = {
+    "a_cold_cache": """
+for work in (threaded.compiled_first_use, threaded.new_dtypes, threaded.training, threaded.several_functions):
+    work(N, 1)
+print(True)""",
+    "the_end_of_the_program": "begin(2)\nprint(True)",
+    "the_end_with_daemons": "begin(50, daemon=True)\nprint(True)",
+    "exit_functions": """
+import atexit
+begin(50, daemon=True)
+atexit.register(lambda: print(numod.ones(2).mul(3).tolist() == [3, 3]))
+sys.exit(0)""",
+    "forks": """
+threads, found = begin(4)
+good = []
+for r in range(5):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        os._exit(0 if compile_some(100, r) and compile_some(r, 0) else 1)
+    good.append(os.waitpid(pid, 0)[1] == 0)
+print(end(threads, found, 4) and all(good))""",
+    "interrupts": """
+def interrupt(number, frame): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+threads, found = begin(3)
+came = 0
+for r in range(6):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001 * 4**r)
+        while True: compile_some(50, r)
+    except KeyboardInterrupt:
+        came += 1
+print(came == 6 and end(threads, found, 3) and all(compile_some(50, r) for r in range(6)))""",
+    "data_loaders": """
+threads, found = begin(4)
+load = lambda workers: [each.tolist() for each in numod.utils.data.DataLoader(threaded.Squares(), batch_size=4, num_workers=workers)]
+print(all(load(2) == load(0) for _ in range(3)) and end(threads, found, 4))""",
+}
+
+
+@pytest.mark.threads
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("part", IN_A_PROCESS)
+def test_while_threads_compile(part, count, tmp_path):
+    shared = Path(__file__).parent / "shared"
+    for repeat in range(2):
+        environment = {**os.environ, "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}", "NUMOD_CACHE_DIR": str(tmp_path / str(repeat))}
+        found = subprocess.run([sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)], capture_output=True, text=True, env=environment, timeout=300)
+        assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")

@@ -60,7 +60,15 @@ waist.enter_autocast = enter
 _lock, _exchange, _inside = threading.Lock(), Exchange(), 0
 _codes: dict[FunctionType, CodeType] = {}  # what functions are given
 _kept = threading.local()  # id of a parameter -> (a reference to it, its version, grad mode, the dtype, the cast)
-caching = True
+
+
+class _Here(threading.local):
+    """Per thread: whether casts of parameters are kept."""
+
+    caching = True
+
+
+here = _Here()
 
 
 def _count(step: int) -> None:
@@ -121,7 +129,7 @@ def _cast(each: Any, dtype: DType) -> Any:
         return type(each)([_cast(part, dtype) for part in each]) if type(each) in (list, tuple) else each
     if not each.is_floating_point() or each.dtype is dtype or each.dtype is float64:
         return each
-    if caching and each.dtype is float32 and each.requires_grad and each.is_leaf and each._base is None and not listeners:
+    if here.caching and each.dtype is float32 and each.requires_grad and each.is_leaf and each._base is None and not listeners:
         return _cast_once(each, dtype)
     return each.to(dtype)
 

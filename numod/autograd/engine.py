@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -15,7 +16,15 @@ from ..ops import table
 from ..ops.view import View
 from .tape import AccumulateGrad, Node, edge_to, expose
 
-walks: list[_Walk] = []  # running backward passes, the innermost last
+
+class _Running(threading.local):
+    """The backward passes that this thread runs, the innermost last."""
+
+    def __init__(self) -> None:
+        self.walks: list[_Walk] = []
+
+
+running = _Running()
 require_own: Callable = None  # (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
@@ -327,7 +336,7 @@ def _walk(
 ) -> list[Tensor | None]:
     """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`. They go on from there unless
     these are the `ends`."""
-    walk = _Walk(wanted or (), ends)
+    walk, walks = _Walk(wanted or (), ends), running.walks
     before = state.grad_enabled
     try:
         state.grad_enabled = create_graph

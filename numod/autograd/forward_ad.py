@@ -6,6 +6,7 @@ linear in v, so differentiating it again with respect to v gives the Jacobian-ve
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,21 +27,28 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-_levels: list[list[tuple]] = []  # of the current level: the duals, their nodes, the tensors that gradients are taken by, and the tangents
+
+class _Here(threading.local):
+    """Per thread, of the current level: the duals, their nodes, the tensors that gradients are taken by, and the tangents. None outside of one."""
+
+    level: list[tuple] | None = None
+
+
+_here = _Here()
 
 
 def enter_dual_level() -> int:
     """Enter a level; returns its number."""
-    if _levels:
+    if _here.level is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _levels.append([])
+    _here.level = []
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Exit the level, and drop its tangents."""
     _check_level(level)
-    _levels.pop()
+    _here.level = None
 
 
 class dual_level:
@@ -69,22 +77,22 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if not tensor.requires_grad:
             source = tensor.detach().requires_grad_()
             dual = joined(tensor, (source, 0))  # a result, so that it can be modified in place
-    _levels[-1].append((dual, dual._node, source, tangent))
+    _here.level.append((dual, dual._node, source, tangent))
     return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value and the tangent of a tensor computed from duals."""
-    if not _levels:
+    if _here.level is None:
         return UnpackedDualTensor(tensor, None)
     recorded = is_grad_enabled() and _depends_on_more(tensor)
-    given = next((tangent for dual, node, _, tangent in _levels[-1] if dual is tensor and dual.grad_fn is node), None)
+    given = next((tangent for dual, node, _, tangent in _here.level if dual is tensor and dual.grad_fn is node), None)
     return UnpackedDualTensor(joined(tensor, edge_to(tensor)) if recorded else tensor.detach(), _tangent(tensor, recorded) if given is None else given)
 
 
 def _depends_on_more(tensor: Tensor) -> bool:
     """Whether a tensor is differentiable by others than the duals' own leaves."""
-    own, edges, seen = {id(source) for _, _, source, _ in _levels[-1] if source.is_leaf}, [edge_to(tensor)], set()
+    own, edges, seen = {id(source) for _, _, source, _ in _here.level if source.is_leaf}, [edge_to(tensor)], set()
     while edges:
         edge = edges.pop()
         if edge is None or id(edge[0]) in seen or id(edge[0]) in own:
@@ -97,9 +105,9 @@ def _depends_on_more(tensor: Tensor) -> bool:
 
 
 def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
-    if not (_levels[-1] and tensor.requires_grad):
+    if not (_here.level and tensor.requires_grad):
         return None
-    _, _, sources, tangents = zip(*_levels[-1])
+    _, _, sources, tangents = zip(*_here.level)
     with enable_grad():
         weight = zeros_like(tensor).detach().requires_grad_()
         found = pulled((tensor,), sources, (weight,), allow_unused=True)
@@ -115,13 +123,13 @@ def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
 
 def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool) -> tuple[Tensor | None, ...]:
     """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp` stands for its backward."""
-    before, function.transposing = function.transposing, True
+    before, function.here.transposing = function.here.transposing, True
     try:
         return grad(outputs, inputs, weights, retain_graph=True, create_graph=True, **options)
     finally:
-        function.transposing = before
+        function.here.transposing = before
 
 
 def _check_level(level: int | None) -> None:
-    if not _levels or level not in (None, 0):
+    if _here.level is None or level not in (None, 0):
         raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,14 @@ from .modes import no_grad
 from .tape import Node, edge_to
 from .views_and_writes import rebase
 
-transposing = False  # whether a backward pass is only to be differentiated by its weights, see `forward_ad.pulled`
+
+class _Here(threading.local):
+    """Per thread: whether a backward pass is only to be differentiated by its weights, see `forward_ad.pulled`."""
+
+    transposing = False
+
+
+here = _Here()
 
 
 class Context:
@@ -96,7 +104,7 @@ class FunctionNode(Node):
             grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
         results = (
             _Transposed.apply(self, *grads)
-            if transposing and self.function.jvp is not Function.jvp
+            if here.transposing and self.function.jvp is not Function.jvp
             else self._call(self.function._gradients(), self.unpack(), grads)
         )
         results = results if isinstance(results, tuple) else (results,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -27,8 +28,17 @@ class Node(abc.ABC):  # noqa: B024
 Node.register(tape.Node)
 Node.register(tape.AccumulateGrad)
 
-_hooks: list[tuple[Callable, Callable]] = []  # active hooks, the innermost last
-_refusals: list[str] = []  # the error message while hooks are disabled
+
+class _Here(threading.local):
+    """Per thread: active hooks, the innermost last, and error messages while hooks are disabled."""
+
+    hooks: tuple[tuple[Callable, Callable], ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+_here = _Here()
+_lock = threading.Lock()
+_active = 0  # hooks that are active on any thread
 
 
 # ---- saved tensors ---------------------------------------------------------------------------------------------------
@@ -41,21 +51,25 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self) -> None:
-        if _refusals:
-            raise RuntimeError(_refusals[-1])
+        if _here.refusals:
+            raise RuntimeError(_here.refusals[-1])
         for name in ("pack_hook", "unpack_hook"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be callable, got {type(getattr(self, name)).__name__}")
-        _hooks.append((self.pack_hook, self.unpack_hook))
-        _pack_where_asked()
+        _here.hooks = (*_here.hooks, (self.pack_hook, self.unpack_hook))
+        _count(1)
 
     def __exit__(self, *exception: object) -> None:
-        _hooks.pop()
-        _pack_where_asked()
+        _here.hooks = _here.hooks[:-1]
+        _count(-1)
 
 
-def _pack_where_asked() -> None:
-    tape.packing = _pack if _hooks else None
+def _count(step: int) -> None:
+    """Have nodes passed to `_pack` while any thread has hooks: reading thread-local state takes time."""
+    global _active
+    with _lock:
+        _active += step
+        tape.packing = _pack if _active else None
     changes.note()  # a compiled function calls no hooks
 
 
@@ -69,11 +83,11 @@ class save_on_cpu(saved_tensors_hooks):
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Context in which installing saved-tensor hooks raises RuntimeError with this message."""
-    _refusals.append(error_message)
+    _here.refusals = (*_here.refusals, error_message)
     try:
         yield
     finally:
-        _refusals.pop()
+        _here.refusals = _here.refusals[:-1]
 
 
 @contextlib.contextmanager
@@ -88,7 +102,7 @@ class _Packed:
     """The packed form of the tensors a node saves. They are unpacked each time the node needs them."""
 
     def __init__(self, kept: Sequence, out: tuple | None) -> None:
-        pack, self._unpack = _hooks[-1]
+        pack, self._unpack = _here.hooks[-1]
         self._kept = [(_given(pack, each), edge_to(each), isinstance(each, Tensor)) for each in kept]
         self._out = [_given(pack, result) for result, _ in out or ()]
 
@@ -108,7 +122,7 @@ class _Packed:
 
 
 def _pack(node: tape.Node) -> None:
-    if node.kept or node.out:
+    if _here.hooks and (node.kept or node.out):
         node.packed = _Packed(node.kept, node.out)
         node.kept, node.out, node.versions = None, None, [None] * len(node.versions)
 
@@ -180,7 +194,7 @@ class _Arrivals:
         self._found: list[Tensor | None] = []
 
     def arrive(self, place: int, gradient: Tensor) -> None:
-        walk = engine.walks[-1]
+        walk = engine.running.walks[-1]
         if walk is not self._walk:
             self._walk, self._found = walk, [None] * self._count
             if self._first_only:

@@ -70,13 +70,18 @@ class Generator:
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
         drawn_for_examples(self)
-        start = self._offset
+        seed, start = self._seed, self._offset
         self._offset = (start + count) % (1 << 63)  # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
         offset = Draw(start)
         offset.generator, offset.count = self, count
         for listener in heard() if listeners else ():
             getattr(listener, "draw", bool)(offset)
-        return _signed(self._seed), offset
+        return _signed(seed), offset
+
+    def undraw(self, start: int, count: int) -> None:
+        """Take back a draw, if it was the last: what another thread has drawn since stays drawn."""
+        if self._offset == (start + count) % (1 << 63):
+            self._offset = int(start)
 
     def __reduce__(self) -> tuple:
         return _restored, (str(self.device), self._seed, self._offset)

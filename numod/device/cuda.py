@@ -173,10 +173,11 @@ def make_stream() -> object:
     if driver() is None:
         return Simulated()
     if len(_streams) < _MOST_STREAMS:
-        _streams.append(cuda_driver.Stream(driver()))
+        made = cuda_driver.Stream(driver())
     else:
-        _streams.append(_streams.pop(0))
-    return _streams[-1]
+        made = _streams.pop(0)
+    _streams.append(made)
+    return made
 
 
 def make_event(timing: bool) -> object:

@@ -113,8 +113,11 @@ class Pool:
         self._left.append(lease)
 
     def _take_back(self) -> None:
-        while self._left:
-            lease = self._left.popleft()
+        while True:
+            try:
+                lease = self._left.popleft()
+            except IndexError:  # none is left; one that was may be another thread's by now
+                return
             start, end = lease.start, lease.start + lease.size
             k = bisect(self._free, (start, end))
             if k < len(self._free) and self._free[k][0] == end:

@@ -251,8 +251,8 @@ class Writer:
 
     def _give_back(self) -> list[str]:
         """Lines for a failed check: restore random streams and step counts, and take the slow path."""
-        drawn = [each for each in self.executable.lowered.sources if isinstance(each, Draw)]
-        lines = [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in drawn]
+        drawn = [(k, each) for k, each in enumerate(self.executable.lowered.sources) if isinstance(each, Draw)]
+        lines = [f"    {self._name(each.generator, 'generator')}.undraw(n{k}_1, {each.count})" for k, each in reversed(drawn)]
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 

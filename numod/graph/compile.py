@@ -373,9 +373,10 @@ class Compiled:
 
     def _run_with_state(self, arguments: tuple, named: dict) -> Any:
         """Run with the tensors at places as arguments. Another thread's call begins with what this one leaves there."""
-        with self.turn.taken() as taken:
-            if not taken:
-                return self.function(*arguments, **named)
+        turn = self.turn.take()
+        if turn is None:
+            return self.function(*arguments, **named)
+        try:
             inner, before = self.inner, self.inner.recorded
             outputs, new = inner(kept.values(inner.places), arguments, named)
             kept.put(inner.places, new, outputs, [each.picture for versions in inner.versions.values() for each in versions])
@@ -387,6 +388,8 @@ class Compiled:
             if inner.recorded > before:  # a number may have begun to change
                 self._loosen(arguments, named)
             return outputs
+        finally:
+            turn.release()
 
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
         """Make this version's fast path the next call's entry point."""

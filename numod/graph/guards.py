@@ -26,6 +26,7 @@ from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, size, step_hooks, worded
 from .later import Later
 from .names import names_of
+from .turns import is_disturbed
 
 dtypes.on_default_change.append(changes.note)
 on_default_change.append(changes.note)
@@ -40,12 +41,12 @@ class Picture:
 
     def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
         self.function, self.roots, self.without, self.guards = function, roots, without, guards
+        self.count = changes.count  # before the look: what another thread changes meanwhile is seen by the next
         look = Look(function, roots, without)
         self.entries = look.entries
         read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key in places}
-        self.count = changes.count
         self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):
@@ -59,11 +60,17 @@ class Picture:
         change = self._broken()
         if change is not None:
             return change
-        if changes.count == self.count:
+        count = changes.count  # before the look: what another thread changes meanwhile is for the next
+        if count == self.count:
             return None
-        found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+        try:
+            found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+        except RuntimeError as error:
+            if not is_disturbed(error):
+                raise
+            return "state that another thread is changing"
         if found is None:
-            self.count = changes.count
+            self.count = count
         return found
 
     def _broken(self) -> str | None:

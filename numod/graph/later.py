@@ -147,6 +147,8 @@ def _as_number(thing: Any) -> Any:
     for each in heard():
         if hasattr(each, "confused"):
             each.confused = True
+    made = Later._made.__get__(thing)
+    made[:] = [each for each in made if each[0]() is not thing]  # this thread may still hold it when the recording ends, which is no fault of the function
     return _value_untold(reading_of(thing))
 
 

@@ -32,6 +32,7 @@ from .run import Executable
 from .section import Form
 from .structure import replace
 from .trace import Recorder
+from .turns import is_disturbed
 
 _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
 
@@ -103,16 +104,15 @@ def record(
     With `fullgraph` what no program can repeat is an error; without, or where a caller is `patient`, the call goes on eagerly to its end.
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
-    before = guards.Look(function, roots, without)
-    shared = _shared(before.entries, tensors, without)
-    if shared is None:
-        return Recording(function(*arguments, **named))
-    strict = fullgraph and not patient
+    strict, shared = fullgraph and not patient, None
     with _noted(strict) as refused:
-        _refuse_hooks(before.entries)
-        witness = _Witness(function, arguments, named, tensors, before, without)
-    if refused:
-        return Recording(function(*arguments, **named), refused=refused[0])
+        before = guards.Look(function, roots, without)
+        shared = _shared(before.entries, tensors, without)
+        if shared is not None:
+            _refuse_hooks(before.entries)
+            witness = _Witness(function, arguments, named, tensors, before, without)
+    if refused or shared is None:
+        return Recording(function(*arguments, **named), refused="".join(refused))
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
     recorder.patient = failed or not strict
     outputs = witness.run()
@@ -351,7 +351,8 @@ class _Witness:
 
 @contextmanager
 def _noted(strict: bool) -> Iterator[list[str]]:
-    """What cannot be repeated ends the context, and is told in the list it yields; or raised, if `strict`."""
+    """What cannot be repeated ends the context, and is told in the list it yields; or raised, if `strict`. So does, without a word, what another thread
+    disturbs: the next call is recorded."""
     found: list[str] = []
     try:
         yield found
@@ -359,6 +360,10 @@ def _noted(strict: bool) -> Iterator[list[str]]:
         if strict:
             raise
         found.append(str(error))
+    except RuntimeError as error:
+        if not is_disturbed(error):
+            raise
+        found.append("")
 
 
 def _known(value: Any) -> Any:

@@ -92,7 +92,7 @@ class Executable:
         try:
             self._run(self.section, arena, inputs, memory_of, values)
         except Exception as error:
-            undraw(self.lowered.sources)
+            undraw(self.lowered.sources, values)
             for state, former in counts:
                 state.update(former)
             for storage, data in before:

@@ -138,11 +138,11 @@ def draw(sources: Sequence) -> list[tuple]:
     return [each.generator.draw(each.count) if isinstance(each, Draw) else each() for each in sources]
 
 
-def undraw(sources: Sequence) -> None:
-    """Reset the random streams to before `draw`."""
-    for each in sources:
+def undraw(sources: Sequence, values: list[tuple]) -> None:
+    """Reset the random streams to before `draw` gave these values."""
+    for each, numbers in zip(reversed(sources), reversed(values)):
         if isinstance(each, Draw):
-            each.generator._offset -= each.count
+            each.generator.undraw(numbers[1], each.count)
 
 
 def _linkable(calls: Sequence) -> bool:

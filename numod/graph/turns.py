@@ -1,4 +1,5 @@
-"""Turns: one thread at a time records a compiled function, or changes how it is compiled. Calls that find a program take none."""
+"""Threads and compiled functions: turns, in which one thread at a time records a function, or changes how it is compiled, and what else threads can disturb.
+Calls that find a program take no turn."""
 
 from __future__ import annotations
 
@@ -23,16 +24,25 @@ class Turn:
         """Replace the lock: in a forked child it may be held by a thread of the parent."""
         self._lock = threading.RLock()
 
+    def take(self) -> threading.RLock | None:
+        """Wait for a turn, which lasts until what is returned is released. None where the turn of another thread has not ended in time."""
+        lock = self._lock  # which a child that is forked in a turn has of its parent, and must release as well
+        return lock if lock.acquire(timeout=PATIENCE) else None
+
     @contextmanager
     def taken(self) -> Iterator[bool]:
-        """Context of a turn. It yields False where the turn of another thread has not ended in time."""
-        lock = self._lock
-        got = lock.acquire(timeout=PATIENCE)
+        """Context of a turn. It yields False where there is none."""
+        lock = self.take()
         try:
-            yield got
+            yield lock is not None
         finally:
-            if got:
+            if lock is not None:
                 lock.release()
+
+
+def is_disturbed(error: RuntimeError) -> bool:
+    """Whether another thread changed a container while it was walked: "dictionary changed size during iteration"."""
+    return "during iteration" in str(error)
 
 
 def _enter_child() -> None:

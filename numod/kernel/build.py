@@ -94,7 +94,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
         entry = KernelCache(kernel, f"{VERSION} {_package_version()}")
     function = partial(_function, backend, kernel)
     if hasattr(backend, "translate"):
-        kernel.translate = lambda lines=False: backend.translate(function(), kernel.signature, fastmath, alone, lines)
+        kernel.translate = lambda lines=False: _translated(backend, function, kernel.signature, fastmath, alone, lines)
     with unforked:
         kernel.launch = backend.compile(function, kernel.signature, kernel.parallel, fastmath, entry, alone)
     kernel.cached, kernel.seconds = entry.hit, time.perf_counter() - start
@@ -107,6 +107,12 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     for listener in tuple(listeners):
         listener(kernel)
     return kernel
+
+
+def _translated(backend: object, function: Callable[[], Callable], *options: object) -> object:
+    """What Numba makes of a kernel, for inspection. Helper functions are registered meanwhile, as in a build."""
+    with _lock:
+        return backend.translate(function(), *options)
 
 
 def _function(backend: object, kernel: Kernel) -> Callable:

@@ -114,7 +114,10 @@ def notice_container(module: Module, name: str, value: list | dict, parts: tuple
 def notice_filled_containers(parts: tuple[type, ...]) -> None:
     """Check again the containers that were empty when assigned: `self.layers = []`, then `append`."""
     while _empty:
-        (_, name), reference = _empty.popitem()
+        try:
+            (_, name), reference = _empty.popitem()
+        except KeyError:  # another thread had the last one
+            return
         module = reference()
         value = None if module is None else module.__dict__.get(name)
         if type(value) in (list, dict) and value:

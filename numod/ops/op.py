@@ -13,19 +13,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from .. import dtypes
 from ..device import Layout
 from ..kernel.expression import parameter_names
 
 PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
-_ops: WeakSet[Op] = WeakSet()
+_ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
+
+
+def every_op() -> list[Op]:
+    """All ops there are now: other threads may make more."""
+    return [op for each in _ops.valuerefs() if (op := each()) is not None]
+
+
+_era = 0  # grows when plans are dropped: what another thread plans meanwhile is not kept
 
 
 def _forget_plans() -> None:
     """Drop all plans when the default dtype changes: result dtypes of integer inputs depend on it."""
-    for op in _ops:
+    global _era
+    _era += 1
+    for op in every_op():
         op.plans.clear()
 
 
@@ -39,10 +49,10 @@ class Plan:
     of the inputs of either kind (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
     """
 
-    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run")
+    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run", "era")
 
     def __init__(self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
-        self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
+        self.layout, self.launch, self.constants, self.offset, self.era = layout, launch, constants, offset, _era
 
     def place(self, arguments: list) -> None:
         """Record which inputs are tensors and which are numbers (None is neither)."""
@@ -114,7 +124,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
-        _ops.add(self)
+        _ops[id(self)] = self
         self.recipes: dict[tuple[int, int], Recipe] = {}
 
     def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
@@ -142,8 +152,9 @@ class Op:
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and complete a plan."""
-        arguments = tuple(arguments)
+        arguments, era = tuple(arguments), _era
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
+        plan.era = era
         plan.place(arguments)
         if any(getattr(each, "type", None) == "meta" for each in (*parameters, *[getattr(each, "device", None) for each in arguments])):
             plan.launch = None if plan.launch is None else nothing_to_do
@@ -153,7 +164,8 @@ class Op:
         """Cache a complete plan: another thread may run it immediately."""
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
-        self.plans[key] = plan
+        if plan.era == _era:
+            self.plans[key] = plan
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """What is wrong with a call that fits the notation of `takes`, whose names have these `sizes`; None if nothing is."""

@@ -109,7 +109,7 @@ class Launches:
 
     def _wire_plans(self, exchange: dict[int, Callable]) -> None:
         seen = set(self._plain)
-        for op in list(ops._ops):
+        for op in ops.every_op():
             for plan in list(op.plans.values()):
                 if self._gpu is not None and exchange is self._timed:
                     for launch in _launches(plan.launch, set()):

@@ -115,11 +115,23 @@ class profile:
 
     def start(self) -> None:
         """Start, with the schedule's action for step 0."""
-        if _now:
-            raise RuntimeError("another profiler is on, here or in another thread; leave its block first: a process has one at a time")
-        action = self._action(self.step_num)
-        _now.append(self)
-        self._turn(action)
+        if not _now:
+            action = self._action(self.step_num)
+            _now.append(self)
+            if _now[0] is self:
+                return self._begin(action)
+            _now.remove(self)  # of two threads that begin at once the other was faster
+        raise RuntimeError("another profiler is on, here or in another thread; leave its block first: a process has one at a time")
+
+    def _begin(self, action: ProfilerAction) -> None:
+        try:
+            self._turn(action)
+        except BaseException:
+            if self._watch is not None:
+                self._watch.stop()
+            self._watch = None
+            _now.remove(self)
+            raise
 
     def stop(self) -> None:
         """Stop; results of a recording are then ready."""
@@ -279,8 +291,9 @@ class record_function:
 
     def __exit__(self, *_: object) -> None:
         begin = self._begins.pop()
-        if _now and _now[-1]._watch is not None:
-            _now[-1]._watch.note(begin, "user", self.name, None)
+        for each in _now[:1]:  # another thread may turn it off meanwhile
+            if (watch := each._watch) is not None:
+                watch.note(begin, "user", self.name, None)
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)

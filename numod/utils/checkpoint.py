@@ -112,7 +112,7 @@ class _Segment:
 
     def refill(self) -> None:
         """Run the call again, and restore the saved tensors of all nodes that still exist."""
-        if self._reentrant and engine.walks and engine.walks[-1].path is not None:
+        if self._reentrant and (walks := engine.running.walks) and walks[-1].path is not None:
             raise RuntimeError(
                 "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
                 "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."

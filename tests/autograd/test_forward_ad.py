@@ -1,5 +1,7 @@
 """Dual tensors against derivatives by hand and by `func.jvp`."""
 
+import threading
+
 import pytest
 
 import numod as torch
@@ -86,3 +88,19 @@ def test_values_and_tangents_are_differentiable_by_all_but_the_duals():
             value, tangent = forward_ad.unpack_dual(weight * forward_ad.make_dual(x, torch.tensor(5.0)) ** 2)
             (value + tangent).backward()
     assert weight.grad.item() == 2 * (9.0 + 30.0) and primal.grad.item() == 12.0 + 20.0
+
+
+def test_a_level_is_its_threads_own():
+    found = []
+
+    def work():
+        with forward_ad.dual_level():
+            found.append(forward_ad.unpack_dual(forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 3).tangent.tolist())
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert forward_ad.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]
+    assert found == [[3.0, 3.0]]

@@ -1,5 +1,7 @@
 """The recorded graph: hooks on what it keeps, gradient edges, hooks on several gradients, versions."""
 
+import threading
+
 import pytest
 
 import numod as torch
@@ -121,3 +123,17 @@ def test_a_version_that_was_raised_is_noticed():
     graph.increment_version([b])
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.backward()
+
+
+def test_hooks_on_saved_tensors_are_their_threads_own():
+    a, b = leaves()
+    packed, others = [], []
+    with graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+        thread = threading.Thread(target=lambda: others.append((a * b).sum()))
+        thread.start()
+        thread.join()
+        assert not packed
+        (a * b).sum().backward()
+    assert len(packed) == 2
+    others[0].backward()
+    assert a.grad.tolist() == [1.0, 0.5]

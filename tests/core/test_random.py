@@ -411,3 +411,13 @@ def test_states_are_bytes(seeded):
     for wrong in (state[:8], state.float(), state.view(numod.int64)[:1]):
         with pytest.raises(TypeError, match="RNG state must be a ByteTensor of 16 elements"):
             numod.set_rng_state(wrong)
+
+
+def test_only_the_last_draw_is_taken_back():
+    generator = numod.Generator().manual_seed(3)
+    _, first = generator.draw(5)
+    _, second = generator.draw(7)
+    generator.undraw(first, 5)  # another thread has drawn since
+    assert generator.draw(1)[1] == second + 7
+    generator.undraw(second + 7, 1)
+    assert generator.draw(1)[1] == second + 7

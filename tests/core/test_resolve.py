@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numod
+from numod.ops.pointwise import rows
 
 
 @pytest.mark.parametrize("call", [
@@ -51,3 +52,20 @@ def test_stack_and_its_gradient(dim):
     (found * numod.tensor(weight)).sum().backward()
     for k, each in enumerate(tensors):
         np.testing.assert_allclose(each.grad.numpy(), np.take(weight, k, dim).T)
+
+
+def test_what_was_planned_before_the_default_dtype_changed_is_not_kept(monkeypatch):
+    op, usual = rows["floor"], rows["floor"].prepare
+
+    def prepare(*arguments):
+        plan = usual(*arguments)
+        numod.set_default_dtype(numod.float64)  # another thread does so
+        return plan
+
+    x = numod.ones(2, 41)
+    monkeypatch.setattr(op, "prepare", prepare)
+    try:
+        x.floor()
+        assert not any(x._layout in key for key in op.plans)
+    finally:
+        numod.set_default_dtype(numod.float32)

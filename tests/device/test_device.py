@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 
@@ -9,7 +10,7 @@ import numod
 from numod.device import Size
 from numod.device.layout import dense_strides, layout
 
-CPU = numod.device("cpu")
+CPU, layouts = numod.device("cpu"), sys.modules["numod.device.layout"]
 
 
 # ---- devices
@@ -128,3 +129,20 @@ def test_the_table_of_layouts_is_bounded():
     x = numod.ones(3)
     assert (x + numod.ones(3)).tolist() == [2.0, 2.0, 2.0]
     assert x.add_(x[:]).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_two_threads_that_ask_for_a_layout_get_one(monkeypatch):
+    made = []
+
+    class Slow(layouts.Layout):
+        __slots__ = ()
+
+        def __init__(self, *properties):
+            if not made:
+                made.append(None)
+                made.append(layout((3, 977), numod.float32, CPU))  # another thread comes in between
+            super().__init__(*properties)
+
+    monkeypatch.setattr(layouts, "Layout", Slow)
+    monkeypatch.setattr(layouts, "_interned", {})
+    assert layout((3, 977), numod.float32, CPU) is made[1] is layout((3, 977), numod.float32, CPU)

@@ -267,3 +267,14 @@ def test_traces_are_begun_and_ended_by_hand(torch: ModuleType) -> None:
 def test_pytorchs_paths_lead_here(torch: ModuleType) -> None:
     for path, name in (("profiler.profiler", "schedule"), ("profiler.profiler", "profile"), ("autograd.profiler_util", "EventList"), ("autograd.profiler_util", "FunctionEvent")):
         assert callable(getattr(importlib.import_module(f"{torch.__name__}.{path}"), name))
+
+
+def test_a_profiler_that_cannot_start_is_not_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("numod.profiler.launches.Launches.start", fail)
+    with pytest.raises(MemoryError):
+        profile(with_jit=True).start()
+    monkeypatch.undo()
+    assert works()
