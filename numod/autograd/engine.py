@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from heapq import heappop, heappush
 from sys import getrefcount
+from threading import Thread
 from typing import NamedTuple
 
 from ..core.apply import apply, state
@@ -322,7 +325,37 @@ class _Walk:
                 hook((), (gradient,))
 
 
-def _walk(
+def _walk(*arguments: object, **options: object) -> list[Tensor | None]:
+    """`_walk_here`, on a thread of its own where passes in one another have used up half of this one's stack."""
+    if not (walks and _stack_is_deep()):
+        return _walk_here(*arguments, **options)
+    modes, context, results = dict(state.__dict__), copy_context(), []
+
+    def run() -> None:
+        state.__dict__.update(modes)
+        try:
+            results.append((context.run(_walk_here, *arguments, **options), None))
+        except BaseException as error:  # raised again by the thread that waits
+            results.append((None, error))
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    ((found, error),) = results
+    if error is not None:
+        raise error
+    return found
+
+
+def _stack_is_deep() -> bool:
+    """Whether half of the calls that Python allows are in progress."""
+    try:
+        return sys._getframe(sys.getrecursionlimit() // 2) is not None
+    except ValueError:
+        return False
+
+
+def _walk_here(
     tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool, ends: bool = False
 ) -> list[Tensor | None]:
     """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`. They go on from there unless

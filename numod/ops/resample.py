@@ -73,6 +73,7 @@ class Resample(Op):
     """x with `size` places along parameter `dim` in place of those it has, or, where `back`, the gradient of that."""
 
     inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
+    reusable = True
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index, weight), (dim, size, back) = arguments, parameters
