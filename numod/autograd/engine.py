@@ -454,13 +454,21 @@ def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
-        storage = gradient._storage
-        if not gradient._layout.dense or id(storage) in given:
-            gradient = gradient.clone() if gradient._layout.dense else gradient.contiguous()
+        own, storage = leaf._layout, gradient._storage
+        in_order = gradient._layout.dense if own.dense or not own.packed else gradient._layout.strides == own.strides
+        if not in_order or id(storage) in given:
+            gradient = _copied_in_order(gradient, own)
         elif gradient._base is not None:
             gradient = wrap(storage, gradient._layout, 0) if _shows_all(gradient) else gradient.clone()
         given.add(id(gradient._storage))
     leaf._grad = gradient
+
+
+def _copied_in_order(gradient: Tensor, own: Layout) -> Tensor:
+    """A copy in the order in memory of its leaf, as PyTorch's; row-major where the leaf has gaps."""
+    if own.dense or not own.packed:
+        return gradient.clone() if gradient._layout.dense else gradient.contiguous()
+    return apply(table.fill, (0,), (gradient.dtype, gradient.device, tuple(own.shape), own.strides)).copy_(gradient)
 
 
 def _shows_all(view: Tensor) -> bool:

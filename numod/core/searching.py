@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .. import dtypes
 from ..ops import indexing as ix, reduction as r, search, table as t
 from . import return_types
-from .apply import apply, apply_into
+from .apply import apply, apply_into, without_derivative
 from .creation import full, ones, scalar_tensor, zeros
 from .elementwise import contiguous, to
 from .ranges import linspace
@@ -103,7 +103,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         return zeros(minlength, dtype=dtypes.int64, device=input.device)
     kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
     size = max(int(observed_total(r.amax, input)) + 1, minlength)
-    return _counted(input, weights, size, kind)
+    counts = _counted(input, weights, size, kind)
+    return counts if weights is None else without_derivative("bincount", counts, weights)
 
 
 def _counted(places: Tensor, weights: Tensor | None, size: int, kind: dtypes.dtype) -> Tensor:
@@ -158,7 +159,7 @@ def histogram(
         )
     points, weight = reshape(input.detach(), (-1, 1)), weight if weight is None else reshape(weight, -1)
     hist, (edges,) = _histogram(points, [bins], range, weight, density)
-    return return_types.histogram((hist, edges.clone() if edges is bins else edges))
+    return return_types.histogram((without_derivative("histogram", hist, input), edges.clone() if edges is bins else edges))
 
 
 def histogramdd(

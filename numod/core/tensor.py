@@ -84,6 +84,7 @@ class Tensor(TensorBase):
     _pictured = False  # whether recorded programs depend on its memory
     # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or by which function, with others
     _unrecorded: bool | str = False
+    _unseen = 0  # how much of the storage's version is not the tensor's: an assignment to `data` lets saved values go stale, but is no write
     _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
@@ -198,7 +199,7 @@ class Tensor(TensorBase):
         """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage, or `.data` and its views."""
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
-        return self._storage.version if self._own is None else self._own.writes
+        return self._storage.version - self._unseen if self._own is None else self._own.writes
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -317,10 +318,13 @@ class Tensor(TensorBase):
         if self._requires_grad and not value.dtype.differentiable:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
         changes.note()
-        version = (self._own or self._storage).version
+        version, shown = (self._own or self._storage).version, self._storage.version - self._unseen if self._own is None else self._own.writes
         self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
-        self._storage.version = max(version, self._storage.version) + 1  # values of it saved for backward are stale
+        before = self._storage.version
+        self._storage.version = now = max(version, before) + 1  # values of it saved for backward are stale
+        value._unseen += now - before
+        self._unseen = now - shown
 
     @data.deleter
     def data(self) -> None:
