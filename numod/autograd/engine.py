@@ -450,6 +450,8 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
 
 def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
     """Add a gradient to `leaf.grad`. The first one is adopted if nobody else holds its memory, else copied."""
+    if leaf._grad_dtype is not None and leaf._grad_dtype[0] is not None:
+        gradient = gradient.to(leaf._grad_dtype[0])
     if leaf._grad is not None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
         return
