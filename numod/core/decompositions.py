@@ -11,6 +11,7 @@ from ..ops import factorization as op, factorization_gradients  # noqa: F401  gi
 from ..ops.pointwise import broadcast_shapes
 from ..ops.substitution import solve_triangular
 from . import return_types
+from .apply import without_derivative
 from .creation import eye, full, zeros
 from .elementwise import contiguous
 from .products import matmul

@@ -395,6 +395,7 @@ def _ldl_solve(a: Layout, pivots: Layout, b: Layout, results: tuple) -> Callable
 
 MAKERS: dict[str, Callable] = {
     "cholesky": _cholesky, "lu": _lu, "solve": _solve, "inv": _inv, "inv_or_infinite": _inv_or_infinite, "det": _det, "slogdet": _det,
-    "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd, "svd_or_nan": lambda a, results: _svd(a, results, True), "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq,
+    "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd,
+    "svd_or_nan": lambda a, results: _svd(a, results, True), "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq,
     "ldl": _ldl, "ldl_solve": _ldl_solve,
 }  # fmt: skip

@@ -15,9 +15,9 @@ from .linear import linear
 _REDUCTIONS = ("none", "mean", "sum")  # by numeric code; PyTorch's default here is 0, none
 _MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd conv_tbc convolution
-    cosine_embedding_loss
-    ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d gru_cell instance_norm kl_div lstm_cell
-    max_pool1d_with_indices native_batch_norm native_group_norm native_layer_norm norm_except_dim rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+    cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler
+    grid_sampler_2d grid_sampler_3d gru_cell instance_norm kl_div lstm_cell max_pool1d_with_indices native_batch_norm native_group_norm
+    native_layer_norm norm_except_dim rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
 
 
 def batch_norm(
