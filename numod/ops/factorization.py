@@ -275,8 +275,8 @@ def _converging(values: str) -> tuple[str, Callable]:
 inv = Factorization("inv", "a", "", "", _keeping_nan(np.linalg.inv), lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
 inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _keeping_nan(_inv_or_infinite), lambda a: a)
-svd_or_nan = Factorization(  # for gradients
-    "svd_or_nan", "a", "u s vh", "", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a)
+solve = Factorization(
+    "solve", "a b", "", "", _keeping_nan(np.linalg.solve), lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot)
 )
 cholesky = Factorization("cholesky", "a", "", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
