@@ -104,7 +104,9 @@ from .core.exchange import from_dlpack as from_dlpack
 from .core.memory import from_file as from_file
 from .core.values import from_numpy as from_numpy
 from .core.memory import frombuffer as frombuffer
+from .amp.autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
+from .amp.autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .dtypes import get_default_dtype as get_default_dtype
 from .backends.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
 from .paths.accelerator import get_device_module as get_device_module
@@ -119,6 +121,7 @@ from .core.random import initial_seed as initial_seed
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
@@ -141,8 +144,11 @@ from .core.creation import scalar_tensor as scalar_tensor
 from .core.random import seed as seed
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from .amp.autocast import set_autocast_cpu_enabled as set_autocast_cpu_enabled
 from .amp.autocast import set_autocast_dtype as set_autocast_dtype
 from .amp.autocast import set_autocast_enabled as set_autocast_enabled
+from .amp.autocast import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from .device.device import set_default_device as set_default_device
 from .dtypes import set_default_dtype as set_default_dtype
 from .backends.switches import set_deterministic_debug_mode as set_deterministic_debug_mode
@@ -263,6 +269,8 @@ def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
 def affine_grid_generator(theta: Tensor, size: Sequence[_int], align_corners: _bool) -> Tensor:
     """`nn.functional.affine_grid`."""
+def alias_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `alias` gives as a view."""
 def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Whether all elements are true (not zero)."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -451,6 +459,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _i
     """Cross-correlation of input (N, C, *2 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
 def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *3 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor:
+    """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out)."""
 def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
     """The transpose of conv1d: input (N, C, *1 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
 def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
@@ -635,8 +645,6 @@ def geqrf(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> r
     """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """All products of elements of two vectors."""
-def get_autocast_cpu_dtype() -> Any: ...
-def get_autocast_gpu_dtype() -> Any: ...
 def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
 def get_device(self: Tensor) -> _int:
@@ -649,6 +657,10 @@ def greater_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None =
     """ge(x, y), element by element, with broadcasting and type promotion."""
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
     """`nn.functional.grid_sample`, its modes by number."""
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """`grid_sampler` of images (N, C, H, W)."""
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor:
+    """`grid_sampler` of volumes (N, C, D, H, W)."""
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """The next h (N, H)."""
 def gt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -659,6 +671,8 @@ def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | 
     """Hann's window: (1 - cos(2 pi x)) / 2."""
 def hardshrink(input: Tensor, lambd: _float = 0.5) -> Any:
     """hardshrink of every element; lambd=0.5."""
+def hash_tensor(input: Tensor, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
+    """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
 def heaviside(input: Tensor, values: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """heaviside(x, values), element by element, with broadcasting and type promotion."""
 def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -703,7 +717,6 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
     """`nn.functional.instance_norm`."""
 def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
-def is_autocast_cpu_enabled() -> Any: ...
 def is_complex(self) -> _bool:
     """Whether the dtype is a complex one."""
 def is_conj(input: Tensor) -> _bool:
@@ -894,6 +907,12 @@ def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tens
     """`length` elements of a dimension from `start` on."""
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
+def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
+    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two are empty where not `training`."""
+def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
+    """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
+def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
+    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions."""
 def ne(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1048,9 +1067,6 @@ def selu(input: Tensor, inplace: _bool = False) -> Any:
     """selu of every element; no parameters."""
 def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place selu."""
-def set_autocast_cpu_dtype(dtype: Any) -> Any: ...
-def set_autocast_cpu_enabled(enabled: Any) -> Any: ...
-def set_autocast_gpu_dtype(dtype: Any) -> Any: ...
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
