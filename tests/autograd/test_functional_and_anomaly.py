@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 import numod as torch
+import numod
 from numod.autograd import Variable, functional as f
 
 
