@@ -105,17 +105,17 @@ def test_batched_gradients_and_variables() -> None:
 
 
 def test_gradcheck_in_fast_mode_calls_the_function_a_few_times():
-    calls, x = [], numod.rand(300, dtype=numod.float64, requires_grad=True)
+    calls, x = [], torch.rand(300, dtype=torch.float64, requires_grad=True)
 
     def function(x):
         calls.append(x)
         return x.sin() * x
 
-    assert numod.autograd.gradcheck(function, (x,), fast_mode=True) and numod.autograd.gradgradcheck(function, (x,), fast_mode=True)
+    assert torch.autograd.gradcheck(function, (x,), fast_mode=True) and torch.autograd.gradgradcheck(function, (x,), fast_mode=True)
     assert len(calls) < 30
 
 
-class _Careless(numod.autograd.Function):
+class _Careless(torch.autograd.Function):
     """Its gradient is wrong by `error`, grows with each backward by `drift`, and it fails where no gradient comes."""
 
     error, drift, strict = 0.0, 0.0, False
@@ -146,8 +146,8 @@ class _Careless(numod.autograd.Function):
 def test_gradcheck_finds_what_its_options_ask_for(monkeypatch, options, match, allowed, fast):
     for name in ("error", "drift", "strict"):
         monkeypatch.setattr(_Careless, name, options.get(name, 0.0))
-    x = numod.rand(3, dtype=numod.float64, requires_grad=True)
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
     with pytest.raises(RuntimeError, match=match):
-        numod.autograd.gradcheck(_Careless.apply, x, fast_mode=fast)
+        torch.autograd.gradcheck(_Careless.apply, x, fast_mode=fast)
     if allowed:
-        assert numod.autograd.gradcheck(_Careless.apply, x, fast_mode=fast, **allowed)
+        assert torch.autograd.gradcheck(_Careless.apply, x, fast_mode=fast, **allowed)
