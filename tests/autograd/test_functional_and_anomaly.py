@@ -7,7 +7,6 @@ import warnings
 import pytest
 
 import numod as torch
-import numod
 from numod.autograd import Variable, functional as f
 
 
