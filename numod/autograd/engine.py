@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from heapq import heappop, heappush
 from sys import getrefcount
+from threading import Thread
 from typing import NamedTuple
 
 from ..core.apply import apply, state
@@ -331,7 +334,37 @@ class _Walk:
                 hook((), (gradient,))
 
 
-def _walk(
+def _walk(*arguments: object, **options: object) -> list[Tensor | None]:
+    """`_walk_here`, on a thread of its own where passes in one another have used up half of this one's stack."""
+    if not (walks and _stack_is_deep()):
+        return _walk_here(*arguments, **options)
+    modes, context, results = dict(state.__dict__), copy_context(), []
+
+    def run() -> None:
+        state.__dict__.update(modes)
+        try:
+            results.append((context.run(_walk_here, *arguments, **options), None))
+        except BaseException as error:  # raised again by the thread that waits
+            results.append((None, error))
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    ((found, error),) = results
+    if error is not None:
+        raise error
+    return found
+
+
+def _stack_is_deep() -> bool:
+    """Whether half of the calls that Python allows are in progress."""
+    try:
+        return sys._getframe(sys.getrecursionlimit() // 2) is not None
+    except ValueError:
+        return False
+
+
+def _walk_here(
     tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool, ends: bool = False
 ) -> list[Tensor | None]:
     """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`. They go on from there unless
@@ -426,17 +459,27 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
 
 def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
     """Add a gradient to `leaf.grad`. The first one is adopted if nobody else holds its memory, else copied."""
+    if leaf._grad_dtype is not None and leaf._grad_dtype[0] is not None:
+        gradient = gradient.to(leaf._grad_dtype[0])
     if leaf._grad is not None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled or state.examples else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
-        storage = gradient._storage
-        if not gradient._layout.dense or id(storage) in given:
-            gradient = gradient.clone() if gradient._layout.dense else gradient.contiguous()
+        own, storage = leaf._layout, gradient._storage
+        in_order = gradient._layout.dense if own.dense or not own.packed else gradient._layout.strides == own.strides
+        if not in_order or id(storage) in given:
+            gradient = _copied_in_order(gradient, own)
         elif gradient._base is not None:
             gradient = wrap(storage, gradient._layout, 0) if _shows_all(gradient) else gradient.clone()
         given.add(id(gradient._storage))
     leaf._grad = gradient
+
+
+def _copied_in_order(gradient: Tensor, own: Layout) -> Tensor:
+    """A copy in the order in memory of its leaf, as PyTorch's; row-major where the leaf has gaps."""
+    if own.dense or not own.packed:
+        return gradient.clone() if gradient._layout.dense else gradient.contiguous()
+    return apply(table.fill, (0,), (gradient.dtype, gradient.device, tuple(own.shape), own.strides)).copy_(gradient)
 
 
 def _shows_all(view: Tensor) -> bool:

@@ -8,6 +8,7 @@ from ..core.complexes import view_as_complex, view_as_real
 from ..core.creation import ones_like
 from ..core.random import Generator, rand
 from ..core.tensor import Tensor
+from ..dtypes import float64
 from .engine import grad
 from .modes import enable_grad
 
@@ -28,9 +29,10 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with central differences.
 
-    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; options from
-    `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming the input, the index and both values, or returns False
-    without `raise_exception`.
+    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; with
+    `fast_mode` only one random projection of each Jacobian, by two calls. Two backward passes must agree up to `nondet_tol`. `check_undefined_grad`: gradients
+    must be None or 0 where no gradient reaches an output. The other options, which select PyTorch's further checks, have no effect. Raises GradcheckError
+    naming the input, the index and both values, or returns False without `raise_exception`.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -40,12 +42,22 @@ def gradcheck(
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the inputs have requires_grad=True.")
     recorded = any(each.requires_grad for each in _tensors(func(*inputs)))
 
-    def outputs() -> list[Tensor]:
-        return [each for each in _tensors(func(*inputs)) if (each.requires_grad if recorded else each.dtype.differentiable)]
+    def chosen(results: tuple[Tensor, ...]) -> list[Tensor]:
+        return [each for each in results if (each.requires_grad if recorded else each.dtype.differentiable)]
 
+    generator = Generator().manual_seed(0)
+    outputs = lambda: chosen(_tensors(func(*inputs)))  # noqa: E731
     try:
         for position in checked:
-            _compare(outputs, inputs, position, eps, atol, rtol)
+            if fast_mode:
+                _compare_projection(outputs, inputs, position, eps, atol, rtol, generator)
+            else:
+                _compare(outputs, inputs, position, eps, atol, rtol)
+        if recorded:
+            points, results = [inputs[k] for k in checked], outputs()
+            _require_deterministic(results, points, nondet_tol, generator)
+            if check_undefined_grad:
+                _require_undefined_handled(results, points)
     except GradcheckError:
         if raise_exception:
             raise
@@ -53,21 +65,25 @@ def gradcheck(
     return True
 
 
+def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: float) -> list[list[float]]:
+    """The change of each output's numbers along a direction, by central differences. The point is moved meanwhile."""
+    values, sides = _numbers(point), []
+    for shift in (eps, -eps):
+        point.detach().copy_(_like(point, [value + shift * step for value, step in zip(values, direction)]))
+        sides.append([_numbers(each) for each in outputs()])
+    point.detach().copy_(_like(point, values))
+    return [[(up - down) / (2 * eps) for up, down in zip(*each)] for each in zip(*sides)]
+
+
 def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float) -> None:
     """All outputs against one input, column by column of the Jacobians."""
     point = inputs[position]
-    values, analytic = _numbers(point), [_jacobian(each, point) for each in outputs()]
-    for column in range(len(values)):
-        sides = []
-        for shift in (eps, -eps):
-            moved = list(values)
-            moved[column] += shift
-            point.detach().copy_(_like(point, moved))
-            sides.append([_numbers(each) for each in outputs()])
-        point.detach().copy_(_like(point, values))
-        for number, (ups, downs) in enumerate(zip(*sides)):
-            for place, (up, down) in enumerate(zip(ups, downs)):
-                numeric, found = (up - down) / (2 * eps), analytic[number][place][column]
+    size, analytic = len(_numbers(point)), [_jacobian(each, point) for each in outputs()]
+    for column in range(size):
+        direction = [float(k == column) for k in range(size)]
+        for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
+            for place, numeric in enumerate(numerics):
+                found = analytic[number][place][column]
                 if not abs(numeric - found) <= atol + rtol * abs(numeric):
                     raise GradcheckError(
                         f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
@@ -75,15 +91,66 @@ def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: 
                     )
 
 
+def _compare_projection(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float, generator: Generator) -> None:
+    """All outputs against one input, by one number for each Jacobian: its product with a random row and a random column of length 1."""
+    point = inputs[position]
+    direction, results = _random_unit(len(_numbers(point)), generator), outputs()
+    weights = [_random_unit(len(_numbers(each)), generator) for each in results]
+    rows = [_row(result, point, weight) for result, weight in zip(results, weights)]
+    for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
+        numeric = sum(weight * each for weight, each in zip(weights[number], numerics))
+        found = sum(step * each for step, each in zip(direction, rows[number]))
+        if not abs(numeric - found) <= atol * sum(weights[number]) * sum(direction) + rtol * abs(numeric):
+            raise GradcheckError(
+                f"Jacobian mismatch for output {number} with respect to input {position}, in a random projection (fast_mode): "
+                f"numerical {numeric}, analytical {found}; run without fast_mode to see the element"
+            )
+
+
+def _random_unit(size: int, generator: Generator) -> list[float]:
+    """Positive random numbers, as a vector of length 1."""
+    values = (rand((size,), dtype=float64, generator=generator) + 0.1).tolist()
+    length = sum(value * value for value in values) ** 0.5
+    return [value / length for value in values]
+
+
+def _require_deterministic(results: list[Tensor], points: list[Tensor], tolerance: float, generator: Generator) -> None:
+    """Raise GradcheckError where two backward passes with the same gradients differ by more."""
+    seeds = [_like(each, _random_unit(len(_numbers(each)), generator)) for each in results]
+    first, second = (grad(results, points, seeds, retain_graph=True, allow_unused=True) for _ in range(2))
+    for a, b in zip(first, second):
+        if a is not None and any(not abs(x - y) <= tolerance and x == x for x, y in zip(_numbers(a), _numbers(b))):
+            raise GradcheckError(
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although analytical "
+                f"gradient matches numerical gradient. The tolerance for nondeterminism was {tolerance}."
+            )
+
+
+def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> None:
+    """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several outputs, or any output of a Function."""
+    found: list[Tensor | None] = []
+    try:
+        for left_out in range(len(results) if len(results) > 1 else 0):
+            others = results[:left_out] + results[left_out + 1 :]
+            found += grad(others, points, [each.detach().new_zeros(each.shape) for each in others], retain_graph=True, allow_unused=True)
+        for node in {each._node for each in results if each._node is not None and each._node.foreign}:
+            found += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
+    except RuntimeError as error:
+        raise GradcheckError("Expected backward function to handle undefined output grads: None for outputs that no gradient reaches.") from error
+    if any(each is not None and any(number != 0 for number in _numbers(each)) for each in found):
+        raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero.")
+
+
 def _jacobian(result: Tensor, point: Tensor) -> list[list[float]]:
     """A row for each element of the result, by the tape."""
-    rows, size = [], len(_numbers(result))
-    for place in range(size):
-        seed = [0.0] * size
-        seed[place] = 1.0
-        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
-        rows.append([0.0] * len(_numbers(point)) if gradient is None else _numbers(gradient))
-    return rows
+    size = len(_numbers(result))
+    return [_row(result, point, [float(k == place) for k in range(size)]) for place in range(size)]
+
+
+def _row(result: Tensor, point: Tensor, weights: list[float]) -> list[float]:
+    """The gradient of the point, for these of the result."""
+    (gradient,) = grad(result, [point], _like(result, weights), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
+    return [0.0] * len(_numbers(point)) if gradient is None else _numbers(gradient)
 
 
 def _numbers(tensor: Tensor) -> list[float]:
@@ -103,8 +170,8 @@ def gradgradcheck(
     check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
     fast_mode: bool = False, masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that select PyTorch's further checks have no
-    effect."""
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones. `gen_non_contig_grad_outputs` and options that have no effect
+    there have none here."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
     if grad_outputs is None:
@@ -121,4 +188,7 @@ def gradgradcheck(
             found = grad(results, wanted, seeds, create_graph=True, allow_unused=True)
         return tuple(each for each in found if each is not None and each.requires_grad)
 
-    return gradcheck(first_order, (*inputs, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return gradcheck(
+        first_order, (*inputs, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, fast_mode=fast_mode,
+    )

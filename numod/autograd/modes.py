@@ -125,7 +125,7 @@ class set_multithreading_enabled(contextlib.ContextDecorator):
 
 
 class inference_mode(_Mode):
-    """Context and decorator without recording, whose results can never take part in a recorded computation."""
+    """Context and decorator without recording, whose results can never take part in a recorded computation. `inference_mode(False)` records, as PyTorch's."""
 
     def __new__(cls, mode: bool | Callable = True) -> _Mode:
         self = object.__new__(cls)
@@ -133,7 +133,7 @@ class inference_mode(_Mode):
         return self(mode) if callable(mode) else self
 
     def _set(self) -> None:
-        state.grad_enabled, state.inference = not self.mode and state.grad_enabled, self.mode
+        state.grad_enabled, state.inference = not self.mode, self.mode
         type(state).special = True
 
     def _again(self) -> inference_mode:

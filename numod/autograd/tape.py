@@ -95,8 +95,8 @@ class Node:
         return [*results, tuple(results)] if self.recipe.together else results
 
     def release(self) -> None:
-        """Free the saved tensors. A node that saved nothing can be run again."""
-        if self.kept or self.out or self.packed is not None:
+        """Free the saved tensors. A node that saved none can be run again."""
+        if self.versions or self.out or self.packed is not None:
             self.kept = self.out = self.refill = self.packed = None
 
     def _linked(self, kept: list) -> list:
@@ -305,11 +305,12 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
     node = Node(op, edges, layouts, outputs)
     node.parameters = parameters
     node.recipe = recipe = op.recipes.get((wanted, len(edges))) or op.recipe(wanted, len(edges))
-    kept, versions = [], []
+    kept, versions, saved = [], [], False
     for position in recipe.keep:
         each = inputs[position]
         kept.append(each)
         if isinstance(each, Tensor):
+            saved = True
             versions.append((each._own or each._storage).version)
             if each._inference:
                 raise RuntimeError(
@@ -317,7 +318,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
                 )
         else:
             versions.append(None)
-    node.kept, node.versions = kept, versions
+    node.kept, node.versions = kept, versions if saved and not op.reusable else ()
     return node
 
 

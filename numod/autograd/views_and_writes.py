@@ -13,7 +13,7 @@ from ..ops import complexes
 from ..ops.op import Op
 from ..ops.view import spread
 from . import tape
-from .tape import Node, hooks_of, make_node
+from .tape import Node, edge_to, hooks_of, make_node
 
 
 _SEVERAL = (
@@ -36,7 +36,18 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
         if isinstance(each, Tensor) and each._storage is target._storage:
             node.kept[place] = copy = each.clone()
             node.versions[place] = copy._storage.version
+    edge = edge_to(target)
+    if edge is not None and not any(each is target and op.gradient_of(place) is not None for place, each in enumerate(inputs)):
+        node.edges, node.layouts, node.__class__ = [*node.edges, edge], [*layouts, target._layout], OverwritingNode
     return node
+
+
+class OverwritingNode(Node):
+    """The node of a write that does not depend on what was there before: that has a gradient of zeros."""
+
+    def backward(self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None) -> list[tuple[int, Tensor | None]]:
+        layout = self.layouts[-1]
+        return [*super().backward(grads), (len(self.edges) - 1, grads[0].new_zeros(layout.shape, dtype=layout.dtype))]
 
 
 def attach(node: Node, target: Tensor) -> None:
@@ -80,21 +91,27 @@ def before_write(target: Tensor) -> None:
 
 
 class PartNode(Node):
-    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
+    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base. What comes to the old view goes
+    to the base without it, so hooks of a view end with a write to it."""
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
-        old = (base._node, base._output) if base._node is not None else None
-        super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
+        old, replaced = (base._node, base._output) if base._node is not None else None, (view._node, view._output)
+        self.own = {k for k, edge in enumerate(inner.edges) if edge is not None and edge == replaced}
+        edges = [None if k in self.own else edge for k, edge in enumerate(inner.edges)]
+        super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
         self.whole, self.part = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.foreign = inner, view._layout.dtype, inner.foreign
+        self.inner, self.dtype, self.view_shape, self.foreign = inner, view._layout.dtype, tuple(view._layout.shape), inner.foreign
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         rest = spread(_of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0)
         part = rest.as_strided(*self.part)
-        for position, gradient in self.inner.backward([_of_dtype(part.clone(), self.dtype)]):
-            yield position + 1, gradient
+        found = [each for each in self.inner.backward([_of_dtype(part.clone(), self.dtype)]) if each[1] is not None]
+        yield from [(position + 1, gradient) for position, gradient in found if position not in self.own]
         if self.edges[0] is not None:
             part.zero_()
+            for position, gradient in found:
+                if position in self.own:
+                    part.add_(_of_dtype(gradient.sum_to_size(self.view_shape), part.dtype))
             yield 0, _of_dtype(rest, self.layouts[0].dtype)
 
     def release(self) -> None:

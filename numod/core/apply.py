@@ -115,6 +115,49 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     return result
 
 
+class _Underivable(Op):
+    """Stands on the tape for what was computed without it and has no derivative in PyTorch."""
+
+    inputs = ("x",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
+        def refuse(g: object) -> None:
+            raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() its input where no gradient is needed")
+
+        self.gradients = {"x": refuse}
+
+
+_underivable = cache(_Underivable)
+
+
+def without_derivative(name: str, result: Tensor, x: Tensor) -> Tensor:
+    """`result`, computed from the values of x: it requires a gradient where x does, and a backward pass to x raises NotImplementedError."""
+    if state.grad_enabled and x.requires_grad:
+        record(_underivable(name), (x,), [x._layout], (), result)
+    return result
+
+
+class _SharedNode(Op):
+    """Stands on the tape for results that several ops computed, where PyTorch has one node for both."""
+
+    inputs, outputs = ("first", "second"), ("first", "second")
+    gradients = {"first": lambda grads: grads[0], "second": lambda grads: grads[1]}
+
+
+_shared_node = cache(_SharedNode)
+
+
+def with_shared_node(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Two results as those of one node: its prehooks get both gradients."""
+    if not (state.grad_enabled and first.requires_grad and second.requires_grad):
+        return first, second
+    results = first._alias(Tensor), second._alias(Tensor)
+    record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
+    return results
+
+
 def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
     """Inputs with integers that have 64 bits without a sign, as PyTorch takes them: as floats beside those, and else modulo 2**64. Called in the handler of the
     OverflowError that others are."""
@@ -183,7 +226,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
             plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
-    if wanted and op.differentiable and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs, targets):
+    if wanted and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs if op.differentiable else (), targets):
         node = make_node(op, inputs, layouts, parameters, target)  # before the write, while the inputs still have their old history
     try:
         plan.run(inputs, targets)

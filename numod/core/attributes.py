@@ -17,7 +17,7 @@ from .tensor import Tensor, fields_of, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage storage dim_order to_dense to_sparse dense_dim sparse_dim type_as record_stream
+    untyped_storage storage dim_order to_dense to_sparse dense_dim sparse_dim type_as record_stream module_load
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -168,6 +168,11 @@ def new_arange(self: Tensor, n: int) -> Tensor:
 def new_identity(self: Tensor, n: int) -> Tensor:
     """The identity as a bool matrix on the tensor's device; for gradients."""
     return creation.eye(n, dtype=bool_, device=self.device)
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What `load_state_dict` puts in the place of this parameter or buffer: `other` detached where it assigns, else this tensor with other's values."""
+    return other.detach() if assign else self.copy_(other).detach()
 
 
 Tensor.__copy__ = copied

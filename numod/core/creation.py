@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Storage
 from ..device.device import Device, default_device
-from ..device.layout import layout
+from ..device.layout import layout, ordered_strides
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
@@ -141,7 +141,7 @@ def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, 
 def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:
     """Filled with `value`, with the shape and memory order of `input`."""
     own = input._layout
-    strides = (own.strides,) if own.packed and not own.dense else ()
+    strides = () if own.dense else (own.strides,) if own.packed else (ordered_strides(own.shape, own.strides),)
     result = constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
     return result if own.batch is None else own.batch.alike(result)
 

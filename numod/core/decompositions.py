@@ -11,6 +11,7 @@ from ..ops import factorization as op, factorization_gradients  # noqa: F401  gi
 from ..ops.pointwise import broadcast_shapes
 from ..ops.substitution import solve_triangular
 from . import return_types
+from .apply import without_derivative
 from .creation import eye, full, zeros
 from .elementwise import contiguous
 from .products import matmul
@@ -84,7 +85,8 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 def geqrf(input: Tensor) -> return_types.geqrf:
     """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
-    return return_types.geqrf(op.geqrf.apply((expect_matrix("geqrf", input.detach()),)))
+    packed, tau = op.geqrf.apply((expect_matrix("geqrf", input.detach()),))
+    return return_types.geqrf((without_derivative("geqrf", packed, input), without_derivative("geqrf", tau, input)))
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .apply import state
+from .creation import eye
 from .decompositions import cholesky, eigh, qr, svd
 from .linear_algebra import solve_triangular
 from .norms import matrix_norm, vector_norm
@@ -59,6 +61,8 @@ def lobpcg(
             f"LPBPCG algorithm is not applicable when the number of A rows (={size}) is smaller than 3 x the number of requested eigenpairs (={k})"
         )
     weigh = (lambda x: x) if B is None else lambda x: matmul(B, x)
+    if state.grad_enabled and (A.requires_grad or (B is not None and B.requires_grad)):  # by all vectors: gradients of the iterations would be inexact
+        return _best((A + A.mT) * 0.5, weigh, eye(size, dtype=A.dtype, device=A.device).expand(A.shape), k, largest is not False)
     x = randn(*A.shape[:-2], size, k if n is None else n, dtype=A.dtype, device=A.device) if X is None else X
     values, x = _best(A, weigh, x, k, largest is not False)
     before = None

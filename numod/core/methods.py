@@ -83,3 +83,4 @@ for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin
 for _name in """as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex
     view_as_real""".split():
     functions[f"{_name}_copy"] = checked(f"{_name}_copy", view_copy(_name, functions.get(_name) or getattr(Tensor, _name)), True)
+functions["alias_copy"] = checked("alias_copy", view_copy("alias", lambda input: input), True)

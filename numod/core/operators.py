@@ -89,6 +89,7 @@ for _name, _target in {
 }.items():
     setattr(Tensor, f"__i{_name}__", _in_place(getattr(Tensor, _target)))
 
+Tensor.__rdiv__ = Tensor.__rtruediv__
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert

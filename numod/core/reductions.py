@@ -12,7 +12,7 @@ from ..dtypes import dtype as DType
 from ..errors import WHOLE, every_dim, normalize_dim, normalize_dims
 from ..ops import extremum as ex, reduction as r, table as t
 from . import return_types
-from .apply import apply
+from .apply import apply, with_shared_node
 from .elementwise import contiguous, masked_fill, to
 from .resolve import resolved
 from .shapes import squeeze
@@ -178,13 +178,13 @@ def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: 
 def var_mean(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
-    return to(variance, input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
+    return with_shared_node("var_mean", to(variance, input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype))
 
 
 def std_mean(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
-    return to(t.deviation(variance), input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
+    return with_shared_node("std_mean", to(t.deviation(variance), input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype))
 
 
 def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Tensor, Tensor, tuple[int, ...]]:

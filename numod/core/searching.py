@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 
 from .. import dtypes
+from ..errors import normalize_dims
 from ..ops import indexing as ix, reduction as r, search, table as t
 from . import return_types
-from .apply import apply, apply_into
+from .apply import apply, apply_into, without_derivative
 from .creation import full, ones, scalar_tensor, zeros
 from .elementwise import contiguous, to
 from .ranges import linspace
 from .selection import check_bounds, observed_total
-from .shapes import reshape
+from .shapes import cat, narrow, reshape, squeeze
 from .sorting import sort
 from .tensor import Tensor
 from .values import tensor
 
-BOTH = "histc histogram bincount"
+BOTH = "histc histogram bincount hash_tensor"
 FUNCTIONS = "histogramdd searchsorted bucketize isin"
 OUT = "histc histogram searchsorted bucketize isin"
 _BLOCK = 1 << 16  # elements counted at a time: their indices of 8 bytes stay in the processor's cache, and never take 16 times the memory of bytes
@@ -103,7 +104,29 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         return zeros(minlength, dtype=dtypes.int64, device=input.device)
     kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
     size = max(int(observed_total(r.amax, input)) + 1, minlength)
-    return _counted(input, weights, size, kind)
+    counts = _counted(input, weights, size, kind)
+    return counts if weights is None else without_derivative("bincount", counts, weights)
+
+
+def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.is_complex():
+        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{input.dtype.short}'; hash its parts, view_as_real(input)")
+    bits = contiguous(to(input.detach(), dtypes.float64)).view(dtypes.int64) if input.is_floating_point() else to(input, dtypes.int64)
+    dims = normalize_dims(dim, bits.ndim) or tuple(range(bits.ndim))
+    if any(bits.shape[d] == 0 for d in dims):
+        raise IndexError(
+            "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            if dim == () else f"hash_tensor: Expected reduction dim {next(d for d in dims if not bits.shape[d])} to have non-zero size."
+        )
+    for d in dims:
+        while (n := bits.shape[d]) > 1:  # the second half onto the first
+            half = n // 2
+            paired = t.bitwise_xor(narrow(bits, d, 0, half), narrow(bits, d, half, half))
+            bits = paired if n % 2 == 0 else cat([paired, narrow(bits, d, n - 1, 1)], d)
+    return bits.clone() if keepdim else squeeze(bits, dims).clone()
 
 
 def _counted(places: Tensor, weights: Tensor | None, size: int, kind: dtypes.dtype) -> Tensor:
@@ -158,7 +181,7 @@ def histogram(
         )
     points, weight = reshape(input.detach(), (-1, 1)), weight if weight is None else reshape(weight, -1)
     hist, (edges,) = _histogram(points, [bins], range, weight, density)
-    return return_types.histogram((hist, edges.clone() if edges is bins else edges))
+    return return_types.histogram((without_derivative("histogram", hist, input), edges.clone() if edges is bins else edges))
 
 
 def histogramdd(

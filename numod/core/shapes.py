@@ -367,10 +367,19 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if not isinstance(each, Tensor):
             raise TypeError(f"expected Tensor as element in argument 0, but got {type(each).__name__}")
     dim, kept, converted, wanted = _joining(dim, *[each._layout for each in tensors])
-    if len(kept) < len(tensors) or converted:
-        tensors = tuple([tensors[k].to(wanted) if converted else tensors[k] for k in kept])
+    if len(kept) < len(tensors):
+        tensors = _without_skipped(tensors, kept, dim)
+    if converted:
+        tensors = tuple([each.to(wanted) for each in tensors])
     result = apply(join.cat, tensors, (dim,))
     return result if result._layout.dtype is wanted else result.to(wanted)
+
+
+def _without_skipped(tensors: tuple[Tensor, ...], kept: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+    """The tensors to join. Skipped ones that require a gradient get an empty one: they are joined, in a shape that fits."""
+    shape = list(tensors[kept[0]].shape)
+    shape[dim] = 0
+    return tuple([each if k in kept else reshape(each, tuple(shape)) for k, each in enumerate(tensors) if k in kept or each.requires_grad])
 
 
 @resolved

@@ -79,11 +79,13 @@ class Tensor(TensorBase):
     _after_hooks: dict | None = None  # called with a leaf after its gradient was accumulated
     _end: Callable | None = None  # the leaf's AccumulateGrad, which `next_functions` shows
     _inference = False
+    _grad_dtype: tuple[DType | None] | None = None  # what was set as `grad_dtype`
     _retains_grad = False
     _seen = 0  # of a view: the storage's version for which its node was made
     _pictured = False  # whether recorded programs depend on its memory
     # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or by which function, with others
     _unrecorded: bool | str = False
+    _unseen = 0  # how much of the storage's version is not the tensor's: an assignment to `data` lets saved values go stale, but is no write
     _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
@@ -198,7 +200,7 @@ class Tensor(TensorBase):
         """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage, or `.data` and its views."""
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
-        return self._storage.version if self._own is None else self._own.writes
+        return self._storage.version - self._unseen if self._own is None else self._own.writes
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -284,15 +286,37 @@ class Tensor(TensorBase):
                     f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
                 )
-            if value.dtype is not self.dtype or value.device is not self.device:
+            (wanted,) = self._grad_dtype or (self.dtype,)
+            if (wanted is not None and value.dtype is not wanted) or value.device is not self.device:
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with dtype '{self.dtype}' on {self.device}"
+                    f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with grad_dtype '{wanted}' on {self.device}; "
+                    "set grad_dtype, or convert the gradient with .to()"
                 )
         self._grad = value
 
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    @property
+    def grad_dtype(self) -> DType | None:
+        """The dtype of a leaf's gradient, its own unless it was set; None allows any."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        return (self._grad_dtype or (self.dtype,))[0]
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: DType | None) -> None:
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if not (value is None or isinstance(value, DType)):
+            raise RuntimeError(f"grad_dtype must be a numod.dtype or None, but got {type(value).__name__}")
+        if value is not None and self._grad is not None and self._grad.dtype is not value:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype '{self._grad.dtype}'. Please clear the gradient "
+                "(.grad = None) before changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype."
+            )
+        self._grad_dtype = (value,)
 
     def _is_view(self) -> bool:
         return self._base is not None
@@ -317,10 +341,13 @@ class Tensor(TensorBase):
         if self._requires_grad and not value.dtype.differentiable:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
         changes.note()
-        version = (self._own or self._storage).version
+        version, shown = (self._own or self._storage).version, self._storage.version - self._unseen if self._own is None else self._own.writes
         self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
-        self._storage.version = max(version, self._storage.version) + 1  # values of it saved for backward are stale
+        before = self._storage.version
+        self._storage.version = now = max(version, before) + 1  # values of it saved for backward are stale
+        value._unseen += now - before
+        self._unseen = now - shown
 
     @data.deleter
     def data(self) -> None:

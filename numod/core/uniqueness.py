@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import normalize_dim
 from ..ops import indexing as ix, runs
-from .apply import apply
+from .apply import apply, without_derivative
 from .creation import zeros
 from .elementwise import contiguous
 from .ranges import arange
@@ -25,13 +25,14 @@ def unique(
     else:
         order = _order(rows)
         ordered = _at(rows, order)
-    return _results(input, dim, slices, apply(runs.runs, (ordered,)), order, return_inverse, return_counts)
+    name = "_unique2" if dim is None else "unique_dim"
+    return _results(name, input, dim, slices, apply(runs.runs, (ordered,)), order, return_inverse, return_counts)
 
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     slices, rows = _rows(input, dim)
-    return _results(input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts)
+    return _results("unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts)
 
 
 def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:
@@ -62,7 +63,9 @@ def _order(rows: Tensor) -> Tensor:
     return order
 
 
-def _results(input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool) -> Tensor | tuple[Tensor, ...]:
+def _results(
+    name: str, input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool,
+) -> Tensor | tuple[Tensor, ...]:
     """The first slice of each run, and what else was requested. `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any."""
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
     begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
@@ -70,7 +73,7 @@ def _results(input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, or
     distinct = _at(slices, first if order is None else _at(order, first))
     if dim is not None:
         distinct = contiguous(transpose(distinct, 0, normalize_dim(dim, input.ndim)))
-    results = [distinct]
+    results = [without_derivative(name, distinct, input)]
     if inverse:
         own = numbers if order is None else zeros(order.shape, dtype=order.dtype, device=input.device).scatter_(0, order, numbers)
         results.append(reshape(own, input.shape) if dim is None else own)

@@ -89,6 +89,24 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def ordered_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides without gaps whose dimensions lie in memory in the order of those of `strides`, as PyTorch's of a clone: a stride of 0 is of any order."""
+    order = list(reversed(range(len(shape))))  # from the dimension whose neighbours are nearest
+    for k in range(1, len(order)):
+        for j in range(k - 1, -1, -1):
+            near, far = order[j], order[j + 1]
+            if 0 in (strides[near], strides[far]):
+                continue
+            if strides[near] < strides[far]:
+                break
+            if strides[near] > strides[far] or shape[near] > shape[far]:
+                order[j], order[j + 1] = far, near
+    result, step = [0] * len(shape), 1
+    for d in order:
+        result[d], step = step, step * (shape[d] or 1)
+    return tuple(result)
+
+
 def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[int, ...] | None = None) -> Layout:
     """The interned layout of these properties; dense where no strides are given."""
     key = (shape, strides, dtype, device)

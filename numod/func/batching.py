@@ -125,10 +125,10 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
     state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
     watch_writes(1)
     try:
-        found = _tried_at_once(func, args, values, dims, size, kwargs, randomness) if size else None
+        found = _tried_at_once(func, args, values, dims, size, kwargs, randomness)
         if found is None:
             with _refused_outside([value for value, dim in zip(values, dims) if dim is not None]):
-                return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), out_dims)
+                return _stacked(_in_turn(func, args, values, dims, size, kwargs, randomness), size, out_dims)
         batch, result = found
         chosen = _matched(out_dims, result, "out_dims")
         _require_tensors(result, chosen)
@@ -173,6 +173,8 @@ def _refused_outside(batched: list[Tensor]) -> Iterator[None]:
 
 def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> list[Any]:
     """The results of a call for each example."""
+    if not size:
+        return _of_no_examples(func, args, values, dims, kwargs)
     results = []
     with _draws() as drawn:
         for number in range(size):
@@ -181,6 +183,15 @@ def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | No
             results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
             _refuse_random(drawn, randomness)
     return results
+
+
+def _of_no_examples(func: Callable, args: tuple, values: list[Any], dims: list[int | None], kwargs: dict) -> list[Any]:
+    """What the results of each example would be like: tensors without examples are called for one of zeros."""
+    zeros = _arguments(args, values, dims, lambda value, dim: value.movedim(dim, 0).sum(0))
+    with _draws() as drawn:
+        result = func(*zeros, **kwargs)
+        rewind(drawn)
+    return [result]
 
 
 def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:
@@ -228,10 +239,8 @@ def _refuse_random(drawn: dict, randomness: str) -> None:
         )
 
 
-def _stacked(results: list[Any], out_dims: Any) -> Any:
-    """The results of all examples, leaf by leaf. A batch of none has no structure to give."""
-    if not results:
-        raise ValueError("vmap: the mapped dimension has size 0, and the function was never called")
+def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
+    """The results of all `size` examples, leaf by leaf. Of no examples `results` holds what those of one would be like."""
     chosen = _matched(out_dims, results[0], "out_dims")
     _require_tensors(results[0], chosen)
     dims = iter(chosen)
@@ -240,7 +249,7 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
     def gathered(_: Tensor) -> Tensor:
         dim, column = next(dims), next(columns)
         if dim is not None:
-            return stack(column, dim)
+            return stack(column, dim).narrow(dim, 0, size)
         if isinstance(column[0], Tensor) and any(each is not column[0] and not each.equal(column[0]) for each in column):
             raise ValueError(_DIFFERENT)
         return column[0]

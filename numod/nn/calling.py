@@ -5,7 +5,6 @@ A module without hooks never comes here. Where hooks are kept, and what they may
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -137,9 +136,10 @@ class _BackwardWatcher:
         self.refuse_changed_inputs()
         outputs, rebuild = _open(result)
         if outputs is None:
-            kind = type(result).__name__
-            message = "backward hooks are called for an output that is a Tensor or a tuple, list or dict of Tensors"
-            warnings.warn(f"{message}, but {type(self.module).__name__} returned {kind}", stacklevel=5)
+            warnings.warn(
+                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)} from "
+                f"{type(self.module).__name__}", stacklevel=5,
+            )
             return result
         self.outputs = len(outputs)
         watched, self.output_places = self.watch(tuple(map(_own, outputs)), self.see_grad_output)
@@ -195,24 +195,16 @@ def _open(result: Any) -> tuple[tuple | None, Callable]:
     """A module's output as a tuple of values, and how to make such an output from other values."""
     if isinstance(result, Tensor):
         return (result,), lambda values: values[0]
-    if isinstance(result, dict):
-        return tuple(result.values()), lambda values: _with_values(result, values)
     if isinstance(result, tuple) and hasattr(result, "_fields"):
         return tuple(result), lambda values: type(result)(*values)
-    if isinstance(result, (tuple, list)):
-        return tuple(result), type(result)
+    if isinstance(result, tuple):
+        return result, type(result)
     return None, tuple
 
 
 def _own(value: Any) -> Any:
     """A copy of an output, so that the caller may modify it in place: a tensor the module kept shares its memory, but not its history."""
     return value.clone() if isinstance(value, Tensor) and value.requires_grad else value
-
-
-def _with_values(result: dict, values: tuple) -> dict:
-    result = copy.copy(result)
-    result.update(zip(result, values, strict=True))
-    return result
 
 
 def _spread(gradients: tuple, places: list[int], size: int) -> tuple:

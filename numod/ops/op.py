@@ -117,6 +117,7 @@ class Op:
     is_view = False
     widens = True  # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
     differentiable = True
+    reusable = False  # whether a backward pass keeps what the op saved, which is not the user's
     reports = False  # true for ops that tell of what they find wrong: they run though nothing reads their result
     portable = True  # false for ops on memory packed for this processor, which files do not hold
     takes: str | None = None  # its inputs and attributes in the notation of `contract`: programs from files are checked against it

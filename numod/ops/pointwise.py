@@ -8,7 +8,7 @@ from math import prod
 
 from .. import dtypes
 from ..device import Layout
-from ..device.layout import layout
+from ..device.layout import layout, ordered_strides
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit, writer
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
@@ -95,10 +95,17 @@ class Pointwise(Op, Formula):
         compute, result = self.types(arguments, parameters)
         device = single_device(self.name, tensors) if tensors else parameters[1]
         shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
-        alike = tensors and self.keeps_order and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
-        out = layout(shape, result, device, tensors[0].strides if alike else parameters[3] if len(parameters) > 3 else None)
+        out = layout(shape, result, device, self._strides(tensors, shape) if tensors else parameters[3] if len(parameters) > 3 else None)
         loop = self._loop(arguments, compute, result, None)
         return Plan(out, *self._refusing(arguments, compute, len(tensors) + 1, *plan_loop(loop, self.name, device, tensors, (out,), shape)))
+
+    def _strides(self, tensors: list[Layout], shape: tuple) -> tuple[int, ...] | None:
+        """Those of the result: in the order in memory of the tensors where these agree, else row-major. Single numbers, also expanded, have none."""
+        whole = [each for each in tensors if each.size != 1 and any(each.strides)]
+        if not self.keeps_order or not whole or whole[0].dense or any(each.shape != shape for each in whole):
+            return None
+        orders = {each.strides if each.packed else ordered_strides(shape, each.strides) for each in whole}
+        return orders.pop() if len(orders) == 1 else None
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
@@ -286,7 +293,11 @@ def plan_loop(
     elif work >= turning.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape)):
         return launch, ()
     else:
-        sizes, steps = emit.collapse(shape, [broadcast_strides(each, shape) for each in operands])
+        order = range(len(shape))
+        if results and results[0].packed and not counts:  # the inner loop is along the result's lines
+            order = sorted(order, key=lambda d: -results[0].strides[d])
+        steps = [broadcast_strides(each, shape) for each in operands]
+        sizes, steps = emit.collapse([shape[d] for d in order], [[each[d] for d in order] for each in steps])
         tiles = None if counts or not device.backend.FLAT else emit.crossing(sizes, steps)
         sizes, steps = tiles or (sizes, steps)
         classes = emit.classes_of(steps)

@@ -74,6 +74,7 @@ class Resample(Op):
 
     takes = "x[*s]:f index[m t]:int64 weight[m t]; dim=axis size=0.. back=flag"
     inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
+    reusable = True
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""

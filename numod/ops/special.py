@@ -7,7 +7,7 @@ PyTorch has no gradient for the first inputs of zeta and gammainc: a backward pa
 from __future__ import annotations
 
 from .pointwise import pointwise
-from .table import abs, exp, exp2, isnan, log, log1p, maximum, sign, where, zero
+from .table import abs, exp, exp2, isfinite, isnan, log, log1p, maximum, sign, where, zero
 
 INF = float("inf")
 
@@ -49,7 +49,8 @@ ndtri = pointwise("ndtri", "ndtri(float64(x))", dx=lambda g, out: 2.506628274631
 
 i0 = pointwise("i0", "bessel_i0(float64(x))", dx=lambda g, x: g * i1(x), result="float")
 i0e = pointwise("i0e", "bessel_i0e(float64(x))", dx=lambda g, x, out: g * (i1e(x) - sign(x) * out), result="float")
-i1 = pointwise("i1", "bessel_i1(float64(x))", dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0(x) - out / where(x == 0.0, 1.0, x)), result="float")
+i1 = pointwise("i1", "bessel_i1(float64(x))",
+               dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0(x) - where(isfinite(out), out, 0.0) / where(x == 0.0, 1.0, x)), result="float")
 i1e = pointwise("i1e", "bessel_i1e(float64(x))",
                 dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0e(x) - out * (sign(x) + 1.0 / where(x == 0.0, 1.0, x))), result="float")
 bessel_j0 = pointwise("bessel_j0", "bessel_j0(float64(x))", dx=lambda g, x: -g * bessel_j1(x), result="float")

@@ -20,6 +20,22 @@ def acosh_slope(x):
     return where(slope == slope, slope, rsqrt(x * x - 1.0))
 
 
+def near_zero(x):
+    """x within [-30, 30]: beyond, gates of the approximation of gelu are 0 or 1, and x^3 would overflow."""
+    return minimum(maximum(x, -30.0), 30.0)
+
+
+def tanh_gate(x):
+    """Twice what the approximation of gelu takes tanh of: (1 + tanh(u)) / 2 = sigmoid(2 u), which loses no digits."""
+    return 1.5957691216057308 * (x + 0.044715 * x * x * x)
+
+
+def tanh_gate_slope(x):
+    """The derivative of x sigmoid(tanh_gate(x))."""
+    gate = sigmoid(tanh_gate(x))
+    return gate * (1.0 + x * (1.0 - gate) * (1.5957691216057308 + 0.21406444881780073 * x * x))
+
+
 def share_of_squares(x, y):
     """x / (x^2 + y^2), by the ratio of the smaller to the larger: the squares would overflow or underflow. 0 where both are 0."""
     larger = where(abs(x) >= abs(y), x, y)
@@ -146,7 +162,7 @@ nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(
 
 exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float", complex="complex_exp(x)")
 exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float", complex=lambda x: exp(x * 0.6931471805599453))
-expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float", complex="complex_expm1(x)")
+expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, x: g * exp(x), result="float", complex="complex_expm1(x)")
 log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float", complex="complex_log(x)")
 log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float", complex="complex_log2(x)")
 log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float", complex="complex_log10(x)")
@@ -205,7 +221,7 @@ selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732
 celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
                  dx=lambda g, x, alpha: where(x > 0.0, g, g * exp(minimum(x, 0.0) / alpha)), accepts=FLOAT)
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
-gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
+gelu_tanh = pointwise("gelu_tanh", lambda x: x * sigmoid(tanh_gate(near_zero(x))), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT)
 silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
 softplus = pointwise(
     "softplus",
@@ -215,8 +231,8 @@ softplus = pointwise(
 )
 mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
 logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
-softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
-tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float", complex=True)
+softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), dx=lambda g, x: g / (1.0 + abs(x)) / (1.0 + abs(x)), result="float")
+tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), dx=lambda g, x: g * square(tanh(x)), result="float", complex=True)
 softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
                        dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
 hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),

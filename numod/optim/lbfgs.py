@@ -80,7 +80,8 @@ class LBFGS(Optimizer):
                 if curvature > 1e-10:
                     pairs = [*pairs, (change, moved, 1.0 / curvature)][-group["history_size"] :]
                     scale = curvature / float(change @ change)
-                direction = _two_loops(gradient, pairs, scale)
+                shares = state.setdefault("al", [None] * group["history_size"])
+                direction = _two_loops(gradient, pairs, scale, shares)
             old_gradient, old_loss = gradient.clone(), loss
             step = min(1.0, 1.0 / (float(gradient.abs().sum()) or 1.0)) * float(group["lr"]) if state["n_iter"] == 1 else float(group["lr"])
             slope = float(gradient @ direction)
@@ -112,14 +113,14 @@ def _reals(each: Tensor) -> Tensor:
     return f.view_as_real(each) if each.is_complex() else each
 
 
-def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float) -> Tensor:
-    """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient."""
-    q, shares = -gradient, []
-    for change, moved, inverse in reversed(pairs):
-        shares.append(float(moved @ q) * inverse)
-        q = q - change * shares[-1]
+def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float, shares: list[float | None]) -> Tensor:
+    """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient. `shares` gets what each pair contributed."""
+    q = -gradient
+    for k, (change, moved, inverse) in reversed(list(enumerate(pairs))):
+        shares[k] = float(moved @ q) * inverse
+        q = q - change * shares[k]
     r = q * scale
-    for (change, moved, inverse), share in zip(pairs, reversed(shares)):
+    for (change, moved, inverse), share in zip(pairs, shares):
         r = r + moved * (share - float(change @ r) * inverse)
     return r
 

@@ -117,11 +117,16 @@ def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], ste
     if len(coefficients) != 3:
         raise ValueError("Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
-    x = matrix.bfloat16()
-    tall = x.shape[0] > x.shape[1]
+    tall, x = matrix.shape[0] > matrix.shape[1], _rounded(matrix)
     x = x.T if tall else x
-    x = x / x.norm().clamp_min(eps)
+    x = _rounded(x / _rounded(_rounded(x.norm()).clamp_min(eps)))
     for _ in range(steps):
-        gram = x @ x.T
-        x = a * x + (b * gram + c * (gram @ gram)) @ x
-    return x.T if tall else x
+        gram = _rounded(x @ x.T)
+        change = _rounded(b * gram + c * (gram @ gram))
+        x = _rounded(a * x + change @ x)
+    return (x.T if tall else x).bfloat16()
+
+
+def _rounded(x: Tensor) -> Tensor:
+    """Values of bfloat16, in float32: sums and products are rounded once, as PyTorch's `addmm` does."""
+    return x.bfloat16().float()

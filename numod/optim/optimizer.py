@@ -243,19 +243,33 @@ def by_step(optimizer: Optimizer, op: Update, parameters: list[Tensor], group: d
     `begin(parameter)` creates the state at a parameter's first step; the optimizer's `_numbers(group, states)` gives the scalars.
     """
     found: dict[int, tuple[list, list]] = {}
+    names = getattr(begin, "names", None)
     for each, gradient in zip(parameters, gradients_of(parameters, group)):
         state = optimizer.state[each]
         if not state:
             state.update({"step": 0, **begin(each)})
         members, states = found.setdefault(state["step"], ([], []))
-        members.append((each, gradient, *[value for value in state.values() if isinstance(value, Tensor)]))
+        held = [value for value in state.values() if isinstance(value, Tensor)] if names is None else [_held(state, name) for name in names]
+        members.append((each, gradient, *held))
         states.append(state)
     return [(op, members, partial(optimizer._numbers, group, states)) for members, states in found.values()]
 
 
+def _held(state: dict[str, Any], name: str) -> Tensor:
+    """A tensor of a parameter's state. Raises KeyError, before the step counts, where the group's options have changed since the state was made."""
+    if name not in state:
+        raise KeyError(f"{name}: the state of a parameter, made by its first step, has no such entry; make a new optimizer to change options that need it")
+    return state[name]
+
+
 def zeros(*names: str) -> Callable[[Tensor], dict[str, Any]]:
-    """The function that creates a parameter's initial state: zeros under these names."""
-    return lambda each: {name: each.new_zeros(each.shape) for name in names}
+    """The function that creates a parameter's initial state: zeros under these names, which are its attribute `names`."""
+
+    def begin(each: Tensor) -> dict[str, Any]:
+        return {name: each.new_zeros(each.shape) for name in names}
+
+    begin.names = names
+    return begin
 
 
 def next_step(states: list[dict[str, Any]]) -> int:

@@ -380,3 +380,63 @@ def test_gradients_of_parts_add_up_in_one_whole() -> None:
     combined(x).backward()
     combined(x).backward()
     assert numod.allclose(x.grad, 2 * expected)
+
+
+def test_reentrant_passes_may_be_deeper_than_the_stack():
+    class Nested(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, depth):
+            ctx.depth = depth
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            if ctx.depth:
+                with numod.enable_grad():
+                    inner = numod.ones(1, requires_grad=True)
+                    Nested.apply(inner, ctx.depth - 1).sum().backward()
+                g = g * inner.grad
+            return g, None
+
+    x = numod.ones(1, requires_grad=True)
+    Nested.apply(x, 400).sum().backward()
+    assert x.grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_resizing_keeps_nothing_that_a_pass_frees(mode):
+    x = numod.ones(1, 1, 3, 3, requires_grad=True)
+    y = numod.lerp(numod.nn.functional.interpolate(x, size=6, mode=mode), numod.ones(1), 0.5).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.sum().item() == pytest.approx(36.0)
+
+
+def test_an_empty_tensor_that_cat_skips_has_an_empty_gradient():
+    empty, x = numod.zeros(0, requires_grad=True), numod.ones(2, 3)
+    joined = numod.cat([empty, x, empty], 1)
+    assert joined.shape == (2, 3) and numod.autograd.grad(joined.sum(), empty)[0].shape == (0,)
+
+
+@pytest.mark.parametrize("function", [numod.unique, numod.unique_consecutive, lambda x: numod.bincount(numod.tensor([0, 1]), x), lambda x: numod.geqrf(x.reshape(1, 2))[0]])
+def test_what_has_no_derivative_in_pytorch_refuses_the_backward_pass(function):
+    x = numod.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(NotImplementedError, match="the derivative for .* is not implemented"):
+        function(x).sum().backward()
+
+
+def test_a_prehook_of_a_node_of_two_results_gets_both_gradients():
+    seen, x = [], numod.rand(3, 3, requires_grad=True)
+    variance, mean = numod.var_mean(x, 0)
+    mean.grad_fn.register_prehook(lambda grads: seen.append(len(grads)))
+    (variance + mean).sum().backward()
+    assert seen == [2]
+
+
+def test_gradients_of_another_dtype():
+    x = numod.ones(2, requires_grad=True)
+    x.grad_dtype = numod.float64
+    (x * 2).sum().backward()
+    assert x.grad.dtype is x.grad_dtype is numod.float64
+    with pytest.raises(RuntimeError, match="already a gradient"):
+        x.grad_dtype = numod.float32

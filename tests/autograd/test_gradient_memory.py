@@ -153,3 +153,19 @@ def test_gradient_of_an_input_of_backward_is_not_shared():
     k.sum().backward(inputs=[h, x])
     h.grad.zero_()
     assert x.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_leaf_and_its_gradient_lie_in_memory_in_one_order():
+    leaf = numod.randn(4, 3).t().detach().requires_grad_()
+    for _ in range(2):
+        (leaf.exp() + leaf).sum().backward()
+        assert leaf.grad.stride() == leaf.stride() == (1, 3)
+
+
+def test_clones_of_strided_tensors_keep_the_order_of_dimensions():
+    x = numod.arange(24.0).reshape(2, 3, 4)
+    for view in (x[0].t()[:, ::2], x.permute(2, 0, 1)[1:3], x[:, :, ::2].permute(2, 1, 0)):
+        assert view.clone().equal(view)
+        order = lambda t: sorted(range(t.ndim), key=lambda d: -t.stride(d))  # noqa: E731
+        assert order(view.clone()) == order(view) == order(view * 2)
+    assert numod.ones(3, 1).expand(3, 4).clone().stride() == (4, 1)

@@ -275,3 +275,9 @@ def test_backward_on_threads_of_their_own():
     for thread in threads:
         thread.join()
     assert results == {k: [3.0 * k * k] * 8 for k in range(4)}
+
+
+def test_leaving_inference_mode_records_again():
+    with numod.inference_mode(), numod.inference_mode(False):
+        assert numod.is_grad_enabled()
+        assert (numod.ones(2, requires_grad=True) * 2).requires_grad

@@ -597,3 +597,33 @@ def test_views_that_no_node_tells_of_before_their_base_gets_a_history(take: obje
     with pytest.raises(RuntimeError, match="created in no_grad mode, or by a function that returns multiple views"):
         (part.sum() + 2 * w).backward()
     assert w.grad is None or w.grad == 2  # as far as the pass came
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.zero_(), lambda x: x.fill_(2.0), lambda x: x.copy_(numod.ones(3)), lambda x: x.normal_(), lambda x: x.bernoulli_(0.5), lambda x: x[:].zero_(),
+])
+def test_what_is_overwritten_has_a_gradient_of_zeros(write):
+    source = numod.arange(3.0).requires_grad_()
+    x = source.clone()
+    write(x)
+    assert numod.autograd.grad((x * x).sum(), source)[0].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_hook_of_a_view_ends_with_a_write_to_it():
+    base, seen = numod.tensor([1.0, 2.0], requires_grad=True), []
+    copy = base * 3
+    view = copy[:1]
+    view.register_hook(seen.append)
+    view.mul_(2)
+    copy.sum().backward()
+    assert not seen and base.grad.tolist() == [6.0, 3.0]
+
+
+def test_assigning_data_keeps_the_visible_version():
+    x, other = numod.randn(1, 2), numod.randn(2, 3)
+    x.add_(1)
+    before = x._version, other._version
+    x.data = other
+    assert (x._version, other._version) == before
+    x.add_(1)
+    assert x._version == before[0] + 1

@@ -230,3 +230,23 @@ def test_gradients_of_eigenvectors_are_hermitian(dtype: numod.dtype) -> None:
     weights = numod.arange(16.0, dtype=numod.float64).view(4, 4)
     (g,) = numod.autograd.grad((linalg.eigh(a)[1].abs() * weights).sum(), a)
     assert numod.allclose(g, g.mH) and g.abs().max() > 0.1
+
+
+@pytest.mark.parametrize("matrix", [[[np.nan, 1.0], [2.0, 3.0]], [[0.0, np.nan], [0.0, 0.0]], [[1.0, 0.0], [0.0, np.nan]]])
+def test_a_matrix_with_nan_has_nothing_else(matrix):
+    batch = numod.tensor([matrix, [[2.0, 0.0], [0.0, 1.0]]], requires_grad=True)
+    for found in (numod.det(batch), numod.logdet(batch), numod.linalg.slogdet(batch)[1], numod.inverse(batch), numod.linalg.solve(batch, numod.ones(2, 2, 1))):
+        assert found[0].isnan().all() and found[1].isfinite().all()
+    assert numod.linalg.slogdet(batch)[0].tolist() == [0.0, 1.0]
+    (gradient,) = numod.autograd.grad(numod.det(batch).sum(), batch)
+    assert gradient[0].isnan().all() and gradient[1].tolist() == [[1.0, 0.0], [0.0, 2.0]]
+
+
+def test_gradients_of_lobpcg_are_those_of_all_eigenvectors():
+    a = numod.diag(numod.arange(1.0, 10.0, dtype=numod.float64)) + 0.1
+    a.requires_grad_()
+    values, vectors = numod.lobpcg(a, k=2)
+    (found,) = numod.autograd.grad(values.sum() + vectors.abs().sum(), a)
+    values, vectors = numod.linalg.eigh(a)
+    (wanted,) = numod.autograd.grad(values[-2:].sum() + vectors[:, -2:].abs().sum(), a)
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-10)

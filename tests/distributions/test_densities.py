@@ -227,3 +227,19 @@ def test_a_library_s_own_distribution_expands_by_the_class_it_extends() -> None:
     assert type(noted) is Noted and noted.sample().shape == (4, 2) and noted.note.tolist() == [2, 2]
     with pytest.raises(NotImplementedError, match="must also define a custom .expand"):
         Bare()._get_checked_instance(D.Normal)
+
+
+def test_logits_far_out_keep_their_digits() -> None:
+    """In float32, where a sigmoid rounds to 0 or 1."""
+    logits, zero = numod.tensor([-20.0, 20.0, 100.0], requires_grad=True), numod.zeros(3)
+    softplus = np.logaddexp(0, [-20.0, 20.0, 100.0])
+    for density in (D.Bernoulli(logits=logits), D.Binomial(1, logits=logits), D.NegativeBinomial(1.0, logits=logits)):
+        found = density.log_prob(zero)
+        np.testing.assert_allclose(found.tolist(), -softplus, rtol=1e-5)
+        np.testing.assert_allclose(numod.autograd.grad(found.sum(), logits)[0].tolist(), [-2.0611537e-09, -1, -1], rtol=1e-5)
+    np.testing.assert_allclose(D.Geometric(logits=logits).log_prob(zero + 1).tolist(), [-20, -20, -100], rtol=1e-5)
+    other = numod.tensor([-21.0, 25.0, 90.0])
+    for kind in (D.Bernoulli, D.Geometric):
+        assert D.kl_divergence(kind(logits=logits), kind(logits=other)).isfinite().all()
+    np.testing.assert_allclose(D.kl_divergence(D.Bernoulli(logits=logits), D.Bernoulli(logits=other))[:2].tolist(), [7.58256e-10, 8.2585e-09], rtol=1e-3)
+    assert D.kl_divergence(D.Bernoulli(0.5), D.Bernoulli(0.0)).item() == np.inf

@@ -164,3 +164,9 @@ def test_batch_norms_without_running_statistics():
     assert numod.func.replace_all_batch_norm_modules_(model) is model and not list(model.buffers())
     x = numod.randn(4, 2)
     numod.testing.assert_close(model[0].eval()(x), numod.nn.functional.batch_norm(x, None, None, training=True))
+
+
+def test_vmap_over_no_examples_gives_empty_results():
+    assert func.vmap(lambda x: x.sum())(numod.ones(0, 2)).shape == (0,)
+    assert func.vmap(lambda x: x * 2 if x.sum() > 0 else x, out_dims=1)(numod.ones(0, 3)).shape == (3, 0)
+    assert func.vmap(func.grad(lambda x: x.sin().sum()))(numod.ones(0, 3)).shape == (0, 3)

@@ -251,3 +251,14 @@ def test_optimizers_of_real_numbers_refuse_complex_ones():
             getattr(numod.optim, name)([w]).step()
     with pytest.raises(ValueError, match="does not support complex parameters"):
         numod.optim.SparseAdam([w])
+
+
+def test_an_option_switched_on_later_raises_before_the_step_counts():
+    p = numod.nn.Parameter(numod.ones(3))
+    optimizer = numod.optim.Adam([p])
+    p.grad = numod.ones(3)
+    optimizer.step()
+    optimizer.param_groups[0]["amsgrad"] = True
+    with pytest.raises(KeyError, match="max_exp_avg_sq"):
+        optimizer.step()
+    assert optimizer.state[p]["step"] == 1

@@ -14,10 +14,10 @@ from .linear import linear
 
 _REDUCTIONS = ("none", "mean", "sum")  # by numeric code; PyTorch's default here is 0, none
 _MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
-FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution
-    cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell
-    hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss max_pool1d_with_indices norm_except_dim poisson_nll_loss rnn_relu_cell
-    rnn_tanh_cell rrelu_ triplet_margin_loss"""
+FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd conv_tbc convolution
+    cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d
+    grid_sampler_3d gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss max_pool1d_with_indices native_batch_norm
+    native_group_norm native_layer_norm norm_except_dim poisson_nll_loss rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
 
 
 def batch_norm(
@@ -107,6 +107,60 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """`nn.functional.grid_sample`, its modes by number."""
     return vision.grid_sample(input, grid, _MODES[interpolation_mode], _BORDERS[padding_mode], align_corners)
+
+
+def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """`grid_sampler` of images (N, C, H, W)."""
+    return _sampled("grid_sampler_2d", 4, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """`grid_sampler` of volumes (N, C, D, H, W)."""
+    return _sampled("grid_sampler_3d", 5, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _sampled(name: str, ndim: int, input: Tensor, grid: Tensor, mode: int, border: int, align_corners: bool) -> Tensor:
+    if input.ndim != ndim:
+        raise RuntimeError(f"{name}(): expected {ndim}D input and grid with same number of dimensions, but got input with sizes {list(input.shape)}")
+    return grid_sampler(input, grid, mode, border, align_corners)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution along the first dimension, (T, N, C) and weight (K, C, C_out) -> (T + 2 pad - K + 1, N, C_out)."""
+    for name, each, ndim in (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1)):
+        if each.ndim != ndim:
+            raise RuntimeError(f"conv_tbc: expected {name} to have {ndim} dimensions, got {list(each.shape)}")
+    return f.permute(_convolution.conv1d(f.permute(input, (1, 2, 0)), f.permute(weight, (2, 1, 0)), bias, padding=pad), (2, 0, 1))
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions."""
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    variance, mean = f.var_mean(input, dims, correction=0, keepdim=True)
+    return normalization.layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean, (variance + eps).rsqrt()
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
+    variance, mean = f.var_mean(f.reshape(input, (N, group, C // group * HxW)), -1, correction=0)
+    return normalization.group_norm(input, group, weight, bias, eps), mean, (variance + eps).rsqrt()
+
+
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two are empty where not `training`."""
+    empty = input.new_zeros(0)
+    mean, scale = empty, empty
+    if training:
+        variance, mean = f.var_mean(input, (0, *range(2, input.ndim)), correction=0)
+        scale = (variance + eps).rsqrt()
+    return normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), mean, scale
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:

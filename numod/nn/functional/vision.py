@@ -18,6 +18,7 @@ from ...core.tensor import Tensor
 from ...core.values import computed
 from ...ops.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
+from ...ops.indexing import select_known
 from ...ops.resample import resample
 from ...ops.table import row_major
 from .convolution import spread
@@ -215,7 +216,7 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
         places = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
-        return f.index_select(x, dim, computed(places, dtypes.int64, x.device))
+        return apply(select_known, (f.contiguous(x), computed(places, dtypes.int64, x.device)), (dim,))
     if n == size and (corners or factor is None or scale == 1.0):
         return x
     index, weight = _table(n, size, scale, corners, mode, antialias)

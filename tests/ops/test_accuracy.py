@@ -1,0 +1,71 @@
+"""Rows of the pointwise table against mpmath at hard points, value and gradient, within the bars that `shared/accuracy` states. About 10 s with kernels in
+the cache; mpmath takes most of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from accuracy import UNARY, exact, ulps
+from numod.ops.pointwise import rows
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", UNARY)
+def test_row(name, dtype):
+    row, wide = UNARY[name], dtype is np.float64
+    points, values, slopes = exact(name, dtype)
+    x = numod.tensor(points, requires_grad=True)
+    found = rows[name](x, *row.numbers)
+    (gradient,) = numod.autograd.grad(found.sum(), x)
+    off = {point: ulps(each, right, dtype) for point, each, right in zip(points, found.tolist(), values)}
+    assert max(off.values()) <= row.value[wide], max(off.items(), key=lambda each: each[1])
+    off = {point: ulps(each, right, dtype, row.slack) for point, each, right in zip(points, gradient.tolist(), slopes)}
+    assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda each: each[1])
+
+
+def gradients(function, *values):
+    points = [numod.tensor(each, dtype=numod.float32, requires_grad=True) for each in values]
+    return [each.tolist() for each in numod.autograd.grad(function(*points).sum(), points)]
+
+
+def test_cross_entropy_with_logits_keeps_small_losses_and_gradients():
+    x = numod.tensor([-20.0, 20.0, -80.0, 80.0, 0.5], requires_grad=True)
+    target = numod.tensor([0.0, 1.0, 0.0, 1.0, 0.25])
+    loss = numod.nn.functional.binary_cross_entropy_with_logits(x, target, reduction="none")
+    np.testing.assert_allclose(loss.tolist(), [np.log1p(np.exp(-20.0))] * 2 + [np.exp(-80.0)] * 2 + [0.75 * 0.5 + np.log1p(np.exp(-0.5))], rtol=1e-6)
+    (gradient,) = numod.autograd.grad(loss.sum(), x)
+    tail, far = np.exp(-20.0) / (1 + np.exp(-20.0)), np.exp(-80.0)
+    np.testing.assert_allclose(gradient.tolist(), [tail, -tail, far, -far, 1 / (1 + np.exp(-0.5)) - 0.25], rtol=1e-6)
+
+
+def test_angles_of_tiny_and_huge_numbers():
+    found = gradients(numod.atan2, [1e-30, 1e30, INF, 1.0, 0.0, 3.0], [2e-30, 2e30, 1.0, INF, 0.0, 4.0])
+    np.testing.assert_allclose(found, [[4e29, 4e-31, 0, 0, 0, 0.16], [-2e29, -2e-31, 0, 0, 0, -0.12]], rtol=1e-6)
+
+
+def test_running_log_sums_beside_masked_and_infinite_values():
+    one = lambda values: gradients(lambda x: x.logcumsumexp(0), values)[0]  # noqa: E731
+    np.testing.assert_allclose(one([-3.4e38, 1.0]), [1, 1])
+    np.testing.assert_allclose(one([-INF, -INF, 1.0]), [0, 0, 1])
+    np.testing.assert_allclose(one([1.0, INF, 2.0]), [1, NAN, 0])
+    np.testing.assert_allclose(one([0.0, 0.0]), [1.5, 0.5], rtol=1e-6)
+    x = numod.randn(3, 5, 2, dtype=numod.float64, requires_grad=True)
+    assert numod.autograd.gradgradcheck(lambda x: x.logcumsumexp(1), x, fast_mode=True)
+
+
+def test_gradients_that_are_zero_where_a_logarithm_is_infinite():
+    assert gradients(lambda x, y: numod.xlogy(x, y), [0.0], [0.0]) == [[0.0], [0.0]]
+    assert gradients(lambda x: rows["i1"](x), [100.0]) == [[INF]]
+    assert gradients(lambda x: numod.nn.functional.gelu(x, approximate="tanh"), [1e30, -1e30]) == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
+def test_sixteen_bit_floats_are_compared_with_rounded_numbers(dtype):
+    x = numod.full((3,), 0.1, dtype=dtype)
+    for other in (0.1, numod.tensor(0.1, dtype=numod.float64)):
+        assert (x == other).all() and (x <= other).all() and (x >= other).all() and not (x > other).any() and not (x != other).any()
+    assert (numod.full((1,), 2048.0, dtype=numod.float16) == numod.tensor([2049])).all()
