@@ -76,6 +76,8 @@ CASES = [
     (TypeError, "must be tuple of Tensors", lambda: torch.dstack(X)),
     (RuntimeError, r"dtype Long does not match dtype of out parameter \(Int\)", lambda: torch.randperm(4, out=torch.empty(4, dtype=torch.int32), dtype=torch.int64)),
     (RuntimeError, r"dtype Float does not match dtype of out parameter \(Int\)", lambda: torch.ones(4, out=torch.empty(4, dtype=torch.int32), dtype=torch.float32)),
+    (RuntimeError, "not resizable: elements of `out` share memory", lambda: torch.add(X[0, 0], 1, out=torch.empty(1).expand(4))),
+    (RuntimeError, "Expected out tensor to have dtype Float, but got Double", lambda: torch.clamp(X, min=0.0, out=torch.empty(20, 10, 5, dtype=torch.float64))),
     (RuntimeError, "can't alias NumPy scalars", lambda: torch.asarray(np.float64(2.0), copy=False)),
     (TypeError, "stream must be ``int`` or ``none``", lambda: X.__dlpack__(stream="0")),
     (AssertionError, "stream should be None on cpu", lambda: X.__dlpack__(stream=1)),
