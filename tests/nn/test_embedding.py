@@ -104,6 +104,10 @@ def test_last_bag_where_the_last_offset_is_below_the_end(mode: str, dtype: str, 
     assert (weight.grad[3].sum().item() > 0) is to_end
 
 
+def test_no_offsets_are_no_bags() -> None:
+    assert F.embedding_bag(tensor([0, 1]), tensor(TABLE), tensor([], dtype=numod.int64)).shape == (0, 3)
+
+
 def test_bags_of_the_older_order_of_arguments() -> None:
     with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
         swapped = F.embedding_bag(tensor(TABLE), tensor(INDEX), tensor(OFFSETS))
