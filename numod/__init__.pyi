@@ -265,6 +265,8 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta:
     """beta * input + alpha * mat1 @ mat2."""
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec."""
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    """In-place addmv."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
@@ -479,6 +481,8 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
+def conj_physical_(input: Tensor) -> Tensor:
+    """In-place conj_physical."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | complex = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
