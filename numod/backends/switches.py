@@ -97,7 +97,7 @@ def set_flush_denormal(mode: bool) -> bool:
 _warn_always = False
 
 
-def set_warn_always(b: bool, /) -> None:
+def set_warn_always(b: bool) -> None:
     """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's `warnings`, whose filters decide: it is kept
     to be read back."""
     global _warn_always
