@@ -86,7 +86,7 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",
-        "set_flush_denormal",
+        "set_flush_denormal", "set_warn_always", "is_warn_always_enabled",
     ), "backends.switches"),
 }  # fmt: skip
 

@@ -47,6 +47,7 @@ from . import optim as optim
 from .core import overrides as overrides
 from . import paths as paths
 from . import profiler as profiler
+from .paths import quasirandom as quasirandom
 from . import random as random
 from .core import return_types as return_types
 from . import serialization as serialization
@@ -125,6 +126,7 @@ from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from .backends.switches import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
 from .core.random import manual_seed as manual_seed
@@ -154,6 +156,7 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
+from .backends.switches import set_warn_always as set_warn_always
 from .paths.internal import sym_float as sym_float
 from .paths.internal import sym_int as sym_int
 from .paths.internal import sym_ite as sym_ite
@@ -262,6 +265,8 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _dtype, *, beta:
     """beta * input + alpha * mat1 @ mat2."""
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * mat @ vec."""
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1) -> Tensor:
+    """In-place addmv."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float | complex = 1, alpha: _float | complex = 1, out: Tensor | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
@@ -476,6 +481,8 @@ def conj(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
+def conj_physical_(input: Tensor) -> Tensor:
+    """In-place conj_physical."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | complex = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
@@ -620,7 +627,7 @@ def exp_(input: Tensor) -> Tensor:
     """In-place exp."""
 def expand_copy(input: Tensor, size: Sequence[_int], *, implicit: _bool = False, out: Tensor | None = None) -> Tensor:
     """A copy of what `expand` gives as a view."""
-def expit(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
+def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """expm1(x), element by element, with broadcasting and type promotion."""
@@ -1481,7 +1488,7 @@ def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ..
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same parts, as views that can be written to."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along a dimension; views."""
+    """The same parts, as views that can be written to."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:

@@ -159,7 +159,7 @@ def svd(A: Tensor, full_matrices: _bool = True, *, driver: str | None = None, ou
     """(U, S, Vh) with A = U diag(S) Vh, S in descending order."""
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Singular values in descending order."""
-def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Tensor = 2) -> Tensor:
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
 @overload
 def tensorinv(A: Tensor, ind: _int = 2, *, out: Tensor | None = None) -> Tensor:

@@ -70,8 +70,8 @@ def definition(name: str, function: Callable, said: Callable | None = None) -> s
     """A function of the stubs, with the overloads of the table of signatures, or as its file defines it. `said`: whose docstring it gets, if not its own."""
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
-    found = signatures.overloads(*paths[:1]) or (signatures.own(inspect.unwrap(function)),)
-    own = annotation(signatures.own(inspect.unwrap(function)).return_annotation, False)
+    found = signatures.overloads(*paths[:1]) or (signatures.own(function),)
+    own = annotation(signatures.own(function).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
     mark = "@overload\n" if len(found) > 1 else ""

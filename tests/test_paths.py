@@ -23,6 +23,12 @@ def test_every_path_is_its_home(path: str) -> None:
     assert importlib.import_module(f"numod.{path}") is home and home.__spec__.name == f"numod.{paths.HOMES[path]}" == home.__name__
 
 
+def test_forks_of_scripts_run_at_once() -> None:
+    from numod import jit
+
+    assert jit.wait(jit.fork(lambda x, scale: x * scale, 3, scale=2)) == 6 == jit._wait(jit._fork(lambda: 6))
+
+
 def test_paths_give_what_pytorch_has_there() -> None:
     from numod.nn.modules.activation import MultiheadAttention
     from numod.nn.parallel.distributed import DistributedDataParallel

@@ -234,8 +234,9 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     if state.grad_enabled and (out.requires_grad or True in [each.requires_grad for each in tensors]):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     shape = _written_shape(op, tuple([each._layout for each in tensors]), out.dtype)
-    if shape is None or (op.name in EXACT and (op.result == "bool" or any([each.dtype is not out.dtype for each in tensors]))):
-        return write_result(op.name, op(*inputs), out, op.name in EXACT and not any([each.dtype.is_complex for each in tensors]))
+    exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))  # bounds that are tensors are other functions in PyTorch
+    if shape is None or (exact and (op.result == "bool" or any([each.dtype is not out.dtype for each in tensors]))):
+        return write_result(op.name, op(*inputs), out, exact and not any([each.dtype.is_complex for each in tensors]))
     if out._layout.shape != shape:
         _fit(out, shape)
     apply_into(op, inputs, (out,))
@@ -303,6 +304,8 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
     """Resize `out` to this shape; with a warning if it is neither empty nor of that shape already."""
     if out.shape == shape:
         return
+    if out._layout.overlapping:
+        raise RuntimeError("Trying to resize storage that is not resizable: elements of `out` share memory. Please clone() the tensor first.")
     if out.numel():
         warnings.warn(
             "An output with one or more elements was resized since it had shape "

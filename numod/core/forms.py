@@ -118,7 +118,7 @@ def with_out(function: Callable) -> Callable:
     """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
     is the default."""
     exact = function.__name__ in EXACT
-    typed = not exact and "dtype" in function.__annotations__ and "dtype" in (function.__kwdefaults__ or ())
+    typed = not exact and "dtype" in function.__annotations__ and "dtype" in (inspect.unwrap(function).__kwdefaults__ or ())
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:

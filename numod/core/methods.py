@@ -75,10 +75,9 @@ for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = row_function(t.rows["hardshrink"]), in_place(t.selu), in_place(t.celu)
 for _name in "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split():
     setattr(Tensor, _name, checked(_name, getattr(Tensor, _name)))
-for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach
-    erf erfc
-    exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc
-    sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
+for _name in """abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip
+    conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg
+    negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
     functions[f"{_name}_"] = checked(f"{_name}_", getattr(Tensor, f"{_name}_"), True)
 for _name in """as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex
     view_as_real""".split():

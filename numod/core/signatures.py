@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FunctionType
 
 from .. import dtypes, formats
+from .recode import behind
 
 _ALIASES = {  # NumPy's names, which PyTorch takes as well, and a keyword of Python's
     "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "from": "from_",
@@ -37,7 +38,7 @@ class Documented:
     def __wrapped__(self) -> Callable:
         """What is inside, for what looks for the source: of a function that wraps nothing, one of the same code, since a function may not wrap itself."""
         inside = self._function
-        return inside if vars(inside).get("__wrapped__") is not self else _copied(inside)
+        return inside if vars(inside).get("__wrapped__") is not self else _copied(behind.get(inside, inside))
 
 
 def _copied(function: FunctionType) -> FunctionType:
@@ -172,7 +173,7 @@ def rearranged(function: Callable, inside: Callable | None, arguments: tuple, kw
 def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
     """Whether a Python function, by the parameters of what it wraps, takes so many arguments by place and these by name."""
     try:
-        own(unwrap(function)).bind(*[None] * count, **dict.fromkeys(names))
+        own(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
         return False
     return True
@@ -181,7 +182,8 @@ def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
 @cache
 def own(function: Callable) -> Signature:
     """A function's own parameters, with the types that numod gives them."""
-    return Signature.from_callable(function, follow_wrapped=False)
+    function = unwrap(function)
+    return Signature.from_callable(behind.get(function, function), follow_wrapped=False)
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,8 @@ class Tensor:
 
     def __init__(self, *arguments: Any, **named: Any) -> None: ...
     @property
-    def H(self) -> Tensor: ...
+    def H(self) -> Tensor:
+        """The conjugate transpose of a matrix, `x.H`."""
     @property
     def T(self) -> Tensor:
         """All dimensions in reverse order; a view. With a warning where there are not two: use `mT` for a batch of matrices."""
@@ -215,7 +216,7 @@ class Tensor:
         """ceil of every element."""
     def ceil_(self) -> Tensor:
         """In-place ceil."""
-    def celu_(self: Tensor, *others: object, **named: object) -> Tensor:
+    def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
         """In-place celu."""
     def cfloat(self: Any, memory_format: Any = None) -> Tensor:
         """Converted to complex64; the tensor itself if it has that dtype."""
@@ -409,9 +410,9 @@ class Tensor:
         """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     def expand_as(self, other: Tensor) -> Tensor:
         """Expanded to the shape of `other`."""
-    def expit(self: Tensor) -> Tensor:
+    def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         """sigmoid of every element."""
-    def expit_(self: Tensor, *others: object, **named: object) -> Tensor:
+    def expit_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         """In-place sigmoid."""
     def expm1(self) -> Tensor:
         """expm1 of every element."""
@@ -760,8 +761,7 @@ class Tensor:
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
         """X with A X = b, from `lu_factor` of A: the older order of arguments."""
     @property
-    def mH(self) -> Tensor:
-        """The conjugate, transposed in its last two dimensions."""
+    def mH(self) -> Tensor: ...
     @property
     def mT(self) -> Tensor:
         """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
@@ -968,7 +968,7 @@ class Tensor:
     def permute(self, *dims: _int) -> Tensor:
         """Dimensions in the given order; a view."""
     def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
-        """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
+        """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned. Raises RuntimeError where there is no CUDA device."""
     def pinverse(self, rcond: _float = 1e-15) -> Tensor:
         """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
     def polygamma(self, n: _int) -> Tensor:
@@ -1099,7 +1099,7 @@ class Tensor:
         """rsqrt of every element."""
     def rsqrt_(self) -> Tensor:
         """In-place rsqrt."""
-    def rsub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    def rsub(input: Tensor, other: _float | complex, alpha: _float | complex = 1) -> Tensor:
         """other - alpha * input."""
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
@@ -1137,7 +1137,7 @@ class Tensor:
         """One index of a dimension, which is removed; a view."""
     def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
         """A copy of input with one slice of a dimension replaced by src."""
-    def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
+    def selu_(input: Tensor) -> Tensor:
         """In-place selu."""
     @overload
     def set_(self, source: Any, storage_offset: _int, size: Sequence[_int], stride: Sequence[_int]) -> Tensor:
@@ -1227,7 +1227,14 @@ class Tensor:
     @overload
     def std(self, unbiased: _bool = True) -> Tensor:
         """Square root of `var`, also of one beyond the dtype's range."""
-    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    @overload
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    @overload
+    def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    @overload
+    def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
         """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
@@ -1364,7 +1371,7 @@ class Tensor:
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """The same parts, as views that can be written to."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
-        """Parts of the given sizes along a dimension; views."""
+        """The same parts, as views that can be written to."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """A dimension of size 1 inserted before `dim`."""
     def unsqueeze_(self, dim: _int) -> Tensor:
@@ -1380,7 +1387,14 @@ class Tensor:
     @overload
     def var(self, unbiased: _bool = True) -> Tensor:
         """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
-    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    @overload
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+    @overload
+    def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, *, correction: _float | complex | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+    @overload
+    def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     def vdot(self, other: Tensor) -> Tensor:
         """The product of two vectors, the first conjugated."""

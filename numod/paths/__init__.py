@@ -15,7 +15,7 @@ _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
-        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx signal types".split()
+        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx quasirandom signal types".split()
     },
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
     "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",

@@ -7,10 +7,11 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from ..serialization import load, save
+from .futures import Future
 
 __all__ = [
-    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting",
-    "is_tracing", "isinstance", "load", "optimized_execution", "save", "script", "script_if_tracing", "script_method", "trace", "unused",
+    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "load", "optimized_execution", "save", "script", "script_if_tracing", "script_method", "trace", "unused", "wait",
 ]
 _isinstance = isinstance
 
@@ -63,6 +64,21 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """False: a recorded function runs as any other."""
     return False
+
+
+def _fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
+    """A Future with the result of `func(*args, **kwargs)`, which runs at once, as PyTorch's does outside a script."""
+    found: Future = Future()
+    found.set_result(func(*args, **kwargs))
+    return found
+
+
+def _wait(future: Future) -> Any:
+    """The result of a Future."""
+    return future.wait()
+
+
+fork, wait = _fork, _wait
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:

@@ -19,7 +19,9 @@ from ..core.apply import state
 from ..core.random import default_generator
 from ..core.tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_device_states"]
+__all__ = [
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states",
+]
 
 
 class CheckpointError(RuntimeError):
@@ -29,6 +31,12 @@ class CheckpointError(RuntimeError):
 def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]:
     """Two contexts that do nothing, for the first run and the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """A context in which PyTorch's recomputations stop early, or do not. It has no effect here: a recomputation always runs to the end."""
+    yield
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:

@@ -32,6 +32,24 @@ def test_switches_of_cudnn(monkeypatch):
     assert (cudnn.enabled, cudnn.benchmark, cudnn.deterministic) == (True, True, False)
 
 
+def test_switches_of_onednn():
+    mkldnn = numod.backends.mkldnn
+    with pytest.raises(ZeroDivisionError):
+        with mkldnn.flags(deterministic=True):
+            assert (mkldnn.enabled, mkldnn.deterministic, mkldnn.allow_tf32) == (False, True, True)
+            raise ZeroDivisionError
+    assert (mkldnn.enabled, mkldnn.deterministic, mkldnn.allow_tf32) == (True, False, True)
+
+
+def test_warning_always_is_read_back():
+    assert numod.is_warn_always_enabled() is False
+    numod.set_warn_always(True)
+    try:
+        assert numod.is_warn_always_enabled() is True
+    finally:
+        numod.set_warn_always(False)
+
+
 def test_precision_of_products():
     matmul = numod.backends.cuda.matmul
     assert numod.get_float32_matmul_precision() == "highest" and matmul.allow_tf32 is False

@@ -263,9 +263,12 @@ def _garbage():
 def test_read_only_arrays_are_copied():
     array = np.zeros(3)
     array.flags.writeable = False
-    result = numod.from_numpy(array)
+    with pytest.warns(UserWarning, match="array is not writable"):
+        result = numod.from_numpy(array)
     result[0] = 1.0
     assert array[0] == 0.0
+    with pytest.warns(UserWarning, match="buffer is not writable"):
+        assert numod.frombuffer(b"ab", dtype=numod.uint8).tolist() == [97, 98]
 
 
 def test_foreign_byte_order_and_misaligned_arrays():

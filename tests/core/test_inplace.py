@@ -266,6 +266,48 @@ def test_an_expanded_target_is_filled():
     assert y.tolist() == [0.0, 2.0, 2.0] and leaf.grad.tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    "write, found",
+    [
+        (lambda x: x.index_fill_(0, numod.tensor([2, 0]), 2.0), [2.0, 2.0, 2.0]),
+        (lambda x: x.index_put_((numod.tensor([2, 0]),), numod.tensor([3.0, 4.0])), [4.0, 4.0, 4.0]),
+        (lambda x: x.masked_fill_(numod.tensor([False, True, False]), 5.0), [5.0, 5.0, 5.0]),
+        (lambda x: x.masked_fill_(numod.zeros(3, dtype=numod.bool), 5.0), [1.0, 1.0, 1.0]),
+        (lambda x: x.__setitem__(numod.tensor([1]), 6.0), [6.0, 6.0, 6.0]),
+        (lambda x: x.__setitem__(numod.tensor([False, True, False]), 7.0), [7.0, 7.0, 7.0]),
+    ],
+)
+def test_writes_by_index_into_an_expanded_target_are_deprecated(write, found):
+    x = numod.ones(1).expand(3)
+    with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
+        write(x)
+    assert x.tolist() == found
+
+
+def test_write_by_index_into_rows_that_are_expanded():
+    x = numod.arange(6.0).reshape(2, 1, 3)
+    with pytest.warns(UserWarning, match="index_put_ on expanded tensors"):
+        x.expand(2, 4, 3)[:, numod.tensor([1, 2])] = numod.tensor([[[7.0], [8.0]], [[9.0], [10.0]]])
+    assert x.tolist() == [[[8.0] * 3], [[10.0] * 3]]
+    with pytest.warns(UserWarning, match="index_fill_ on expanded tensors"):
+        x.expand(2, 4, 3).index_fill_(2, numod.tensor([0]), -1.0)
+    assert x.tolist() == [[[-1.0, 8.0, 8.0]], [[-1.0, 10.0, 10.0]]]
+
+
+def test_a_threshold_is_applied_to_an_expanded_target():
+    x = numod.tensor([0.2, 0.7])
+    numod.nn.functional.threshold(x.expand(3, 2), 0.5, 0.0, inplace=True)
+    assert x.tolist() == [0.0, numod.tensor(0.7).item()]
+
+
+def test_parts_of_unsafe_splits_can_be_written():
+    x = numod.ones(3, 3, requires_grad=True)
+    first, second, _ = (x * 2).unsafe_split_with_sizes((1, 1, 1))
+    first.mul_(second)
+    first.sum().backward()
+    assert x.grad.tolist() == [[4.0] * 3, [4.0] * 3, [0.0] * 3]
+
+
 def test_an_expanded_target_of_one_row_is_fine():
     x = numod.zeros(1, 3)
     x.expand(1, 3).add_(1)

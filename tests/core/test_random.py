@@ -38,6 +38,16 @@ def test_known_answers_of_the_reference(counter, key, expected):
     assert tuple(philox(counter, key)) == expected
 
 
+
+@pytest.mark.parametrize("write", [
+    lambda: numod.empty(2).random_(0, 2**24 + 2), lambda: numod.empty(2, dtype=numod.float16).random_(0, 4096), lambda: numod.empty(2).random_(-(2**24) - 5, 2),
+    lambda: numod.randint(0, 2**25, (2,), dtype=numod.float32),
+])  # fmt: skip
+def test_whole_numbers_that_a_dtype_does_not_hold_exactly(write):
+    with pytest.warns(UserWarning, match="is out of bounds .* Due to precision limitations"):
+        write()
+
+
 def test_known_answer_of_uniform_numbers():
     found = numod.rand(4, generator=numod.Generator().manual_seed(0))
     assert found.tolist() == [(word >> 8) / 2**24 for word in VECTORS[0][2]]

@@ -1,5 +1,6 @@
 """What functions of tensors refuse, in PyTorch's words and with its types."""
 
+import numpy as np
 import pytest
 
 import numod as torch
@@ -56,6 +57,36 @@ CASES = [
     (ValueError, "an iterable of Tensors, got str", lambda: torch.amp.GradScaler("cpu").scale("text")),
     (RuntimeError, "invalid argument for remove", lambda: torch.func.functionalize(torch.sin, remove="all")),
     (OverflowError, "int too big", lambda: X + (1 << 64)),
+    (TypeError, r'flip\(\) missing 1 required positional arguments: "dims"', lambda: X.flip()),
+    (RuntimeError, "tensor.H is only supported on matrices .* Got 1-D tensor", lambda: X[0, 0].H),
+    (RuntimeError, "tensor.H is only supported on matrices .* consider using tensor.mH", lambda: X.H),
+    (RuntimeError, "tensor.mH is only supported", lambda: X[0, 0].mH),
+    (IndexError, "index 70 is out of bounds for dimension 1 with size 10", lambda: X[0, 70]),
+    (IndexError, "index -6 is out of bounds for dimension 2 with size 5", lambda: X[..., 0, -6]),
+    (IndexError, "index 70 is out of bounds for dimension 1 with size 10", lambda: X[torch.tensor([0]), 70]),
+    (IndexError, "^index 70 is out of bounds for dimension 1 with size 10", lambda: X[torch.tensor([0]), torch.tensor([70])]),
+    (IndexError, "index 70 is out of bounds for dimension 1 with size 10", lambda: X.__setitem__((0, 70), 1.0)),
+    (RuntimeError, "zero-dimensional or one-dimensional tensor, but got a tensor with 2 dims", lambda: torch.tensor_split(X, torch.tensor([[1]]))),
+    (RuntimeError, "prepend or append to be the same dimension as input", lambda: torch.diff(X, prepend=X[0])),
+    (RuntimeError, r"input.size\(0\) = 20, but got tensor.size\(0\) = 10", lambda: torch.diff(X, append=torch.zeros(10, 10, 5))),
+    (RuntimeError, "Cannot access accelerator device when none is available", lambda: X.pin_memory()),
+    (RuntimeError, "Cannot access accelerator device when none is available", lambda: torch.tensor([1.0], pin_memory=True)),
+    (RuntimeError, "Cannot access accelerator device when none is available", lambda: torch.zeros(2, pin_memory=True)),
+    (TypeError, r"hstack\(\): argument 'tensors' \(position 1\) must be tuple of Tensors, not Tensor", lambda: torch.hstack(X)),
+    (TypeError, "must be tuple of Tensors", lambda: torch.dstack(X)),
+    (RuntimeError, r"dtype Long does not match dtype of out parameter \(Int\)", lambda: torch.randperm(4, out=torch.empty(4, dtype=torch.int32), dtype=torch.int64)),
+    (RuntimeError, r"dtype Float does not match dtype of out parameter \(Int\)", lambda: torch.ones(4, out=torch.empty(4, dtype=torch.int32), dtype=torch.float32)),
+    (RuntimeError, "not resizable: elements of `out` share memory", lambda: torch.add(X[0, 0], 1, out=torch.empty(1).expand(4))),
+    (RuntimeError, "Expected out tensor to have dtype Float, but got Double", lambda: torch.clamp(X, min=0.0, out=torch.empty(20, 10, 5, dtype=torch.float64))),
+    (RuntimeError, "can't alias NumPy scalars", lambda: torch.asarray(np.float64(2.0), copy=False)),
+    (TypeError, "stream must be ``int`` or ``none``", lambda: X.__dlpack__(stream="0")),
+    (AssertionError, "stream should be None on cpu", lambda: X.__dlpack__(stream=1)),
+    (NotImplementedError, "\"adaptive_avg_pool2d\" not implemented for 'Long'", lambda: F.adaptive_avg_pool2d(X.long(), 2)),
+    (NotImplementedError, "\"adaptive_max_pool1d\" not implemented for 'Bool'", lambda: F.adaptive_max_pool1d(X.bool(), 2)),
+    (NotImplementedError, "\"max_pool1d\" not implemented for 'Long'", lambda: F.max_pool1d(X.long(), 2)),
+    (NotImplementedError, "\"avg_pool2d\" not implemented for 'Int'", lambda: F.avg_pool2d(X.int(), 2)),
+    (NotImplementedError, "\"max_unpool1d\" not implemented for 'Long'", lambda: F.max_unpool1d(X.long(), X.long(), 2)),
+    (RuntimeError, "non-zero size for non-batch dimensions, .* with dimension 1 being empty", lambda: F.adaptive_max_pool2d(torch.ones(2, 0, 4, 4), 2)),
     # what there is no room for is refused at once
     (MemoryError, "allocate", lambda: torch.vander(torch.ones(2), HUGE)),
     (MemoryError, "allocate", lambda: torch.mvlgamma(torch.ones(2), HUGE)),

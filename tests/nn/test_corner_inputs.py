@@ -35,7 +35,18 @@ def test_an_image_without_columns_is_not_resized(mode):
 
 def test_margin_losses_of_one_number():
     assert F.multi_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
-    assert F.multilabel_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
+    for target in (torch.tensor(0), torch.tensor([0])):
+        for x in (torch.tensor(0.3), torch.tensor([0.3])):
+            assert F.multilabel_margin_loss(x, target).item() == 0
+
+
+@pytest.mark.parametrize("name, shape, found", [
+    ("adaptive_avg_pool1d", (0, 9), (0, 2)), ("adaptive_max_pool1d", (0, 9), (0, 2)), ("adaptive_avg_pool1d", (2, 0, 9), (2, 0, 2)),
+    ("adaptive_avg_pool2d", (0, 9, 9), (0, 2, 2)), ("adaptive_max_pool2d", (0, 9, 9), (0, 2, 2)), ("adaptive_avg_pool2d", (2, 0, 9, 9), (2, 0, 2, 2)),
+    ("adaptive_avg_pool3d", (0, 4, 4, 4), (0, 2, 2, 2)), ("adaptive_max_pool3d", (0, 4, 4, 4), (0, 2, 2, 2)),
+])  # fmt: skip
+def test_adaptive_pools_without_channels(name, shape, found):
+    assert getattr(F, name)(torch.ones(shape), 2).shape == found
 
 
 def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_a_stride():

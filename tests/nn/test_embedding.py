@@ -85,10 +85,33 @@ def test_bags(mode: str) -> None:
     np.testing.assert_allclose(F.embedding_bag(*arguments, tensor(OFFSETS), mode=mode).numpy(), expected)
     with_last = F.embedding_bag(*arguments, tensor([*OFFSETS, 7]), mode=mode, include_last_offset=True)
     np.testing.assert_allclose(with_last.numpy(), expected)
-    shorter = F.embedding_bag(*arguments, tensor(OFFSETS), mode=mode, include_last_offset=True)  # what lies past the last offset is in no bag
-    np.testing.assert_allclose(shorter.numpy(), expected[:3])
     grid = F.embedding_bag(tensor(INDEX[:6]).reshape(2, 3), tensor(TABLE), mode=mode)
     np.testing.assert_allclose(grid.numpy(), np.stack([bag_of(mode, TABLE[INDEX[:3]]), bag_of(mode, TABLE[INDEX[3:6]])]))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("padding", [None, 4])
+def test_last_bag_where_the_last_offset_is_below_the_end(mode: str, dtype: str, padding: int | None) -> None:
+    """It goes on to the end in PyTorch's kernels for the maximum, padding and float64, and ends at the last offset in those for sums of float32."""
+    rows = np.arange(10.0).reshape(5, 2)
+    weight = tensor(rows, dtype=getattr(numod, dtype), requires_grad=True)
+    found = F.embedding_bag(tensor([0, 1, 2, 3]), weight, tensor([0, 2, 3]), mode=mode, include_last_offset=True, padding_idx=padding)
+    to_end = mode == "max" or padding is not None or dtype == "float64"
+    second = getattr(rows[2 : 4 if to_end else 3], mode)(0)
+    np.testing.assert_allclose(found.detach().numpy(), [getattr(rows[:2], mode)(0), second])
+    found.sum().backward()
+    assert (weight.grad[3].sum().item() > 0) is to_end
+
+
+def test_no_offsets_are_no_bags() -> None:
+    assert F.embedding_bag(tensor([0, 1]), tensor(TABLE), tensor([], dtype=numod.int64)).shape == (0, 3)
+
+
+def test_bags_of_the_older_order_of_arguments() -> None:
+    with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
+        swapped = F.embedding_bag(tensor(TABLE), tensor(INDEX), tensor(OFFSETS))
+    np.testing.assert_array_equal(swapped.numpy(), F.embedding_bag(tensor(INDEX), tensor(TABLE), tensor(OFFSETS)).numpy())
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

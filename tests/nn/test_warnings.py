@@ -14,6 +14,11 @@ def test_places_whose_corners_are_left_open():
         F.grid_sample(torch.ones(1, 1, 2, 2), grid)
 
 
+def test_grids_of_size_one_with_aligned_corners():
+    with pytest.warns(UserWarning, match="affine_grid behavior has changed for unit-size grids"):
+        F.affine_grid(torch.ones(1, 2, 3), (1, 1, 1, 4), align_corners=True)
+
+
 def test_gradients_that_hold_their_graph():
     x = torch.ones(2, requires_grad=True)
     with pytest.warns(UserWarning, match="will create a reference cycle between the parameter and its gradient"):

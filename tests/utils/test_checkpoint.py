@@ -230,3 +230,13 @@ def test_compiled_parts_of_what_is_checkpointed(reentrant):
 def test_a_reentrant_checkpoint_takes_no_names():
     with pytest.raises(ValueError, match="Unexpected keyword arguments: k"):
         checkpoint(lambda x, k: x * k, numod.ones(3, requires_grad=True), use_reentrant=True, k=2)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_early_stop_can_be_chosen_and_changes_nothing(stops):
+    from numod.utils.checkpoint import set_checkpoint_early_stop
+
+    x = numod.ones(3, requires_grad=True)
+    with set_checkpoint_early_stop(stops):
+        checkpoint(lambda y: y.exp().sin(), x, use_reentrant=False).sum().backward()
+    assert numod.allclose(x.grad, x.detach().exp() * x.detach().exp().cos())

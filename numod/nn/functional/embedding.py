@@ -147,6 +147,8 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: boo
         raise ValueError("offsets has to be a 1D Tensor")
     flat, places = _indices(input), _indices(offsets)
     length = flat.numel()
+    if not include_last and not places.numel():
+        return flat[:0], places.new_zeros(1)  # no bags
     bounds = bag_bounds.apply((places,), (length, include_last))
     if not bounds.numel() or observed(r.closing(t.bounds), (bounds, 0, length + 1), (1,)):
         _refuse_offsets(places, length, include_last)
