@@ -154,7 +154,7 @@ def _read_pickle(
         value = machine.read()
     except ValueError as error:
         refuse(source.name, f"its pickle, {error}")
-    if isinstance(value, (Call, Stored, StorageType)):
+    if isinstance(value, (Call, StorageType)):
         refuse(source.name, "it holds a class or function of PyTorch and no data")
     return value, machine.position
 

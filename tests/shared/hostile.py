@@ -45,6 +45,7 @@ def i(*shape: int, below: int = 3) -> numod.Tensor:
 def slope(function: Callable) -> Callable:
     """The gradients of a function's sum with respect to its floating inputs."""
 
+    @torch.enable_grad()
     def gradients(*inputs: numod.Tensor) -> tuple:
         leaves = [each.detach().requires_grad_() if each.is_floating_point() else each for each in inputs]
         found = function(*leaves)
