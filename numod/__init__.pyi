@@ -72,7 +72,7 @@ from . import SymFloat as SymFloat
 from . import SymInt as SymInt
 from .core.tensor import Tensor as Tensor
 from . import TensorType as TensorType
-from .core.attributes import TypedStorage as TypedStorage
+from .core.storages import TypedStorage as TypedStorage
 from .device.storage import Storage as _Storage
 from .amp.autocast import autocast as autocast
 from .device.device import Device as _Device
@@ -104,7 +104,9 @@ from .core.exchange import from_dlpack as from_dlpack
 from .core.memory import from_file as from_file
 from .core.values import from_numpy as from_numpy
 from .core.memory import frombuffer as frombuffer
+from .amp.autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
+from .amp.autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from .dtypes import get_default_dtype as get_default_dtype
 from .backends.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
 from .paths.accelerator import get_device_module as get_device_module
@@ -119,6 +121,7 @@ from .core.random import initial_seed as initial_seed
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
@@ -141,8 +144,11 @@ from .core.creation import scalar_tensor as scalar_tensor
 from .core.random import seed as seed
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from .amp.autocast import set_autocast_cpu_enabled as set_autocast_cpu_enabled
 from .amp.autocast import set_autocast_dtype as set_autocast_dtype
 from .amp.autocast import set_autocast_enabled as set_autocast_enabled
+from .amp.autocast import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from .device.device import set_default_device as set_default_device
 from .dtypes import set_default_dtype as set_default_dtype
 from .backends.switches import set_deterministic_debug_mode as set_deterministic_debug_mode
@@ -165,15 +171,27 @@ from .core.exchange import to_dlpack as to_dlpack
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
 
+BFloat16Storage: Any
 BFloat16Tensor: type[Tensor]
+BoolStorage: Any
 BoolTensor: type[Tensor]
+ByteStorage: Any
 ByteTensor: type[Tensor]
+CharStorage: Any
 CharTensor: type[Tensor]
+ComplexDoubleStorage: Any
+ComplexFloatStorage: Any
+DoubleStorage: Any
 DoubleTensor: type[Tensor]
+FloatStorage: Any
 FloatTensor: type[Tensor]
+HalfStorage: Any
 HalfTensor: type[Tensor]
+IntStorage: Any
 IntTensor: type[Tensor]
+LongStorage: Any
 LongTensor: type[Tensor]
+ShortStorage: Any
 ShortTensor: type[Tensor]
 UntypedStorage = _Storage
 bfloat16: _dtype
@@ -635,8 +653,6 @@ def geqrf(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> r
     """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """All products of elements of two vectors."""
-def get_autocast_cpu_dtype() -> Any: ...
-def get_autocast_gpu_dtype() -> Any: ...
 def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
 def get_device(self: Tensor) -> _int:
@@ -703,7 +719,6 @@ def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, run
     """`nn.functional.instance_norm`."""
 def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
-def is_autocast_cpu_enabled() -> Any: ...
 def is_complex(self) -> _bool:
     """Whether the dtype is a complex one."""
 def is_conj(input: Tensor) -> _bool:
@@ -1048,9 +1063,6 @@ def selu(input: Tensor, inplace: _bool = False) -> Any:
     """selu of every element; no parameters."""
 def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place selu."""
-def set_autocast_cpu_dtype(dtype: Any) -> Any: ...
-def set_autocast_cpu_enabled(enabled: Any) -> Any: ...
-def set_autocast_gpu_dtype(dtype: Any) -> Any: ...
 def set_default_tensor_type(t: object) -> None:
     """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

@@ -183,7 +183,7 @@ def changed_program(content: bytes, draw: random.Random, mark: str) -> bytes:
 
 
 def _changed(program: dict, draw: random.Random, mark: str) -> dict:
-    if draw.random() < 0.7 and program.get("steps"):  # attributes and inputs more often than layouts, of which there are more
+    if draw.random() < 0.7 and isinstance(program.get("steps"), list) and program["steps"]:  # attributes and inputs more often than layouts, of which there are more
         step = draw.choice(program["steps"])
         places = _places(step, []) if isinstance(step, dict) else [(program, "steps")]
     else:
