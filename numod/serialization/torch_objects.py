@@ -117,7 +117,7 @@ def _set_attributes(target: object, state: object) -> None:
         target.__setstate__(state)
         return
     for part in state if type(state) is tuple and len(state) == 2 else (state,):
-        if not (part is None or (type(part) is dict and all(type(name) is str for name in part))):
+        if not (part is None or (type(part) is dict and all(type(name) is str and name not in ("__class__", "__dict__") for name in part))):
             raise ValueError(f"the state of a {type(target).__name__} is no dict of attributes")
         for name, value in (part or {}).items():
             object.__setattr__(target, name, value)
