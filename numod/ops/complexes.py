@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import inf
 
 from .. import dtypes
+from ..device import Layout
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
 from .convolution import convolution, convolution_input, convolution_weight
@@ -24,6 +25,13 @@ class Part(Pointwise):
     def __init__(self, name: str, body: str, rules: dict[str, Callable], **options: object) -> None:
         super().__init__(name, body, {}, **options)
         self.rules, self.differentiable = rules, True
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`. Eager functions call these rows for complex tensors, or parts of such, alone."""
+        given, kind = tuple([each if isinstance(each, Layout) else type(each) for each in arguments]), "c" if self.complex else "f"
+        found = self.types(given, parameters)[0].kind
+        problem = super().misfit(arguments, parameters, sizes)
+        return problem or (None if found == kind else f"it must compute with a dtype of kind {kind}, got one of kind {found}")
 
     def gradient_of(self, position: int) -> Callable | None:
         return self.rules.get(self.inputs[position])
