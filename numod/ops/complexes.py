@@ -27,11 +27,12 @@ class Part(Pointwise):
         self.rules, self.differentiable = rules, True
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`. Eager functions call these rows for complex tensors, or parts of such, alone."""
-        given, kind = tuple([each if isinstance(each, Layout) else type(each) for each in arguments]), "c" if self.complex else "f"
-        found = self.types(given, parameters)[0].kind
+        """As `Op.misfit`. The parts of a real number are defined, its direction is another row."""
         problem = super().misfit(arguments, parameters, sizes)
-        return problem or (None if found == kind else f"it must compute with a dtype of kind {kind}, got one of kind {found}")
+        given = tuple([each if isinstance(each, Layout) else type(each) for each in arguments])
+        if problem or self is not direction or self.types(given, parameters)[0].is_complex:
+            return problem
+        return "it must compute with a complex dtype"
 
     def gradient_of(self, position: int) -> Callable | None:
         return self.rules.get(self.inputs[position])

@@ -13,6 +13,7 @@ import pytest
 
 import hostile
 import numod
+import numod as torch
 from numod.graph import Executable, trace
 from numod.nn import functional as F
 from numod.ops import contract
@@ -176,7 +177,8 @@ REFUSED = {
     "text for an input": (lambda x: x * 2, (X,), of(".mul", lambda step: step["inputs"].__setitem__(1, CODE)), r"step 0 \(mul\): an input must be a value, a number or null"),
     "text for what a check finds": (lambda x, n: F.embedding(n, x[0]), (X, N), lambda program: next(each for each in program["steps"] if "check" in each).__setitem__("found", CODE), "a check must find a number"),
     "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}), "there is no dtype 'os'"),
-    "a part of what is not complex": (lambda x: x.exp(), (X,), of(".exp", lambda step: step.__setitem__("op", "Part.sgn")), "sgn: it must compute with a dtype of kind c"),
+    "a part of what is not complex": (lambda x: x.exp(), (X,), of(".exp", lambda step: step.__setitem__("op", "Part.sgn")), "sgn: it must compute with a complex dtype"),
+    "complex numbers as integers": (lambda x: torch.where(x > 0, x, 1), (X,), of(".where", lambda step: (step["inputs"].__setitem__(1, {"complex": ["1.0", "2.0"]}), step.__setitem__("parameters", [{"dtype": "int64"}]))), "where: attribute 'compute' must be complex"),
     "an index of floats": (lambda x, n: x[0].gather(1, n), (X, N), of(".gather", lambda step: step["inputs"].__setitem__(1, {"value": 0})), "gather: input 'index' must be a tensor of int64"),
     "sizes that do not fit": (lambda x: x @ x, (X,), lambda program: program["layouts"].__setitem__(0, [0, "float32", [2, 4, 5], [20, 5, 1]]), "matmul|size"),
     "a step without a line": (lambda x: x * 2, (X,), of(".mul", lambda step: step.pop("where")), "step 0 lacks 'where'"),
