@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from heapq import heappop, heappush
 from sys import getrefcount
-from threading import Thread
+
 from typing import NamedTuple
 
 from ..core.apply import apply, state
@@ -336,18 +336,20 @@ class _Walk:
 
 def _walk(*arguments: object, **options: object) -> list[Tensor | None]:
     """`_walk_here`, on a thread of its own where passes in one another have used up half of this one's stack."""
+    walks = running.walks
     if not (walks and _stack_is_deep()):
         return _walk_here(*arguments, **options)
     modes, context, results = dict(state.__dict__), copy_context(), []
 
     def run() -> None:
+        running.walks = walks
         state.__dict__.update(modes)
         try:
             results.append((context.run(_walk_here, *arguments, **options), None))
         except BaseException as error:  # raised again by the thread that waits
             results.append((None, error))
 
-    thread = Thread(target=run)
+    thread = threading.Thread(target=run)
     thread.start()
     thread.join()
     ((found, error),) = results

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from .. import dtypes
 from ..core.values import tensor
+from ..kernel import bind
 from ..ops import contract, reduction, table
 from ..ops.op import Op
 from .effects import Effects, copied
@@ -40,7 +41,7 @@ class _Bounding:
             elif step.in_place:
                 proven.clear()
                 pending.clear()
-            elif step.op is total and isinstance(step.inputs[0], Value) and type(step.inputs[2]) is int:
+            elif step.op is total and self._is_index(step.inputs[0]) and type(step.inputs[2]) is int:
                 pending[step.results[0]] = step.inputs[0], step.inputs[2]
             if isinstance(step, Step) and isinstance(step.op, Op) and step.op.takes is not None:
                 step = self._with_known_values(step)
@@ -56,6 +57,10 @@ class _Bounding:
             value = step.inputs[position]
             if not isinstance(value, Value) or any(known == value and below <= size for known, below in proven):
                 continue
+            if not self._is_index(value):  # `bounds` counts in integers of 64 bits
+                wide = self._made(table.copy, (value,), (dtypes.int64,), step)
+                yield wide
+                value = wide.results[0]
             if spared is not None:
                 spare = self._made(table.eq, (value, spared), (), step)
                 yield spare
@@ -67,6 +72,9 @@ class _Bounding:
             yield Check(total.results[0], 0, step.where)
             if spared is None:
                 proven.add((value, size))
+
+    def _is_index(self, value: object) -> bool:
+        return isinstance(value, Value) and self.program.layouts[value].dtype is dtypes.int64
 
     def _with_known_values(self, step: Step) -> Step:
         """The step with inputs whose values its attributes tell: as they are where they are known to have these values; else others."""
@@ -93,7 +101,9 @@ class _Bounding:
 
     def _made(self, op: Op, inputs: tuple, attributes: tuple, before: Step) -> Step:
         described = tuple([self.program.layouts[each] if isinstance(each, Value) else type(each) for each in inputs])
-        return Step(op, inputs, attributes, (self._new(op.prepare(described, attributes).layout),), False, before.where)
+        with bind.unbuilt():
+            layout = op.prepare(described, attributes).layout
+        return Step(op, inputs, attributes, (self._new(layout),), False, before.where)
 
     def _new(self, layout: object) -> Value:
         value, self.next = Value(self.next), self.next + 1

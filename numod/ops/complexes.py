@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import inf
 
 from .. import dtypes
+from ..device import Layout
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
 from .convolution import convolution, convolution_input, convolution_weight
@@ -24,6 +25,14 @@ class Part(Pointwise):
     def __init__(self, name: str, body: str, rules: dict[str, Callable], **options: object) -> None:
         super().__init__(name, body, {}, **options)
         self.rules, self.differentiable = rules, True
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`. The parts of a real number are defined, its direction is another row."""
+        problem = super().misfit(arguments, parameters, sizes)
+        given = tuple([each if isinstance(each, Layout) else type(each) for each in arguments])
+        if problem or self is not direction or self.types(given, parameters)[0].is_complex:
+            return problem
+        return "it must compute with a complex dtype"
 
     def gradient_of(self, position: int) -> Callable | None:
         return self.rules.get(self.inputs[position])

@@ -176,7 +176,7 @@ def _check_attribute(op: Any, each: Attribute, given: object, sizes: Sizes, firs
         return
     named = sizes.get(each.count, each.count)
     wanted = len(named) if isinstance(named, tuple) else int(named) if str(named).isdigit() else None
-    expected = f"a tuple of {'' if wanted is None else wanted}, each {_worded(each.kind)}"
+    expected = f"a tuple of {'any length' if wanted is None else wanted}, each {_worded(each.kind)}"
     right = isinstance(given, tuple) and len(given) <= _MAX_TUPLE and (wanted is None or len(given) == wanted)
     _expect(right and all(_fits(each, one, first) for one in given), op, each.name, expected, given, "attribute ")
 

@@ -3,6 +3,7 @@ gradients are in `factorization_gradients`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -14,7 +15,6 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
 from . import elimination, factorization_device
-from .contract import parse
 from .op import Op, Plan, single_device
 from .substitution import solve_triangular
 
@@ -24,6 +24,9 @@ _KINDS = {  # results that hold counts and indices, and those that are real, or 
     **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svd_or_nan.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
+
+
+_INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # their names in `takes`
 
 
 class Factorization(Op):
@@ -38,8 +41,7 @@ class Factorization(Op):
         self, name: str, takes: str, outputs: str, compute: Callable, shapes: Callable, why: tuple[str, Callable] | None = None,
     ) -> None:
         super().__init__(name)
-        contract = parse(takes)
-        self.inputs, self.parameters = (tuple(each.name for each in part) for part in (contract.inputs, contract.attributes))
+        self.inputs, self.parameters = (tuple(pattern.findall(takes)) for pattern in (_INPUT, _ATTRIBUTE))
         self.takes, self.outputs = takes, tuple(outputs.split())
         self.compute, self.shapes, self.why = compute, shapes, why
 

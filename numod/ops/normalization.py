@@ -445,5 +445,6 @@ def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, s
 
 
 row_norm, rms_norm = RowNorm("row_norm", True), RowNorm("rms_norm", False)
+row_norm_gradient, rms_norm_gradient = row_norm.slopes, rms_norm.slopes
 channel_norm, channel_norm_gradient = ChannelNorm("channel_norm"), ChannelNormGradient("channel_norm_gradient")
 channel_norm.gradients = {("x", "weight", "bias"): _channel_gradients}

@@ -87,6 +87,12 @@ class Pointwise(Op, Formula):
         """As `Op.misfit`."""
         if len(parameters) > 3 and parameters[3] is not None and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed:
             return f"attribute 'strides' must be without gaps, got {parameters[3]} for sizes {parameters[2]}"
+        for name, each in zip(self.inputs, arguments):
+            if name in self.integers and (each.dtype.kind not in "iu" if isinstance(each, Layout) else type(each) not in (int, bool)):
+                return f"input {name!r} must be of integers"
+        complexes = any(isinstance(each, complex) or (isinstance(each, Layout) and each.dtype.is_complex) for each in arguments)
+        if complexes and parameters and parameters[0] is not None and not parameters[0].is_complex:
+            return f"attribute 'compute' must be complex as the inputs are, got {parameters[0]}"
         tensors = any(isinstance(each, Layout) for each in arguments)
         return None if tensors or len(parameters) > 2 else "at least one input must be a tensor, or the attributes have a device and a shape"
 

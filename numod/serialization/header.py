@@ -5,6 +5,10 @@ name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offse
 to a map from string to string. Source: https://github.com/huggingface/safetensors, section "Format".
 
 Files are untrusted: `read_header` checks every rule, against the file's actual size, before any tensor memory is allocated.
+
+What a file can make this reader do: parse its header, an entry at a time, with memory in proportion to the header's length (100 MB at most); then `safetensors`
+reads the bytes of each tensor once. Tensors neither overlap nor leave holes, so they take no more memory than the file has bytes. No path but the file's own is
+opened, and no name in it is imported.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 A pickle is a program for a stack machine. This machine implements the opcodes for numbers, text, bytes, containers and the memo; globals are
 looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is proportional to the pickle's length: arguments
 reused through the memo are counted, so that a short program cannot build a large result.
+
+What a file can make this reader do: build numbers, text and containers, one for each instruction; call the functions of the table with arguments that these
+check; and, for classes and functions that the user allows by `safe_globals`, call those and set attributes of their objects, with any arguments. Keys of dicts
+are only such as hash quickly. Nothing is imported; the stack is a list, so that nesting costs no recursion.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from ..graph.program import EMPTY, Check, Program, Step, Value
 from ..graph.verify import verify
 from ..ops import pointwise, reduction
 from ..ops.op import Op
+from ..ops.pointwise import OverComplex
 from ..ops.reduction import Closing
 from ..ops.update import Update
 from .refusal import shorten
@@ -120,6 +121,8 @@ def _name_of(op: Op) -> Any:
     """The name of an op; of a row derived as a gradient [row, "grad", input]."""
     if op is EMPTY:
         return "empty"
+    if isinstance(op, OverComplex):  # which its row becomes where a tensor is complex
+        op = op.row
     if isinstance(op, Closing):
         return ["total", op.row.name]
     if _known().get(f"{type(op).__name__}.{op.name}") is op:
@@ -142,6 +145,8 @@ def _written(each: Any) -> Any:
         return int(each)
     if isinstance(each, float):
         return each if each - each == 0.0 else {"float": repr(each)}
+    if isinstance(each, complex):
+        return {"complex": [repr(each.real), repr(each.imag)]}
     if isinstance(each, dtypes.dtype):
         return {"dtype": each.name}
     if isinstance(each, Device):
@@ -163,20 +168,22 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
-    text = _of(dict, text, "the program")
+    text = _keyed(text, "the program", "format inputs shared held layouts steps gradients outputs")
     if text["format"] != FORMAT:
         raise ValueError(f"format {shorten(text['format'])} is newer than this version, which reads {FORMAT}")
     if len(_of(list, text["steps"], "steps")) > _LIMIT:
         raise ValueError(f"a program of {len(text['steps'])} steps")
     program = Program()
-    program.layouts = {_value(number): _layout(*rest) for number, *rest in _of(list, text["layouts"], "layouts")}
+    program.layouts = {_value(number): _layout(*rest) for number, *rest in _rows(text["layouts"], "layouts", 4)}
     program.inputs = [_value(each) for each in _of(list, text["inputs"], "inputs")]
     program.shared = [_of(int, each, "shared") for each in _of(list, text["shared"], "shared")]
-    for number, storage, offset in _of(list, text["held"], "held"):
-        program.held[_value(number)] = _held(tensors[_of(str, storage, "the name of a tensor")], program.layouts[_value(number)], offset)
+    for number, storage, offset in _rows(text["held"], "held", 3):
+        if _of(str, storage, "the name of a tensor") not in tensors:
+            raise ValueError(f"there is no tensor {shorten(storage)}")
+        program.held[_value(number)] = _held(tensors[storage], program.layouts[_value(number)], offset)
     draws: dict[int, Draw] = {}
-    program.steps = [_read_step(_of(dict, each, "a step"), number, draws) for number, each in enumerate(text["steps"])]
-    program.gradients = {_value(leaf): None if each is None else _value(each) for leaf, each in _of(list, text["gradients"], "gradients")}
+    program.steps = [_read_step(each, number, draws) for number, each in enumerate(text["steps"])]
+    program.gradients = {_value(leaf): None if each is None else _value(each) for leaf, each in _rows(text["gradients"], "gradients", 2)}
     program.outputs = _read(text["outputs"])
     return program
 
@@ -185,6 +192,22 @@ def _of(kind: type, thing: Any, what: str) -> Any:
     """The thing, which must be of exactly this type: JSON's true is no number."""
     if type(thing) is not kind:
         raise ValueError(f"{what} must be of type {kind.__name__}, got {shorten(thing)}")
+    return thing
+
+
+def _keyed(thing: Any, what: str, keys: str) -> dict[str, Any]:
+    """The dict, which must have these keys."""
+    missing = [key for key in keys.split() if key not in _of(dict, thing, what)]
+    if missing:
+        raise ValueError(f"{what} lacks {missing[0]!r}")
+    return thing
+
+
+def _rows(thing: Any, what: str, count: int) -> list[list]:
+    """The list, whose entries must be lists of so many."""
+    for each in _of(list, thing, what):
+        if type(each) is not list or len(each) != count:
+            raise ValueError(f"{what} must be lists of {count}, got {shorten(each)}")
     return thing
 
 
@@ -198,7 +221,7 @@ def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
     sizes = (*_of(list, shape, "a shape"), *_of(list, strides, "strides"))
     if not all(map(is_index, sizes)) or len(shape) != len(strides) or len(shape) > _MAX_DIMENSIONS or math.prod(n or 1 for n in shape) >= _MOST:
         raise ValueError(f"a layout of shape {shorten(shape)} and strides {shorten(strides)}")
-    return layout(tuple(shape), dtypes.ALL[_of(str, name, "a dtype")], Device("cpu"), tuple(strides))
+    return layout(tuple(shape), _dtype(name), Device("cpu"), tuple(strides))
 
 
 def _held(whole: Tensor, form: Layout, offset: int) -> Tensor:
@@ -207,9 +230,11 @@ def _held(whole: Tensor, form: Layout, offset: int) -> Tensor:
     return wrap(whole._storage, form, whole._offset + offset)
 
 
-def _read_step(text: dict[str, Any], number: int, draws: dict[int, Draw]) -> Step | Check:
+def _read_step(text: Any, number: int, draws: dict[int, Draw]) -> Step | Check:
+    checks = type(text) is dict and "check" in text
+    text = _keyed(text, f"step {number}", "check found where" if checks else "op inputs parameters results in_place where")
     where = "".join(each if each.isprintable() else "?" for each in _of(str, text["where"], f"step {number}: where")[:_WHERE])
-    if "check" in text:
+    if checks:
         found = text["found"]
         if type(found) not in (bool, int, float) and not (isinstance(found, dict) and found.keys() == {"float"}):
             raise ValueError(f"step {number}: a check must find a number, got {shorten(found)}")
@@ -233,7 +258,7 @@ def _number(found: Any) -> float | int | bool:
 def _read_input(each: Any, draws: dict[int, Draw]) -> Any:
     if isinstance(each, dict) and "draw" in each:
         return _draw(each, draws)
-    if each is None or type(each) in (bool, int, float) or (isinstance(each, dict) and each.keys() <= {"value", "float"}):
+    if each is None or type(each) in (bool, int, float) or (isinstance(each, dict) and each.keys() <= {"value", "float", "complex"}):
         return _read(each)
     raise ValueError(f"an input must be a value, a number or null, got {shorten(each)}")
 
@@ -275,6 +300,8 @@ def _read(each: Any, depth: int = 0) -> Any:
         if isinstance(each, list):
             raise ValueError(f"{shorten(each)} has no tag")
         return each
+    if len(each) != 1:
+        raise ValueError(f"{shorten(each)} must have one tag")
     ((kind, inner),) = each.items()
     if kind in _CONTAINERS:
         return _CONTAINERS[kind]([_read(part, depth + 1) for part in _of(list, inner, f"a {kind}")])
@@ -292,8 +319,23 @@ def _slice(parts: Any) -> slice:
     return slice(start, stop, step)
 
 
+def _dtype(name: Any) -> dtypes.dtype:
+    if _of(str, name, "a dtype") not in dtypes.ALL:
+        raise ValueError(f"there is no dtype {shorten(name)}")
+    return dtypes.ALL[name]
+
+
+def _float(text: Any) -> float:
+    return float(_of(str, text, "a float"))
+
+
+def _complex(parts: Any) -> complex:
+    real, imaginary = _of(list, parts, "a complex number")
+    return complex(_float(real), _float(imaginary))
+
+
 _CONTAINERS: dict[str, Callable] = {"tuple": tuple, "list": list, "Size": Size}
 _READERS: dict[str, Callable] = {
-    "value": _value, "float": lambda inner: float(_of(str, inner, "a float")), "dtype": lambda inner: dtypes.ALL[_of(str, inner, "a dtype")],
+    "value": _value, "float": _float, "complex": _complex, "dtype": _dtype,
     "device": lambda inner: Device(_of(str, inner, "a device")), "slice": _slice,
 }  # fmt: skip

@@ -3,6 +3,8 @@
 null, bools, numbers, strings and lists stand for themselves; everything else is an object with one tag: `{"tensor": "model.0.weight"}`, `{"tuple": [1, 2]}`,
 `{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not text), `{"float": "nan"}`. Tensors that share elements are
 windows on one: `{"tensor": name, "view": [offset, shape, strides]}`.
+
+What a description can make its reader do: build plain data, with memory in proportion to its length, and windows on the file's tensors that lie within them.
 """
 
 from __future__ import annotations

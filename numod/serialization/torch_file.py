@@ -1,6 +1,10 @@
 """Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote before version 1.6.
 
 Only the layout of the files: `pickle_reader` interprets the pickle, `torch_objects` defines what it may contain.
+
+What a file can make this reader do: read its own bytes and make tensors on the device that `map_location` allows, with memory in proportion to the file's size.
+Members of an archive are read in place, uncompressed, never extracted, and never more bytes than the file has; names of members and storages are looked up, not
+opened. A tensor reads only elements that its storage has. With `weights_only=False` (`trusted`) the pickle can do whatever Python can.
 """
 
 from __future__ import annotations
@@ -154,7 +158,7 @@ def _read_pickle(
         value = machine.read()
     except ValueError as error:
         refuse(source.name, f"its pickle, {error}")
-    if isinstance(value, (Call, Stored, StorageType)):
+    if isinstance(value, (Call, StorageType)):
         refuse(source.name, "it holds a class or function of PyTorch and no data")
     return value, machine.position
 

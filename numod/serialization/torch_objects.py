@@ -53,7 +53,8 @@ class Stored:
     def values(self) -> Tensor:
         """The elements, on the wanted device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
-            raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+            hint = "; in PyTorch, save what dequantize() gives" if self.kind.name.startswith("Q") else f"; it has {', '.join(dtypes.ALL)}"
+            raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype{hint}")
         if self._values is None:
             self._values = self._read(self)
         return self._values
@@ -116,7 +117,7 @@ def _set_attributes(target: object, state: object) -> None:
         target.__setstate__(state)
         return
     for part in state if type(state) is tuple and len(state) == 2 else (state,):
-        if not (part is None or (type(part) is dict and all(type(name) is str for name in part))):
+        if not (part is None or (type(part) is dict and all(type(name) is str and name not in ("__class__", "__dict__") for name in part))):
             raise ValueError(f"the state of a {type(target).__name__} is no dict of attributes")
         for name, value in (part or {}).items():
             object.__setattr__(target, name, value)
@@ -299,6 +300,10 @@ def _ordered_dict(pairs: object = ()) -> OrderedDict:
 _TENSOR, _PARAMETER = Call("Tensor", lambda *_: _refuse_class("Tensor")), Call("Parameter", lambda *_: _refuse_class("Parameter"))
 
 
+def _refuse_tensor(kind: str, instead: str) -> NoReturn:
+    raise ValueError(f"a {kind} tensor, and numod has none; in PyTorch, save what {instead} gives")
+
+
 def _refuse_class(name: str) -> None:
     raise ValueError(f"a {name} made by a call of its class")
 
@@ -314,6 +319,10 @@ TENSOR_FUNCTIONS: dict[str, Callable] = {
 }
 _FUNCTIONS: dict[str, Callable] = {
     **TENSOR_FUNCTIONS,
+    "torch._utils._rebuild_sparse_tensor": lambda *_: _refuse_tensor("sparse", "to_dense()"),
+    "torch._utils._rebuild_sparse_csr_tensor": lambda *_: _refuse_tensor("sparse", "to_dense()"),
+    "torch._utils._rebuild_nested_tensor": lambda *_: _refuse_tensor("nested", "to_padded_tensor(0)"),
+    "torch._utils._rebuild_qtensor": lambda *_: _refuse_tensor("quantised", "dequantize()"),
     "collections.OrderedDict": _ordered_dict,
     "collections.Counter": _counter,
     "torch.Size": _size,
@@ -334,6 +343,7 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
+    **{f"torch.{name}": name for name in ("per_tensor_affine", "per_channel_affine")},  # ways of quantising, which are refused by their function
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),

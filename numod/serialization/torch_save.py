@@ -94,7 +94,7 @@ class _Pickler(pickle._Pickler):
         """What stands for a storage: `tensor` is over its memory, `kind` the module and name of its class."""
         key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, tensor))
         if first.dtype is not tensor.dtype:
-            raise RuntimeError(f"save: a storage is seen as {first.dtype} and as {tensor.dtype}, which the format cannot hold; clone one of them")
+            raise RuntimeError(f"save: two objects view one storage as {first.dtype} and as {tensor.dtype}, which the format cannot hold; clone one of them")
         return "storage", _name(*kind.split()), key, str(tensor.device), len(tensor._storage.data)
 
     def reducer_override(self, obj: object) -> Any:

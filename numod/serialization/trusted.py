@@ -1,5 +1,5 @@
 """Reading the pickle in a checkpoint that the user trusts (`weights_only=False`): whatever Python pickles, with the code that it names. Tensors, and what
-PyTorch itself put there, are read as in other checkpoints.
+PyTorch itself put there, are read as in other checkpoints. What a file can make this reader do: anything that the process may do.
 """
 
 from __future__ import annotations

@@ -432,3 +432,61 @@ def test_overlapping_views_of_the_midst_of_a_tensor(tmp_path):
     assert found["left"].tolist() == [3, 4, 5] and found["right"].tolist() == [4, 6, 8]
     found["left"][1] = -1
     assert found["right"][0] == -1
+
+
+# Storages, and other objects with the methods of files
+
+
+def test_storages_in_checkpoints():
+    x = numod.arange(4.0)
+    value = {"typed": x.storage(), "tensor": x, "inside": ([x.storage()],), "bytes": numod.arange(3).untyped_storage(), "part": x.clone().untyped_storage()[4:12]}
+    found = saved(value, "model.pt")
+    assert isinstance(found["typed"], numod.FloatStorage) and found["inside"][0][0].tolist() == [0, 1, 2, 3]
+    found["typed"][1] = 7.0
+    assert found["tensor"].tolist() == [0, 7, 2, 3]
+    assert bytes(found["bytes"].tolist()) == np.arange(3).tobytes() and bytes(found["part"].tolist()) == np.arange(1, 3, dtype="f4").tobytes()
+    assert saved(x.storage(), "model.pt").tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="one storage as numod.float32 and as numod.uint8"):
+        saved([x, x.untyped_storage()], "model.pt")
+
+
+class Bare:
+    """An object with some methods of files, which remembers what is called."""
+
+    def __init__(self, content, *names):
+        self.calls, file = set(), io.BytesIO(content)
+        for each in names:
+            setattr(self, each, self._traced(each, getattr(file, each)))
+        self.file = file
+
+    def _traced(self, name, method):
+        def call(*arguments):
+            self.calls.add(name)
+            found = method(*arguments)
+            return None if name in ("seek", "write") else found  # as those of some libraries, which do not say where they are
+
+        return call
+
+
+@both
+def test_objects_with_the_methods_of_files(name):
+    value = {"a": numod.arange(5.0), "b": numod.ones(2)}
+    target = Bare(b"", "write")
+    target.name = name
+    numod.save(value, target)
+    content = target.file.getvalue()
+    for further in ((), ("readinto",)):
+        source = Bare(content, "read", "seek", "tell", *further)
+        found = numod.load(source)
+        assert found["a"].tolist() == [0, 1, 2, 3, 4] and ("readinto" in source.calls) == bool(further)
+
+
+def test_what_cannot_be_sought_is_named():
+    for wrong, error in ((Bare(b"", "read"), AttributeError), (io.BufferedReader(Pipe()), io.UnsupportedOperation)):
+        with pytest.raises(error, match="file that is seekable"):
+            numod.load(wrong)
+
+
+class Pipe(io.RawIOBase):
+    def readable(self):
+        return True

@@ -14,6 +14,7 @@ import pytest
 import numod
 from numod import nn, optim
 from numod.serialization import CheckpointError
+from objects import described, objects
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
@@ -251,9 +252,12 @@ def test_what_numod_writes_can_be_mapped_by_torch(tmp_path):
         (lambda: {"weight": torch.ones(2).to(torch.float8_e5m2)}, "'weight'.*float8_e5m2|'weight'.*Float8"),
         (lambda: torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear.*state_dict"),
         (lambda: {"weight": torch.eye(2).to_sparse()}, "sparse"),
+        (lambda: {"weight": torch.eye(2).to_sparse_csr()}, "sparse tensor.*to_dense"),
+        (lambda: {"weight": torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])}, "nested tensor"),
+        (lambda: {"weight": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "'weight'.*dequantize"),
         (lambda: {"path": __import__("pathlib").PurePosixPath("x")}, "pathlib"),
     ],
-    ids=["complex", "uint16", "float8", "module", "sparse", "class"],
+    ids=["complex", "uint16", "float8", "module", "sparse", "sparse rows", "nested", "quantised", "class"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_what_numod_has_not_is_named(make, message, modern):
@@ -283,3 +287,43 @@ def test_errors_are_of_the_kinds_that_torch_raises():
             library.load(file)
         with pytest.raises(RuntimeError):
             library.load(io.BytesIO(file.getvalue()[:-20]))
+
+
+OBJECTS = {name: (objects(torch)[name], objects(numod)[name][1]) for name in objects(numod)}
+
+
+@pytest.mark.parametrize("case", OBJECTS)
+def test_objects_of_public_scripts(case):
+    (value, theirs), ours = OBJECTS[case]
+    with numod.serialization.safe_globals(ours):
+        assert described(from_torch(value)) == described(value)
+    assert described(from_torch(value, weights_only=False)) == described(value)
+    with pytest.raises(CheckpointError):
+        from_torch(value)
+
+
+@formats
+def test_lazily_conjugated_and_negated_tensors(modern):
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    for lazy in (x.conj(), x.conj().imag, x.conj()[1:], -x.conj().imag, torch.nn.Parameter(x).conj().detach()):
+        found = from_torch(lazy, modern)
+        assert found.tolist() == lazy.tolist() and found.is_leaf
+
+
+@formats
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages(modern):
+    x = torch.arange(4.0)
+    found = from_torch({"typed": x.storage(), "tensor": x, "pair": (x.storage(),), "bytes": torch.arange(3).untyped_storage()}, modern)
+    assert found["typed"].tolist() == found["pair"][0].tolist() == [0, 1, 2, 3] and found["typed"].dtype is numod.float32
+    found["typed"][0] = 9.0
+    assert found["tensor"].tolist() == [9, 1, 2, 3] and found["bytes"].tolist() == torch.arange(3).untyped_storage().tolist()
+    assert from_torch(x.untyped_storage()[4:8], modern).tolist() == x.untyped_storage()[4:8].tolist()
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_storages_come_back():
+    x = numod.arange(4.0)
+    found = to_torch({"typed": x.storage(), "tensor": x, "bytes": numod.arange(3).untyped_storage(), "part": numod.arange(2.0).untyped_storage()[4:8], "form": numod.strided})
+    assert found["typed"].dtype is torch.float32 and found["typed"].data_ptr() == found["tensor"].untyped_storage().data_ptr()
+    assert found["part"].tolist() == [0, 0, 128, 63] and len(found["bytes"]) == 24 and found["form"] is torch.strided

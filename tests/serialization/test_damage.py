@@ -16,9 +16,9 @@ from functools import cache
 import pytest
 
 import numod
+from hostile import changed_bytes, legacy, members, saved, zipped
 from numod import nn
 from numod.serialization import CheckpointError
-from numod.serialization.torch_save import _Pickler
 
 QUICK, FULL = 120, 1100  # files per kind; there are six kinds
 BYTES_PER_BYTE, BYTES_AT_ALL = 150, 400_000  # a dict takes 64 times its pickle; a zip archive needs its reader's buffers
@@ -47,74 +47,9 @@ def contents() -> dict[str, bytes]:
     return {**result, "pickle.pt": result["archive.pt"], "legacy.pt": legacy(flat)}
 
 
-def saved(value, kind):
-    file = io.BytesIO()
-    file.name = kind if kind.endswith(".pt") else f"{kind}.safetensors"
-    numod.save(value, file)
-    return file.getvalue()
-
-
-def legacy(value):
-    """A file as PyTorch wrote it before version 1.6."""
-    file = io.BytesIO()
-    pickler = _Pickler(file)
-    pickler.dump(value)
-    head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
-    keys = pickle.dumps([key for key, _, _ in pickler.storages.values()], 2)
-    data = b"".join(struct.pack("<q", len(storage.data)) + storage.data.tobytes() for _, storage, _ in pickler.storages.values())
-    return head + file.getvalue() + keys + data
-
-
-def members(content):
-    archive = zipfile.ZipFile(io.BytesIO(content))
-    return {name: archive.read(name) for name in archive.namelist()}
-
-
-def zipped(records, compression=zipfile.ZIP_STORED):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, data in records.items():
-            archive.writestr(name, data)
-    return file.getvalue()
-
-
 def with_pickle(program, **records):
     """An archive around a hand-written pickle."""
     return zipped({"archive/data.pkl": program, "archive/data/0": b"\0" * 16, **records})
-
-
-# Mutations
-
-SNIPPETS = [
-    b"cos\nsystem\n(X\x04\x00\x00\x00truetR", b"cposix\nsystem\n", b"c__builtin__\neval\n(X\x01\x00\x00\x001tR", b"(ios\nsystem\n", b"(cos\nsystem\nX\x01\x00\x00\x00ao",
-    b"ctorch\nTensor\n)\x81", b"\x82\x01", b"\x84\xff\xff\xff\x7f", b"r\xff\xff\xff\xff", b"j\xff\xff\xff\xff", b"h\x00", b"\x8b\xff\xff\xff\x7f", b"X\xff\xff\xff\xff",
-    b"B\xff\xff\xff\xff", b"\x8d" + b"\xff" * 8, b"\x96" + b"\xff" * 7 + b"\x7f", b"((((", b"\x85" * 40, b"h\x00h\x00\x86q\x00" * 20, b")R", b"}b", b"Q", b"t", b"u", b"s", b"a", b"0", b"1",
-    b"J\xff\xff\xff\xff", b"\x8a\x08" + b"\xff" * 7 + b"\x7f", b"\x8a\xff" + b"\x7f" * 255, b"ctorch\nSize\n", b"c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R", b".", b"\x93",
-]
-NUMBERS = [b"\xff" * 8, b"\0" * 8, struct.pack("<Q", 2**63), struct.pack("<I", 2**31), b"\x80", b"\x7f", b"-1", b"9999999999999", b"1e999", b"[", b"{", b'"', b"\\ud800", b"null"]
-
-
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    data = bytearray(content)
-    for _ in range(draw.choice((1, 1, 2, 4))):
-        here = draw.randrange(len(data) or 1)
-        match draw.randrange(6):
-            case 0:
-                data[here : here + 1] = bytes([(data[here : here + 1] or b"\0")[0] ^ 1 << draw.randrange(8)])
-            case 1:
-                del data[here : here + draw.choice((1, 8, len(data)))]
-            case 2:  # splice
-                start = draw.randrange(len(content))
-                data[here:here] = content[start : start + draw.randrange(1, 64)]
-            case 3:
-                data[here : here + 8] = draw.choice(NUMBERS)
-            case 4:
-                data[here:here] = draw.choice(SNIPPETS)
-            case _:
-                digits = [place for place, byte in enumerate(data) if 48 <= byte < 58] or [0]
-                place = draw.choice(digits)
-                data[place : place + 1] = draw.choice((b"9", b"-1", b"00", b"99999999999999999999", b"1.5", b"true"))
-    return bytes(data)
 
 
 def damaged(kind: str, draw: random.Random) -> bytes:
@@ -122,14 +57,14 @@ def damaged(kind: str, draw: random.Random) -> bytes:
     if kind == "pickle.pt":  # the archive is sound, so that the damage reaches the pickle
         records = members(content)
         name = draw.choice(["archive/data.pkl"] * 8 + list(records))
-        return zipped({**records, name: mutated(records[name], draw)})
+        return zipped({**records, name: changed_bytes(records[name], draw)})
     if kind == "structured" and draw.random() < 0.5:  # sound header, damaged description
         (length,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + length])
-        header["__metadata__"]["numod.structure"] = mutated(header["__metadata__"]["numod.structure"].encode(), draw).decode("latin1")
+        header["__metadata__"]["numod.structure"] = changed_bytes(header["__metadata__"]["numod.structure"].encode(), draw).decode("latin1")
         text = json.dumps(header).encode()
         return struct.pack("<Q", len(text)) + text + content[8 + length :]
-    return mutated(content, draw)
+    return changed_bytes(content, draw)
 
 
 def check(content: bytes) -> bool:
@@ -237,7 +172,13 @@ HOSTILE = {
     "protocol 0": (b"(dp0\n.", "does not write"),
     "a persistent id of text": (entry(text("x") + b"Q"), "no storage"),
     "another persistent id": (entry(storage(first="module")), "no storage"),
-    "a storage alone": (b"\x80\x02" + storage() + b".", "no tensor"),
+    "a function alone": (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n.", "no data"),
+    "a storage's class alone": (b"\x80\x02ctorch\nFloatStorage\n.", "no data"),
+    "a sparse tensor": (entry(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"), "'some.weight': a sparse tensor.*to_dense"),
+    "a layout that there is not": (entry(b"ctorch.serialization\n_get_layout\n" + text("os") + b"\x85R"), "'os' is no layout"),
+    "a tensor with other metadata": (entry(tensor().replace(b")RtR", b")R}" + text("backend") + b"\x88stR")), "with metadata"),
+    "hooks of another class": (entry(b"cnumod.nn.hooks\nHooks\n)R}" + text("__class__") + b"Nsb"), "no dict of attributes"),
+    "hooks with attributes of another class": (entry(b"cnumod.nn.hooks\nHooks\n)R}K\x01K\x01sb"), "no dict of attributes"),
     "a storage's type of text": (entry(storage(kind=text("FloatStorage"))), "lacks its type"),
     "a storage's key is a path": (entry(tensor(storage(key="../../etc/passwd"))), "no record 'data/../../etc/passwd'"),
     "a missing storage": (entry(tensor(storage(key="7"))), "no record 'data/7'"),
