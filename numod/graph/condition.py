@@ -12,7 +12,17 @@ from ctypes import addressof, c_int64, c_ssize_t, sizeof
 from dataclasses import dataclass
 from typing import Any
 
-from .kinds import SIMPLE
+from . import objects
+from .kinds import is_simple
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two constants are of one type and value: 0.0 is not -0.0, NaN is NaN."""
+    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
+
+
+# what the texts of guards call: none of it runs a user's code
+SPACE = {"equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "lacks": objects.lacks}
 
 
 @dataclass(eq=False)
@@ -86,6 +96,33 @@ _LIST_ITEMS = _list_items()
 
 
 @dataclass(eq=False)
+class Sized(Guard):
+    """The condition that an object has been given no further attribute, which would hide what its class or a registry gives, and has lost none."""
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """The address of the number of entries of its dictionary, and the number."""
+        return [] if _DICTIONARY_SIZE is None else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
+
+
+def sized(name: str, thing: Any, without: set) -> Guard:
+    """The guard of how many attributes there are in a dictionary, but for those `without`."""
+    inside = thing.__dict__
+    if without:
+        return Guard(name, "sum(each not in {1} for each in {0}.__dict__) == {2}", (thing, without, sum(each not in without for each in inside)))
+    return Sized(name, "len({0}.__dict__) == {1}", (thing, len(inside), inside))
+
+
+def _size_in_dictionary() -> int | None:
+    """Where in the memory of a dictionary the number of its entries lies, in bytes."""
+    words = (c_ssize_t * (dict.__basicsize__ // sizeof(c_ssize_t))).from_address(id(probe := dict.fromkeys(range(4321))))
+    return list(words).index(len(probe)) * sizeof(c_ssize_t) if list(words).count(len(probe)) == 1 else None
+
+
+_DICTIONARY_SIZE = _size_in_dictionary()
+
+
+@dataclass(eq=False)
 class Unwritten(Guard):
     """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
 
@@ -155,6 +192,6 @@ class Settings(Guard):
     def plain(self) -> bool:
         """Whether the settings are values that cannot change in themselves."""
         return all(
-            key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each))
+            key == "params" or is_simple(each) or (isinstance(each, tuple) and all(is_simple(part) for part in each))
             for key, each in self.group.items()
         )

@@ -21,9 +21,10 @@ from ..device import Storage
 from ..device.device import default_device, on_default_change
 from ..kernel import tensor_cores
 from ..ops import indexing
-from .condition import Guard, Setting
+from .condition import SPACE, Guard, Setting, equal
+from . import objects
 from .instance import is_instance, is_tuple
-from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, size, step_hooks, worded
+from .kinds import PACKAGE, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, is_simple, methods_put_into, step_hooks, worded
 from .later import Later
 from .names import names_of
 
@@ -31,6 +32,7 @@ dtypes.on_default_change.append(changes.note)
 on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
 Entry = tuple[str, str, Any]
+_PLACES = ("{0}.", "{0}[", "attribute(", "item(")  # how texts of guards on what lies at a place begin
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
 
@@ -51,7 +53,7 @@ class Picture:
             if kind == "is" and isinstance(thing, Tensor):
                 thing._pictured = True
         self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
-        space: dict[str, Any] = {"equal": _equal}
+        space: dict[str, Any] = dict(SPACE)
         self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # our own text over our own objects
 
     def difference(self) -> str | None:
@@ -78,7 +80,7 @@ class Picture:
 def broken(guards: Iterable[Guard]) -> str | None:
     """The name of the first guard that does not hold."""
     for each in guards:
-        space: dict[str, Any] = {"equal": _equal}
+        space: dict[str, Any] = dict(SPACE)
         try:
             if not eval(each.expression(space), space):  # our own text over our own objects
                 return each.name
@@ -90,7 +92,7 @@ def broken(guards: Iterable[Guard]) -> str | None:
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
     """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
     found = broken(
-        each for each in before if not (each.text.startswith("{0}.") or each.text.startswith("{0}[")) or not isinstance(each.objects[-1], _CONTAINERS)
+        each for each in before if not each.text.startswith(_PLACES) or not isinstance(each.objects[-1], _CONTAINERS)
     )
     others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
     return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)
@@ -106,19 +108,15 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
     for (name, kind, thing), (now_name, _, now) in zip(before, after):
         if name != now_name:
             return f"{now_name or name} appeared or went"
-        if now is not thing and (kind != "equal" or not _equal(now, thing)):
+        if now is not thing and (kind != "equal" or not equal(now, thing)):
             return _told(name, thing, now)
     if len(before) != len(after):
         return f"{(before if len(before) > len(after) else after)[min(len(before), len(after))][0]} appeared or went"
     return None
 
 
-def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
-
-
 def _told(name: str, before: Any, now: Any) -> str:
-    if isinstance(before, SIMPLE) and isinstance(now, SIMPLE):
+    if is_simple(before) and is_simple(now):
         return f"{name} was {before!r}, is {now!r}"
     return f"{name} is another {type(now).__name__}"
 
@@ -181,7 +179,7 @@ class Look:
     def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         if type(value) is Later:
             return
-        if isinstance(value, SIMPLE):
+        if is_simple(value):
             yield name, "equal", value
             return
         if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
@@ -206,20 +204,28 @@ class Look:
         elif isinstance(value, partial):
             yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, _CONTAINERS):
-            yield f"len({name})", "equal", size(value, self.without)
-            self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
-            for each in value if not isinstance(value, (list, tuple, deque)) else ():  # arguments may be looked for among tensors that are keys
-                yield from self._look(f"a key of {name}", each, depth) if not isinstance(each, SIMPLE) else ()
-            fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
-            for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                inside = f"{name}[{worded(key)}]"
-                yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
+            yield from self._container(name, value, depth)
+            yield from self._attributes(name, value, depth)
         elif isinstance(value, Generator):
             yield name, "is", value  # its draws are recorded
         else:
             yield name, "is", value
-            for key, each in fields(value):
-                yield from self._at(value, key, f"{name}.{key}", each, depth - 1)
+            yield from self._attributes(name, value, depth)
+
+    def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        keyed, members = not isinstance(value, (list, tuple, deque)), objects.members_of(value)
+        yield f"len({name})", "equal", len(members) - sum((id(value), key) in self.without for key in members if isinstance(value, dict))
+        self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
+        for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
+            yield from self._look(f"a key of {name}", each, depth) if not is_simple(each) else ()
+        fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
+        for key, each in objects.items_of(value):
+            inside = f"{name}[{worded(key)}]"
+            yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
+
+    def _attributes(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        for key, each in objects.attributes(value).items():
+            yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", each, depth - 1)
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
         yield name, "is", tensor

@@ -102,7 +102,7 @@ def record(
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
     With `fullgraph` what no program can repeat is an error; without, or where a caller is `patient`, the call goes on eagerly to its end.
     """
-    roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
+    roots, tensors = key.roots_in((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)
     shared = _shared(before.entries, tensors, without)
     if shared is None:
@@ -153,7 +153,7 @@ class _Witness:
 
     def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset) -> None:
         self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
-        self.roots = key.objects((arguments, named))
+        self.roots = key.roots_in((arguments, named))
         walk = reach.quick(function, self.roots, without)
         walk.refuse_attributes(tensors)
         self.guards, self.asks_gradients = walk.guards, walk.any_name or "grad" in walk.mentioned

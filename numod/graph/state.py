@@ -24,6 +24,7 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..dtypes import float64, int32, int64
+from . import objects
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
 from .kinds import is_module
@@ -33,6 +34,7 @@ from .trace import Recorder, line, recording
 
 
 Path = tuple[int | str, ...]  # to a number among arguments: the argument's position or name, then positions in structures
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
 _FOLLOWED = 64  # numbers in structures, beyond which they are not given as tensors
 
 
@@ -64,11 +66,17 @@ def read(holder: Any, key: Any) -> Any:
             return holder.cell_contents
         if isinstance(holder, Tensor):
             return holder._grad if key == "grad" else holder.detach()
-        if isinstance(holder, (dict, list, deque)):
-            return holder[key]
-        return ... if isinstance(getattr(type(holder), key, None), property) else getattr(holder, key)  # a property, as of a parametrization, is no place
-    except (LookupError, AttributeError, ValueError):
+        if _is_item(holder, key):
+            return objects.read_item(holder, key)
+        if is_module(holder) and key not in holder.__dict__:
+            return next(holder.__dict__[each][key] for each in _REGISTRIES if key in holder.__dict__[each])
+        return objects.read_attribute(holder, key)
+    except (LookupError, AttributeError, ValueError, StopIteration):
         return ...
+
+
+def _is_item(holder: Any, key: Any) -> bool:
+    return isinstance(holder, (dict, list, deque)) and type(key) is not objects.Attribute
 
 
 def values(places: list[Place]) -> list:
@@ -344,24 +352,26 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
 
 def lay(holder: Any, key: Any, value: Any) -> None:
     """Put a value at a place; `...` removes what is there."""
-    inside = isinstance(holder, (dict, list, deque))
+    inside = _is_item(holder, key)
     if isinstance(holder, types.CellType):
         holder.cell_contents = value
-    elif value is ...:
-        holder.pop(key) if inside else delattr(holder, key)
-    elif inside:
-        holder[key] = value
-    else:
+    elif isinstance(holder, Tensor):
         setattr(holder, key, value)
+    elif value is ...:
+        objects.delete_item(holder, key) if inside else objects.delete_attribute(holder, key)
+    elif inside:
+        objects.write_item(holder, key, value)
+    else:
+        objects.write_attribute(holder, key, value)
 
 
 def replace_member(holder: set | dict, former: Any, value: Any) -> None:
     """Replace the member of a set, or the key of a dictionary, which keeps its order."""
     if isinstance(holder, set):
-        holder.remove(former)
-        holder.add(value)
+        set.remove(holder, former)
+        set.add(holder, value)
     else:
-        items = [(value if key is former else key, each) for key, each in holder.items()]
-        holder.clear()
+        items = [(value if key is former else key, each) for key, each in objects.items_of(holder)]
+        dict.clear(holder)
         for key, each in items:
-            holder[key] = each
+            objects.write_item(holder, key, each)

@@ -27,7 +27,7 @@ from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from ..ops.reduction import Reduction
 from ..ops.update import Update
-from .kinds import SIMPLE, attributes_of, of_library
+from .kinds import attributes_of, is_simple, of_library
 from .later import METHODS, Itself, Later, Reading
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
@@ -412,7 +412,7 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not isinstance(each, (Tensor, Given, Itself, *SIMPLE)) and not _is_fixed(each) and not self.remains(each):
+        if not (isinstance(each, (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)) and not self.remains(each):
             kind = type(each).__name__
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
