@@ -7,7 +7,7 @@ Nothing else knows about all four. It does not know what any op computes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from numpy import empty
@@ -448,6 +448,14 @@ def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back:
 def tell_overridden(function: str) -> None:
     """Tell listeners that a class or mode takes over a call of this function."""
     _tell_of("overridden", function)
+
+
+def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors that have a gradient. Listeners are told: what follows depends on which they are."""
+    tensors = list(tensors)
+    for each in tensors if listeners else ():
+        _tell_of("asked_for_gradient", each)
+    return [each for each in tensors if each._grad is not None]
 
 
 def tell_dropped(leaf: Tensor) -> None:

@@ -123,6 +123,34 @@ _DICTIONARY_SIZE = _size_in_dictionary()
 
 
 @dataclass(eq=False)
+class Entry(Guard):
+    """The condition that an object's dictionary has the same thing under a name."""
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """Where the dictionary's entries lie, which holds for what was read there, and the thing in its place."""
+        _, thing, inside, key = self.objects
+        if _DICTIONARY_SIZE is None:
+            return []
+        size = sizeof(c_ssize_t)
+        keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))
+        table, array = (c_ssize_t.from_address(each).value for each in (keys, values))
+        if array:  # the keys are shared with other objects, the values are in an array
+            places = [array + size * k for k in range(len(inside) + 2) if c_ssize_t.from_address(array + size * k).value == id(thing)]
+        else:  # pairs of keys and values, after an index
+            places = [table + size * k for k in range(1, (inside.__sizeof__() - dict.__basicsize__) // size)]
+            places = [each for each in places if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]]
+        return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
+
+
+def entry(name: str, holder: Any, key: str) -> Guard:
+    """The guard of what an object's dictionary has under a name."""
+    inside = holder.__dict__
+    own = next(each for each in inside if each == key)
+    return Entry(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, inside[key], inside, own))
+
+
+@dataclass(eq=False)
 class Unwritten(Guard):
     """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
 

@@ -49,12 +49,14 @@ class Gradients:
                 if gradient is not None and leaf._grad is None:
                     recorder.drop_gradient(leaf)
             elif gradient is None:
-                if leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent):
+                if id(leaf) in recorder.asked_about or (leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent)):
                     self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,)))
             elif recorder.holds(gradient):
                 self.guards.append(_same_gradient(leaf, gradient))
             elif leaf._grad is None:
                 recorder.drop_gradient(leaf)
+            elif id(leaf) in recorder.asked_about:
+                self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is not None", (leaf,)))
         for leaf in recorder.indifferent.values():
             if leaf._grad is None:  # it takes no part, or is frozen: other calls may find a gradient to drop
                 recorder.drop_gradient(leaf)

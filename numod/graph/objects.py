@@ -1,8 +1,7 @@
 """The state of a Python object, read, written and rebuilt without running its class's code.
 
 An object is what its `__dict__` and its slots hold and, where its class is derived from a built-in one, that one's content: items of a container, the value
-of a number or a text. Attributes are read past properties, descriptors and `__getattr__`, items by methods of the built-in class (`dict.items(batch)`), and
-another
+of a number or a text. Attributes are read past properties, descriptors and `__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Another
 object like it is made by `__new__` of the built-in class. What instances of other classes in C keep to themselves is unknown: these are not rebuilt.
 """
 

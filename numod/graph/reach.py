@@ -32,7 +32,7 @@ from ..core import changes
 from ..core.tensor import Tensor
 from . import optimizers
 from . import objects
-from .condition import Guard, sized, unwritten
+from .condition import Guard, entry, sized, unwritten
 from .kinds import (
     PACKAGE, attributes_of, is_compiled, is_library, is_module, is_optimizer, is_plain_key, is_schedule, is_simple, methods_put_into, of_library, package_of,
     parameters_of, step_hooks, worded,
@@ -501,6 +501,8 @@ class Walk:
         if _runs(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
             self.descriptor(name, value, kind, key, descriptor)
         own = is_module(value) and any(key in value.__dict__[each] for each in _REGISTRIES)
+        if own and key in held and held[key] is not None and (id(value), key) not in self.without:
+            self.guards.append(entry(name, value, key))
         own = own or (is_optimizer(value) and key in _SETTINGS)
         if key in held:
             if not (own or (id(value), objects.place_of(value, key)) in self.without or _fixed(key, held[key])):

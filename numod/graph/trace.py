@@ -70,6 +70,7 @@ class Recorder:
         self.constant: set[int] = set()  # those that hold Python's values
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
+        self.asked_about: dict[int, Tensor] = {}  # leaves of which the library asked whether they have a gradient
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
@@ -322,9 +323,14 @@ class Recorder:
         """Whether a tensor that existed before takes part."""
         return _place(tensor) in self.at
 
+    def asked_for_gradient(self, leaf: Tensor) -> None:
+        """The library asks whether a leaf has a gradient. One that a run has set itself is no matter."""
+        if get_ident() == self.thread and id(leaf) not in self.indifferent:
+            self.asked_about[id(leaf)] = leaf
+
     def dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
-        if leaf._grad is None and get_ident() == self.thread:
+        if leaf._grad is None and id(leaf) not in self.asked_about and get_ident() == self.thread:
             self.indifferent[id(leaf)] = leaf
 
     def drop_gradient(self, leaf: Tensor) -> None:
