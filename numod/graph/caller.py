@@ -420,7 +420,7 @@ class InTurn(Writer):
         if isinstance(each, Span):
             if each not in arrays:
                 local = each.buffer.kind == "local"
-                arrays[each] = self._name(self.section.local(each.buffer, self.executable.arena)[each.offset :], "local") if local else f"d{len(arrays)}"
+                arrays[each] = self._name(each.of(self.section.local(each.buffer, self.executable.arena)), "local") if local else f"d{len(arrays)}"
             return arrays[each]
         if isinstance(each, (Number, Integer)):
             return f"n{each.source}_{each.index}"
@@ -433,6 +433,7 @@ class InTurn(Writer):
             given = self._input(buffer)
         else:
             given = f"{self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, 'storage')}.data"
+        given = f"({given}).view({self._name(span.storage, 'dtype')})" if span.paired else given
         return f"({given})[{span.offset}:]" if span.offset else given
 
 

@@ -168,8 +168,7 @@ def _buffers(calls: Sequence) -> list[Buffer]:
 
 def _argument(each: Any, memory: dict, values: Sequence) -> Any:
     if isinstance(each, Span):
-        array = memory[each.buffer]
-        return array[each.offset :] if each.offset else array
+        return each.of(memory[each.buffer])
     return values[each.source][each.index] if isinstance(each, (Number, Integer)) else each
 
 
