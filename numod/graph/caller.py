@@ -18,7 +18,7 @@ from ..core.random import Draw
 from ..core.tensor import OwnCount, Tensor
 from ..device import Storage
 from ..device.storage import address
-from .condition import SPACE, Guard, Settings, equal
+from .condition import SPACE, Guard, Settings, equal, weakly
 from .freeze import Frozen
 from .guards import Picture, conditions
 from . import objects
@@ -107,8 +107,10 @@ class Writer:
             self.tensors.append(each)
             return []
         if is_simple(each) or not is_structure(each):
-            thing = self._name(each, "thing")
-            return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", f"    {self.back}"]
+            held = weakly(each)
+            thing = self._name(held, "thing")
+            same = f"{name} is {thing}()" if held is not each else f"{name} is {thing} or equal({name}, {thing})" if is_simple(each) else f"{name} is {thing}"
+            return [f"if not ({same}):", f"    {self.back}"]
         if has_identity(each):
             self.containers.append(name)
         if type(each) in (list, tuple, dict) or (isinstance(each, tuple) and not objects.has_attributes(type(each))):

@@ -123,6 +123,8 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
+        owner = getattr(function, "__self__", None)
+        self.owner = type(owner) if is_module(owner) and getattr(type(owner), function.__name__, None) is function.__func__ else None
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes, or also in integers
@@ -157,6 +159,8 @@ class Compiled:
             return self._run_free(given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
+        if self._is_outdated():
+            type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
         key, tensors = describe(arguments, named)
         reason, failed = None, False
         for version in self.versions.get(key, ()):
@@ -186,6 +190,10 @@ class Compiled:
             if self._is_new(key):
                 return self.function(*arguments, **named)
         return self._record(key, form, counts, failed, arguments, named)
+
+    def _is_outdated(self) -> bool:
+        """Whether it is a module's method, and the module has been given another class."""
+        return self.owner is not None and type(self.function.__self__) is not self.owner
 
     def _is_new(self, key: tuple) -> bool:
         """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""

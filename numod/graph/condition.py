@@ -11,9 +11,10 @@ from collections.abc import Callable
 from ctypes import addressof, c_int64, c_ssize_t, sizeof
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from . import objects
-from .kinds import is_simple
+from .kinds import is_module, is_simple
 
 
 def equal(a: Any, b: Any) -> bool:
@@ -23,6 +24,40 @@ def equal(a: Any, b: Any) -> bool:
 
 # what the texts of guards call: none of it runs a user's code
 SPACE = {"equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "lacks": objects.lacks}
+
+
+class Weak(ref):
+    """An object that guards do not keep alive; calling it gives the object, or what is no object of anybody's."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Any:
+        found = super().__call__()
+        return _GONE if found is None else found
+
+
+class _Gone:
+    """In the stead of an object that is no more."""
+
+    __slots__ = ()
+
+
+_GONE = _Gone()
+
+
+def weakly(thing: Any) -> Any:
+    """A weak reference to an object, or the object where it cannot be had."""
+    return Weak(thing) if objects.base_of(type(thing)) is object and hasattr(type(thing), "__weakref__") else thing
+
+
+def strongly(thing: Any) -> Any:
+    """The object of a weak reference, and any other object itself."""
+    return thing() if type(thing) is Weak else thing
+
+
+def _may_go(thing: Any) -> bool:
+    """Whether an object may be gone when a guard is tested. A module that is given, or lies in one that is, stays for the call."""
+    return type(thing) is Weak and not is_module(thing())
 
 
 @dataclass(eq=False)
@@ -37,9 +72,13 @@ class Guard:
         """The condition with names for its objects, which are put into `space`."""
         names = []
         for each in self.objects:
-            names.append(f"thing{len(space)}")
-            space[names[-1]] = each
+            space[name := f"thing{len(space)}"] = each
+            names.append(f"{name}()" if type(each) is Weak else name)
         return self.text.format(*names)
+
+    def loosen(self, ids: set[int]) -> None:
+        """Keep none of these objects alive."""
+        self.objects = tuple(weakly(each) if id(each) in ids else each for each in self.objects)
 
     @property
     def words(self) -> list[tuple[int, int]]:
@@ -49,7 +88,7 @@ class Guard:
         the guard's objects, which it keeps.
         """
         place = _FIELDS.get(self.text)
-        return [] if place is None else [(id(self.objects[0]) + place, id(self.objects[1]))]
+        return [] if place is None or any(map(_may_go, self.objects)) else [(id(strongly(self.objects[0])) + place, id(self.objects[1]))]
 
 
 def _place_of(content: Any, holder: Any) -> int | None:
@@ -102,7 +141,7 @@ class Sized(Guard):
     @property
     def words(self) -> list[tuple[int, int]]:
         """The address of the number of entries of its dictionary, and the number."""
-        return [] if _DICTIONARY_SIZE is None else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
+        return [] if _DICTIONARY_SIZE is None or _may_go(self.objects[0]) else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
 
 
 def sized(name: str, thing: Any, without: set) -> Guard:
@@ -130,7 +169,7 @@ class Entry(Guard):
     def words(self) -> list[tuple[int, int]]:
         """Where the dictionary's entries lie, which holds for what was read there, and the thing in its place."""
         _, thing, inside, key = self.objects
-        if _DICTIONARY_SIZE is None:
+        if _DICTIONARY_SIZE is None or _may_go(self.objects[0]):
             return []
         size = sizeof(c_ssize_t)
         keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))

@@ -21,7 +21,7 @@ from ..device import Storage
 from ..device.device import default_device, on_default_change
 from ..kernel import tensor_cores
 from ..ops import indexing
-from .condition import SPACE, Guard, Setting, equal
+from .condition import SPACE, Guard, Setting, equal, strongly, weakly
 from . import objects
 from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, is_simple, methods_put_into, step_hooks, worded
@@ -41,12 +41,13 @@ class Picture:
     """How things were when a program was recorded. `difference()` names what changed since, or is None."""
 
     def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
-        self.function, self.roots, self.without, self.guards = function, roots, without, guards
+        self.function, self.roots, self.without, self.guards = function, [*map(weakly, roots)], without, guards
         look = Look(function, roots, without)
-        self.entries = look.entries
+        loose = {*map(id, roots)}
+        self.entries = [(name, kind, weakly(thing) if id(thing) in loose else thing) for name, kind, thing in look.entries]
         read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
-        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key in places}
+        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (weakly(holder), key) for holder, key in places}
         self.count = changes.count
         self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
         for _, kind, thing in self.entries:
@@ -63,7 +64,7 @@ class Picture:
             return change
         if changes.count == self.count:
             return None
-        found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+        found = compare(self.entries, Look(self.function, [*map(strongly, self.roots)], self.without).entries)
         if found is None:
             self.count = changes.count
         return found
@@ -108,6 +109,7 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
     for (name, kind, thing), (now_name, _, now) in zip(before, after):
         if name != now_name:
             return f"{now_name or name} appeared or went"
+        thing = strongly(thing)
         if now is not thing and (kind != "equal" or not equal(now, thing)):
             return _told(name, thing, now)
     if len(before) != len(after):

@@ -8,6 +8,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
 from . import objects, structure
+from .condition import strongly, weakly
 from .kinds import is_plain_key, is_simple, of_library
 
 
@@ -77,7 +78,7 @@ def _worded(each: Any) -> str:
     if isinstance(each, tuple) and each and isinstance(each[0], Layout):
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
     if isinstance(each, Same):
-        return f"the {type(each.thing).__name__} at {id(each.thing):#x}"
+        return f"the {each.kind} at {each.id:#x}"
     return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
 
 
@@ -95,15 +96,15 @@ def roots_in(each: Any) -> list:
 
 
 class Same:
-    """Any other argument: compared by identity."""
+    """Any other argument: compared by identity. It is not kept alive."""
 
     def __init__(self, thing: Any) -> None:
-        self.thing = thing
+        self.id, self.kind, self.held = id(thing), type(thing).__name__, weakly(thing)
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return self.id
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.thing is self.thing
+        return isinstance(other, Same) and strongly(other.held) is strongly(self.held) and other.id == self.id
 
 

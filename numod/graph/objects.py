@@ -92,6 +92,7 @@ def has_attributes(kind: type) -> bool:
 
 def read_attribute(value: Any, name: str) -> Any:
     """One of them. Raises LookupError or AttributeError where it is not there."""
+    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
     slot = slots_of(type(value)).get(name)
     return slot.__get__(value) if slot is not None else (dictionary(value) or {})[name]
 
@@ -103,6 +104,7 @@ def lacks(value: Any, name: str) -> bool:
 
 def write_attribute(value: Any, name: str, new: Any) -> None:
     """Set one of them as the library's class of modules or optimizers does, which notes it; in other objects in its place."""
+    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
     slot = slots_of(type(value)).get(name)
     if slot is not None:
         slot.__set__(value, new)
@@ -114,6 +116,7 @@ def write_attribute(value: Any, name: str, new: Any) -> None:
 
 def delete_attribute(value: Any, name: str) -> None:
     """Remove one of them."""
+    name = str.__str__(name)  # of an `Attribute`, which is equal to no key
     slot = slots_of(type(value)).get(name)
     if slot is not None:
         slot.__delete__(value)

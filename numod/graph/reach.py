@@ -84,7 +84,7 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         walk.begin()
         walk.function(function, "")
         for k, each in enumerate(roots):
-            walk.visit(f"object {k} given", each)
+            walk.loosely(f"object {k} given", each)
         walk.patched("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             walk.visit("a hook of all modules or optimizers", hook)
@@ -96,6 +96,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
             walk.guards.append(Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token())))
         for space, names in walk.unset.values():
             walk.guards.append(Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names))))
+    for each in walk.guards:
+        each.loosen(walk.loose)
     return walk
 
 
@@ -115,6 +117,8 @@ class Walk:
         self.known = self._extent()
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
+        self.loose: set[int] = set()  # ids of objects that guards do not keep alive: the caller's, and what weak references refer to
+        self.loosening = False
         self.overrides: dict[type, set[str]] = {}  # by class of the user's: see `overriding`
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
@@ -212,6 +216,7 @@ class Walk:
         if isinstance(value, _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
+        self.loose.update([id(value)] if self.loosening else ())
         if isinstance(value, Tensor):
             self.hooks(name, value)
             for key, each in attributes_of(value):
@@ -370,7 +375,15 @@ class Walk:
         if isinstance(found, Tensor):
             raise CannotRepeat(f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the tensor as an argument")
         self.guards.append(Guard(name, f"{{1}}({{0}}) is {'not ' if found is not None else ''}None", (value, weakref.ref.__call__)))
-        self.visit(name, found)
+        self.loosely(name, found)
+
+    def loosely(self, name: str, value: Any) -> None:
+        """Visit what the function itself does not keep alive."""
+        before, self.loosening = self.loosening, True
+        try:
+            self.visit(name, value)
+        finally:
+            self.loosening = before
 
     def thing(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""

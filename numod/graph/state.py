@@ -25,6 +25,7 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..dtypes import float64, int32, int64
 from . import objects
+from .condition import strongly
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
 from .kinds import is_module
@@ -61,6 +62,7 @@ def written(before: Look, after: Look) -> list[Place]:
 
 def read(holder: Any, key: Any) -> Any:
     """The value at a place. `...` if the attribute or entry does not exist."""
+    holder = strongly(holder)
     try:
         if isinstance(holder, types.CellType):
             return holder.cell_contents
@@ -352,6 +354,7 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
 
 def lay(holder: Any, key: Any, value: Any) -> None:
     """Put a value at a place; `...` removes what is there."""
+    holder = strongly(holder)
     inside = _is_item(holder, key)
     if isinstance(holder, types.CellType):
         holder.cell_contents = value
