@@ -124,7 +124,7 @@ class Compiled:
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
         owner = getattr(function, "__self__", None)
-        self.owner = type(owner) if is_module(owner) and getattr(type(owner), function.__name__, None) is function.__func__ else None
+        self.owned = is_module(owner) and getattr(type(owner), function.__name__, None) is function.__func__
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes, or also in integers
@@ -154,14 +154,18 @@ class Compiled:
         if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
             return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
         if overrides.has_torch_function((*arguments, *named.values())):
-            return self._run_overridden(arguments, named)
+            why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+            return self._run_apart(why, arguments, named)
         if (given := self._freed(arguments, named)) is not None:
             return self._run_free(given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
         if self._is_outdated():
             type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
-        key, tensors = describe(arguments, named)
+        try:
+            key, tensors = describe(arguments, named)
+        except RecursionError:
+            return self._run_apart(f"compile: {self.name} runs eagerly for arguments that contain themselves", arguments, named)
         reason, failed = None, False
         for version in self.versions.get(key, ()):
             reason = version.objection(tensors)
@@ -192,8 +196,9 @@ class Compiled:
         return self._record(key, form, counts, failed, arguments, named)
 
     def _is_outdated(self) -> bool:
-        """Whether it is a module's method, and the module has been given another class."""
-        return self.owner is not None and type(self.function.__self__) is not self.owner
+        """Whether it is a module's method, and the module has been given another class, or the class another method."""
+        function = self.function
+        return self.owned and getattr(type(function.__self__), function.__name__, None) is not function.__func__
 
     def _is_new(self, key: tuple) -> bool:
         """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
@@ -285,9 +290,8 @@ class Compiled:
             warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)
 
-    def _run_overridden(self, arguments: tuple, named: dict) -> Any:
-        """Run without a program inside a mode, or for an argument, that overrides functions."""
-        why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+    def _run_apart(self, why: str, arguments: tuple, named: dict) -> Any:
+        """Run without a program, for a call of a kind that has none."""
         if self.fullgraph:
             raise CannotRepeat(why)
         if not self.complained:

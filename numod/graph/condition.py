@@ -23,7 +23,8 @@ def equal(a: Any, b: Any) -> bool:
 
 
 # what the texts of guards call: none of it runs a user's code
-SPACE = {"equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "lacks": objects.lacks}
+SPACE = {"equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
+    "lacks": objects.lacks}
 
 
 class Weak(ref):
@@ -47,7 +48,8 @@ _GONE = _Gone()
 
 def weakly(thing: Any) -> Any:
     """A weak reference to an object, or the object where it cannot be had."""
-    return Weak(thing) if objects.base_of(type(thing)) is object and hasattr(type(thing), "__weakref__") else thing
+    kind = type(thing)
+    return Weak(thing) if kind is types.FunctionType or (objects.base_of(kind) is object and hasattr(kind, "__weakref__")) else thing
 
 
 def strongly(thing: Any) -> Any:
@@ -56,8 +58,8 @@ def strongly(thing: Any) -> Any:
 
 
 def _may_go(thing: Any) -> bool:
-    """Whether an object may be gone when a guard is tested. A module that is given, or lies in one that is, stays for the call."""
-    return type(thing) is Weak and not is_module(thing())
+    """Whether an object may be gone when a guard is tested. A module or a function that is given, or lies in one that is, stays for the call."""
+    return type(thing) is Weak and not (type(thing()) is types.FunctionType or is_module(thing()))
 
 
 @dataclass(eq=False)

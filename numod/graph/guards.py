@@ -32,18 +32,19 @@ dtypes.on_default_change.append(changes.note)
 on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
 Entry = tuple[str, str, Any]
-_PLACES = ("{0}.", "{0}[", "attribute(", "item(")  # how texts of guards on what lies at a place begin
+_PLACES = ("{0}.", "{0}[", "attribute(", "item(", "value_at(")  # how texts of guards on what lies at a place begin
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
 
 
 class Picture:
-    """How things were when a program was recorded. `difference()` names what changed since, or is None."""
+    """How things were when a program was recorded, those of `loose` ids not kept alive. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
+    def __init__(
+        self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset(), loose: frozenset | set = frozenset()
+    ) -> None:
         self.function, self.roots, self.without, self.guards = function, [*map(weakly, roots)], without, guards
         look = Look(function, roots, without)
-        loose = {*map(id, roots)}
         self.entries = [(name, kind, weakly(thing) if id(thing) in loose else thing) for name, kind, thing in look.entries]
         read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
@@ -136,9 +137,9 @@ def can_be_kept(value: Any) -> bool:
 def only_tensors(value: Any, around: tuple = ()) -> bool:
     """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such, which is not among those `around` it."""
     if type(value) in (list, dict) or is_tuple(value):
-        inside = value.values() if isinstance(value, dict) else value
+        inside = value.values() if issubclass(type(value), dict) else value
         return bool(value) and not any(each is value for each in around) and all(only_tensors(each, (*around, value)) for each in inside)
-    return value is None or (type(value) is not Later and isinstance(value, Tensor)) or is_instance(value)
+    return value is None or (type(value) is not Later and issubclass(type(value), Tensor)) or is_instance(value)
 
 
 class Look:
@@ -149,7 +150,7 @@ class Look:
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
-        self.without, self.seen = without, set()
+        self.without, self.holders, self.seen = without, {holder for holder, _ in without}, set()
         self.places: list[tuple[Any, Any, Any]] = []
         self.entries: list[Entry] = list(self._everything(function, roots))
 
@@ -171,9 +172,13 @@ class Look:
             else:
                 yield from self._look(prefix + name, value, depth)
 
+    def _is_given(self, holder: Any, key: Any) -> bool:
+        """Whether a place is one whose value is among the arguments. The hash of a user's key is not asked for."""
+        return id(holder) in self.holders and (id(holder), key) in self.without
+
     def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """What lies at a place."""
-        if (id(holder), key) not in self.without:
+        if not self._is_given(holder, key):
             if stands_for_numbers(value) or can_be_kept(value):
                 self.places.append((holder, key, value))
             yield from self._look(name, value, depth)
@@ -184,10 +189,10 @@ class Look:
         if is_simple(value):
             yield name, "equal", value
             return
-        if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
+        if issubclass(type(value), (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
             return
         self.seen.add(id(value))
-        if isinstance(value, Tensor):
+        if issubclass(type(value), Tensor):
             yield from self._tensor(name, value, depth)
         elif is_compiled(value):
             yield from self._names(f"{name}: ", value.function, depth - 1)
@@ -198,29 +203,29 @@ class Look:
         elif is_schedule(value):
             yield name, "is", value  # its steps run in Python
             yield from self._look(f"{name}.optimizer", value.optimizer, depth)
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
+        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
             elif (owner := getattr(value, "__self__", None)) is not None:
                 yield from self._look(f"{name}.__self__", owner, depth - 1)
-        elif isinstance(value, partial):
+        elif issubclass(type(value), partial):
             yield from self._names(f"{name}: ", value, depth - 1)
-        elif isinstance(value, _CONTAINERS):
+        elif issubclass(type(value), _CONTAINERS):
             yield from self._container(name, value, depth)
             yield from self._attributes(name, value, depth)
-        elif isinstance(value, Generator):
+        elif issubclass(type(value), Generator):
             yield name, "is", value  # its draws are recorded
         else:
             yield name, "is", value
             yield from self._attributes(name, value, depth)
 
     def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
-        keyed, members = not isinstance(value, (list, tuple, deque)), objects.members_of(value)
-        yield f"len({name})", "equal", len(members) - sum((id(value), key) in self.without for key in members if isinstance(value, dict))
+        keyed, members = not issubclass(type(value), (list, tuple, deque)), objects.members_of(value)
+        yield f"len({name})", "equal", len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict))
         self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
         for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
             yield from self._look(f"a key of {name}", each, depth) if not is_simple(each) else ()
-        fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
+        fixed = issubclass(type(value), (tuple, set, frozenset))  # whose members are no places
         for key, each in objects.items_of(value):
             inside = f"{name}[{worded(key)}]"
             yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)

@@ -63,10 +63,10 @@ def _has_attributes_only(kind: type) -> bool:
 def _is_kept(value: Any, depth: int) -> bool:
     if type(value) is Later or depth == 0:
         return False
-    if (isinstance(value, Tensor) or is_simple(value)):
+    if (issubclass(type(value), Tensor) or is_simple(value)):
         return True
     if _is_container(value):
-        return all(_is_kept(each, depth - 1) for each in (value.values() if isinstance(value, dict) else value))
+        return all(_is_kept(each, depth - 1) for each in (value.values() if issubclass(type(value), dict) else value))
     return _is_plain_object(value) and all(_is_kept(each, depth - 1) for each in objects.attributes(value).values())
 
 
@@ -76,12 +76,13 @@ def _is_container(value: Any) -> bool:
 
 def is_tuple(value: Any) -> bool:
     """Whether it is a tuple, or one with names."""
-    return type(value) is tuple or (type(value) is not Later and isinstance(value, tuple) and hasattr(value, "_fields") and not hasattr(value, "__dict__"))
+    kind = type(value)
+    return kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields") and not objects.has_attributes(kind))
 
 
 def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
     """What lies in plain objects and containers. Modules of Python, for one, are not looked into: all the process can be reached from there."""
-    if type(value) is Later or (isinstance(value, Tensor) or is_simple(value)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
+    if type(value) is Later or (issubclass(type(value), Tensor) or is_simple(value)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
         yield value
         return
     inside = value.values() if type(value) is dict else value if _is_container(value) else objects.attributes(value).values()
@@ -97,12 +98,12 @@ def taken(value: Any, found: list | None = None) -> Any:
 def holds_objects(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, or a container of such."""
     if _is_container(value):
-        return any(map(holds_objects, value.values() if isinstance(value, dict) else value))
+        return any(map(holds_objects, value.values() if issubclass(type(value), dict) else value))
     return is_instance(value)
 
 
 def _taken(value: Any, found: list) -> Any:
-    if (isinstance(value, Tensor) or is_simple(value)):
+    if (issubclass(type(value), Tensor) or is_simple(value)):
         return value
     if not is_tuple(value):
         found.append(value)
@@ -123,14 +124,14 @@ def made(value: Any) -> Any:
         return result
     if not holds_parts(value):
         return value
-    if isinstance(value, dict):
+    if issubclass(type(value), dict):
         return {key: made(each) for key, each in value.items()}
     return [*map(made, value)] if type(value) is list else tuple.__new__(type(value), map(made, value))
 
 
 def holds_parts(value: Any) -> bool:
     """Whether something in it is an object in parts."""
-    return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if isinstance(value, dict) else value)))
+    return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if issubclass(type(value), dict) else value)))
 
 
 def look_at_numbers(value: Any, depth: int = _DEPTH) -> None:

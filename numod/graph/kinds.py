@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import os
 import sys
+import types
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ from ..device import Size
 from ..device.device import Device
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
+_KEPT_BY_C = types.GetSetDescriptorType, types.MemberDescriptorType
 PACKAGE = __name__.partition(".")[0]
 _PYTHON = os.path.dirname(os.path.dirname(os.__file__))  # where the folder, or the archive, of Python's own modules lies
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
@@ -41,9 +43,21 @@ def is_plain_key(key: Any) -> bool:
     return is_simple(key) or (type(key) is tuple and all(map(is_plain_key, key)))
 
 
+@lru_cache(maxsize=4096)
+def dictionary_of(kind: type) -> Any:
+    """What gives the dictionary of a class's instances."""
+    return next((found for each in kind.__mro__ if isinstance(found := vars(each).get("__dict__"), _KEPT_BY_C)), None)
+
+
+def dictionary(value: Any) -> dict | None:
+    """The dictionary that an object's attributes are in."""
+    found = dictionary_of(type(value))
+    return None if found is None else found.__get__(value)
+
+
 def _has(value: Any, name: str) -> bool:
-    """Whether an object has an attribute of its own or of its class. A user's `__getattr__`, which may raise anything, is not asked."""
-    return name in getattr(value, "__dict__", ()) or hasattr(type(value), name)
+    """Whether an object has an attribute of its own or of its class. A user's code is not asked."""
+    return name in (dictionary(value) or ()) or any(name in vars(each) for each in type(value).__mro__)
 
 
 def is_module(value: Any) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from .kinds import PACKAGE, of_library, package_of
+from .kinds import PACKAGE, dictionary, dictionary_of, of_library, package_of
 
 VALUES = (int, float, complex, str, bytes)
 MAPPINGS = (defaultdict, OrderedDict, dict)
@@ -23,7 +23,6 @@ SEQUENCES = (tuple, list)
 MEMBERS = (set, frozenset)
 _WITH_CONTENT = (*VALUES, *MAPPINGS, *SEQUENCES, *MEMBERS, deque)
 _CONTAINERS = (*SEQUENCES, *MEMBERS, dict, deque)
-_KEPT_BY_C = types.GetSetDescriptorType, types.MemberDescriptorType
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, of classes written in C
 
 
@@ -42,7 +41,7 @@ class Attribute(str):
 
 def place_of(value: Any, name: str) -> str:
     """The name of an attribute, in a container told from a key."""
-    return Attribute(name) if isinstance(value, _CONTAINERS) else name
+    return Attribute(name) if issubclass(type(value), _CONTAINERS) else name
 
 
 @lru_cache(maxsize=4096)
@@ -50,11 +49,6 @@ def base_of(kind: type) -> type | None:
     """The class in C that decides what instances keep beside attributes: `object` if they keep nothing; None if that is not known."""
     base = next((each for each in kind.__mro__ if each in _WITH_CONTENT or each.__flags__ & _IMMUTABLE), object)
     return base if base in (*_WITH_CONTENT, object, types.SimpleNamespace) else None
-
-
-@lru_cache(maxsize=4096)
-def _dictionary_of(kind: type) -> Any:
-    return next((found for each in kind.__mro__ if isinstance(found := vars(each).get("__dict__"), _KEPT_BY_C)), None)
 
 
 @lru_cache(maxsize=4096)
@@ -66,12 +60,6 @@ def slots_of(kind: type) -> dict[str, Any]:
             if isinstance(slot, types.MemberDescriptorType):
                 found.setdefault(name, slot)
     return found
-
-
-def dictionary(value: Any) -> dict | None:
-    """The dictionary that an object's attributes are in."""
-    found = _dictionary_of(type(value))
-    return None if found is None else found.__get__(value)
 
 
 def attributes(value: Any) -> dict[str, Any]:
@@ -87,7 +75,7 @@ def attributes(value: Any) -> dict[str, Any]:
 
 def has_attributes(kind: type) -> bool:
     """Whether instances can be given attributes of their own."""
-    return _dictionary_of(kind) is not None or bool(slots_of(kind))
+    return dictionary_of(kind) is not None or bool(slots_of(kind))
 
 
 def read_attribute(value: Any, name: str) -> Any:
@@ -151,6 +139,11 @@ def values_of(value: Any) -> list:
     """The items of a sequence, the values of a dictionary."""
     base = base_of(type(value))
     return list(base.values(value) if base in MAPPINGS else base.__iter__(value))
+
+
+def value_at(value: Any, position: int) -> Any:
+    """The value of a dictionary's entry, without asking for hashes of keys."""
+    return values_of(value)[position]
 
 
 def read_item(value: Any, key: Any) -> Any:

@@ -157,13 +157,13 @@ class Walk:
             if missing := [each for each, stored in global_uses(code).items() if not stored and each not in space]:
                 self.unset.setdefault(id(space), (space, set()))[1].update(missing)
         for text, owner, name, value in names_of(function):
-            self.abstract |= isinstance(value, ABCMeta)
+            self.abstract |= issubclass(type(value), ABCMeta)
             if id(value) in STAND_INS and isinstance(owner, (dict, types.CellType)):
                 self.mathematics.append((owner, name))
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
             elif _fixed(name, value):
-                self.visit(prefix + name, value if isinstance(value, types.ModuleType) else None)
+                self.visit(prefix + name, value if issubclass(type(value), types.ModuleType) else None)
                 self.patched(name, value)
             elif (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
@@ -203,7 +203,7 @@ class Walk:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
         place = f"{{{len(objects)}}}"
         if is_simple(value):
-            self.strings.update([value] if isinstance(value, str) else ())
+            self.strings.update([value] if issubclass(type(value), str) else ())
             self.guards.append(Guard(name, f"{text} is {place} or equal({text}, {place})", (*objects, value)))
             return
         self.guards.append(Guard(name, f"{text} is {place}", (*objects, value)))
@@ -213,19 +213,19 @@ class Walk:
         """What lies in a thing that is known to be the same object."""
         if id(value) in self.seen or is_simple(value):
             return
-        if isinstance(value, _streams()) or _draws(value):
+        if issubclass(type(value), _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
         self.loose.update([id(value)] if self.loosening else ())
-        if isinstance(value, Tensor):
+        if issubclass(type(value), Tensor):
             self.hooks(name, value)
             for key, each in attributes_of(value):
                 if key in self.mentioned or self.any_name:
                     self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
             return
-        if isinstance(value, types.ModuleType):
+        if issubclass(type(value), types.ModuleType):
             self.namespace(name, value)
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
+        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
             if value is os.getenv:
                 self.visit("os.environ", os.environ)
             if not of_library(value):
@@ -235,30 +235,30 @@ class Walk:
                 self.visit(f"{name}.__self__", getattr(value, "__self__", None))
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
-        elif isinstance(value, functools.partial):
+        elif issubclass(type(value), functools.partial):
             self.function(value, f"{name}: ")
-        elif isinstance(value, (list, tuple, dict, deque)):
+        elif issubclass(type(value), (list, tuple, dict, deque)):
             self.container(name, value)
             self.attributes(name, value, type(value))
-        elif isinstance(value, tuple(_WRAPPERS)):
+        elif issubclass(type(value), tuple(_WRAPPERS)):
             key = next(_WRAPPERS[each] for each in type(value).__mro__ if each in _WRAPPERS)
             self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), value.__dict__[key])
             self.attributes(name, value, type(value))
-        elif isinstance(value, _VIEWS) and of_library(type(value)):
+        elif issubclass(type(value), _VIEWS) and of_library(type(value)):
             for each in gc.get_referents(value):
                 self.visit(name, each)
-        elif isinstance(value, functools._lru_cache_wrapper):
+        elif issubclass(type(value), functools._lru_cache_wrapper):
             self.cache(name, value)
-        elif isinstance(value, weakref.ref):
+        elif issubclass(type(value), weakref.ref):
             self.weak(name, value)
-        elif isinstance(value, contextvars.ContextVar):
+        elif issubclass(type(value), contextvars.ContextVar):
             self.value(name, "{0}.get({1})", (value, None), value.get(None))
-        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+        elif issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
-        elif isinstance(value, (set, frozenset)):
+        elif issubclass(type(value), (set, frozenset)):
             self.members(name, value)
             self.attributes(name, value, type(value))
-        elif isinstance(value, (np.ndarray, array.array, bytearray, memoryview)):
+        elif issubclass(type(value), (np.ndarray, array.array, bytearray, memoryview)):
             self.buffer(name, value)
             self.attributes(name, value, type(value))
         elif value is os.environ:
@@ -274,15 +274,15 @@ class Walk:
             self.thing(name, value)
         elif hasattr(type(value), "__next__"):
             raise _another(name)
-        elif isinstance(value, type):
-            self.abstract |= isinstance(value, ABCMeta)
+        elif issubclass(type(value), type):
+            self.abstract |= issubclass(type(value), ABCMeta)
             self.attributes(name, value, value)
             if not of_library(type(value)):  # its metaclass
                 self.attributes(name, value, type(value))
-        elif isinstance(value, types.BuiltinFunctionType):
+        elif issubclass(type(value), types.BuiltinFunctionType):
             self.any_name |= value.__name__ in ASK  # under another name
             self.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
-        elif isinstance(value, types.MethodWrapperType):
+        elif issubclass(type(value), types.MethodWrapperType):
             self.visit(f"{name}.__self__", value.__self__)
         else:
             self.thing(name, value)
@@ -326,30 +326,32 @@ class Walk:
 
     def container(self, name: str, value: list | tuple | dict | deque) -> None:
         """The length and the items of a container."""
-        fixed, base = isinstance(value, tuple), objects.base_of(type(value))
+        fixed, base = issubclass(type(value), tuple), objects.base_of(type(value))
         own = type(value) is not base or base is defaultdict  # whose class may have methods of its own
         given = {key for holder, key in self.without if holder == id(value) and type(key) is not objects.Attribute}
-        if isinstance(value, dict) and not given:
+        if issubclass(type(value), dict) and not given:
             self.members(f"len({name})", value)
         elif not fixed:
-            count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if isinstance(value, dict) else 0)
+            count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0)
             length = "{2}({0})" if own else "len({0})"
-            text = f"{length} - sum({{4}}({{0}}, key) for key in {{3}})" if isinstance(value, dict) and given else length
+            text = f"{length} - sum({{4}}({{0}}, key) for key in {{3}})" if issubclass(type(value), dict) and given else length
             self.guards.append(Guard(f"len({name})", f"{text} == {{1}}", (value, count, base.__len__, given, getattr(base, "__contains__", None))))
-        if isinstance(value, defaultdict):
+        if issubclass(type(value), defaultdict):
             self.value(f"what {name} makes", "{2}.__get__({0})", (value, None, vars(defaultdict)["default_factory"]), value.default_factory)
-        for key, each in objects.items_of(value):
+        for position, (key, each) in enumerate(objects.items_of(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
-            elif key not in given:
-                self.value(f"{name}[{worded(key)}]", "item({0}, {1})" if own else "{0}[{1}]", (value, key), each)
+            elif not given or key not in given:
+                plainly = is_plain_key(key) or of_library(type(key))
+                text = f"value_at({{0}}, {position})" if not plainly else "item({0}, {1})" if own else "{0}[{1}]"
+                self.value(f"{name}[{worded(key)}]", text, (value, key), each)
 
     def members(self, name: str, value: set | frozenset | dict) -> None:
         """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by identity."""
         found, base = tuple(objects.members_of(value)), objects.base_of(type(value))
         inside = "{0}" if type(value) is base else "{2}({0})"
         plainly = all(map(is_plain_key, found))
-        if plainly and isinstance(value, dict):
+        if plainly and issubclass(type(value), dict):
             self.guards.append(Guard(name, f"tuple({inside}) == {{1}}", (value, found, base.__iter__)))
             return
         text = f"{{3}}({{0}}) == len({{1}}) and all(map({'equal' if plainly else '{4}'}, {inside}, {{1}}))"
@@ -359,10 +361,10 @@ class Walk:
 
     def buffer(self, name: str, value: Any) -> None:
         """The memory of an array, by its bytes, and how it is laid out."""
-        if isinstance(value, bytearray):
+        if issubclass(type(value), bytearray):
             self.guards.append(Guard(name, "{2}({0}, {1})", (value, bytes(value), bytearray.__eq__)))
             return
-        kind = next(each for each in (np.ndarray, array.array, memoryview) if isinstance(value, each))
+        kind = next(each for each in (np.ndarray, array.array, memoryview) if issubclass(type(value), each))
         self.guards.append(Guard(name, "{2}({0}) == {1}", (value, kind.tobytes(value), kind.tobytes)))
         if kind is np.ndarray:
             self.guards.append(Guard(name, "({0}.shape, {0}.dtype) == {1}", (value, (value.shape, value.dtype))))
@@ -622,10 +624,10 @@ def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
 
 def _fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
-    if isinstance(value, types.ModuleType):
+    if issubclass(type(value), types.ModuleType):
         root = value.__name__.partition(".")[0]
         return is_library(root) and root not in {*_UNTRACKED, "numpy", "os"}
-    return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
+    return issubclass(type(value), (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
 
 
 def _draws(value: Any) -> bool:
@@ -634,7 +636,7 @@ def _draws(value: Any) -> bool:
         return True
     generators = vars(np).get("random")
     kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, *([type(generators.default_rng)] if generators else []))
-    if not isinstance(value, kinds):
+    if not issubclass(type(value), kinds):
         return False
     known = package_of(value) in _UNTRACKED or value.__name__ in _OF_SYSTEM or str(value.__module__).startswith("numpy.random")
     return known or isinstance(getattr(value, "__self__", None), _streams())

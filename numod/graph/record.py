@@ -143,7 +143,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         gradients, tape = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), tape, name, form)
     flags = (Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
-    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
+    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without, witness.loose)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached, witness.answers))
 
@@ -156,10 +156,11 @@ class _Witness:
         self.roots = key.roots_in((arguments, named))
         walk = reach.quick(function, self.roots, without)
         walk.refuse_attributes(tensors)
+        self.loose = walk.loose
         self.guards, self.asks_gradients = walk.guards, walk.any_name or "grad" in walk.mentioned
         asked = [(k, each, text) for k, each in enumerate(tensors) for text in walk.questions()]
         self.answers = [(k, f"({text}) is {eval(text.replace('{}', 'x'), {'x': each})}") for k, each, text in asked]  # our own text
-        self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
+        self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and issubclass(type(thing), Tensor)})
         self.recorder.postponing = not walk.asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
@@ -368,7 +369,7 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: f
 
     None where a tensor that it reaches is another part of that memory: which elements are which would not be known.
     """
-    reached = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+    reached = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
     found = {}
     for number, each in enumerate(tensors):
         same = [other for other in reached if other._storage is each._storage and not (other is each and (id(each), "data") in without)]
