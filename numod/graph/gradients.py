@@ -25,7 +25,7 @@ class Gradients:
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
         self.concerned = mentions(function, "grad") or any(each[1] == "is" and is_optimizer(each[2]) for each in entries)
-        tensors = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+        tensors = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
         leaves = [each for each in tensors if each._requires_grad or each._grad is not None]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
         self.others = [(each, None) for each in tensors if id(each) not in self.before]  # which need none, but may be given one

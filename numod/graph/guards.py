@@ -50,9 +50,10 @@ class Picture:
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (weakly(holder), key) for holder, key in places}
         self.count = changes.count
-        self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
+        # of tensors, with which code may compare arguments
+        self.storages = frozenset(thing for _, _, thing in self.entries if type(thing) is Storage)
         for _, kind, thing in self.entries:
-            if kind == "is" and isinstance(thing, Tensor):
+            if kind == "is" and issubclass(type(thing), Tensor):
                 thing._pictured = True
         self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
         space: dict[str, Any] = dict(SPACE)
@@ -94,7 +95,7 @@ def broken(guards: Iterable[Guard]) -> str | None:
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
     """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
     found = broken(
-        each for each in before if not each.text.startswith(_PLACES) or not isinstance(each.objects[-1], _CONTAINERS)
+        each for each in before if not each.text.startswith(_PLACES) or not issubclass(type(each.objects[-1]), _CONTAINERS)
     )
     others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
     return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)

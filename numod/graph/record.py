@@ -166,7 +166,7 @@ class _Witness:
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch, self.recorder.itself, self.recorder.remains = self._watch, self._itself, self._remains
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
-        self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
+        self.streams = {default_generator, *(thing for _, _, thing in before.entries if issubclass(type(thing), Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
         self.returned: set[int] = set()  # ids of containers among the results
         self.shown: Counter[int] = Counter()  # ids of the results' memory; by how many a tensor is shown: as itself, or as what they are views of
@@ -248,7 +248,7 @@ class _Witness:
 
     def _remains(self, thing: Any) -> bool:
         """Whether a thing is an argument, or the same at every run by a guard or a note; or a method of such a thing."""
-        if isinstance(thing, types.MethodType):
+        if issubclass(type(thing), types.MethodType):
             return self._remains(thing.__self__)
         noted = (each for _, kind, each in self.before.entries if kind == "is")
         return any(each is thing for each in itertools.chain(self.roots, noted)) or self._is_guarded(thing)
@@ -291,7 +291,7 @@ class _Witness:
         for holder, name, value in guards.Look(self.function, [*self.roots, outputs], without).places if self.recorder.postponed else ():
             if guards.stands_for_numbers(value) and name is value:
                 kept.replace_member(holder, name, _known(value))
-            elif guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
+            elif guards.stands_for_numbers(value) and not issubclass(type(holder), (tuple, set, frozenset)):
                 kept.lay(holder, _known(name), _known(value))
 
     def _settle_elsewhere(self) -> None:

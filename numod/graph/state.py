@@ -28,7 +28,7 @@ from . import objects
 from .condition import strongly
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
-from .kinds import is_module
+from .kinds import is_module, is_plain_key
 from .later import STAND_INS, Later, early, look, value_of
 from .structure import changed, contents, is_frozen, is_remade, keys, parts, remade, replace
 from .trace import Recorder, line, recording
@@ -53,20 +53,25 @@ class Stripped(tuple):
 
 def written(before: Look, after: Look) -> list[Place]:
     """The places that hold another tensor than before, including new attributes of modules and new entries of dictionaries."""
-    was = {(id(holder), key): value for holder, key, value in before.places}
-    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or isinstance(holder, dict)))
+    was = {_mark(holder, key): value for holder, key, value in before.places}
+    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or issubclass(type(holder), dict)))
     new = dict.fromkeys(map(id, may_be_new))
-    found = ((holder, key, value, was.get((id(holder), key), None if id(holder) in new else value)) for holder, key, value in after.places)
+    found = ((holder, key, value, was.get(_mark(holder, key), None if id(holder) in new else value)) for holder, key, value in after.places)
     return [(holder, key) for holder, key, value, former in found if value is not None and value is not former]
+
+
+def _mark(holder: Any, key: Any) -> tuple:
+    """What tells a place from others. The hash of a user's key is not asked for."""
+    return id(holder), key if is_plain_key(key) else id(key)
 
 
 def read(holder: Any, key: Any) -> Any:
     """The value at a place. `...` if the attribute or entry does not exist."""
     holder = strongly(holder)
     try:
-        if isinstance(holder, types.CellType):
+        if issubclass(type(holder), types.CellType):
             return holder.cell_contents
-        if isinstance(holder, Tensor):
+        if issubclass(type(holder), Tensor):
             return holder._grad if key == "grad" else holder.detach()
         if _is_item(holder, key):
             return objects.read_item(holder, key)
@@ -78,12 +83,12 @@ def read(holder: Any, key: Any) -> Any:
 
 
 def _is_item(holder: Any, key: Any) -> bool:
-    return isinstance(holder, (dict, list, deque)) and type(key) is not objects.Attribute
+    return issubclass(type(holder), (dict, list, deque)) and type(key) is not objects.Attribute
 
 
 def values(places: list[Place]) -> list:
     """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
-    found = [holder if isinstance(holder, Tensor) and key == "data" else read(holder, key) for holder, key in places]
+    found = [holder if issubclass(type(holder), Tensor) and key == "data" else read(holder, key) for holder, key in places]
     return [counted(each) if is_number(each) else taken(each) for each in found]
 
 
@@ -327,7 +332,7 @@ def _in_stead(value: Any, former: Any, given: Any, returned: dict[int, int], fou
 
 def is_gradient(holder: Any, key: Any) -> bool:
     """Whether a place is that of a leaf's gradient."""
-    return isinstance(holder, Tensor) and key == "grad"
+    return issubclass(type(holder), Tensor) and key == "grad"
 
 
 def _refuse(recorder: Recorder, key: Any) -> None:
@@ -343,7 +348,7 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
         former = read(holder, key)
         value = former if type(value) is Unchanged else contents(outputs)[value.number][0] if type(value) is Returned else made(value)
         if former is not value and not (
-            isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
+            issubclass(type(holder), Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
         ):
             before = changes.count
             lay(holder, key, value)
@@ -356,9 +361,9 @@ def lay(holder: Any, key: Any, value: Any) -> None:
     """Put a value at a place; `...` removes what is there."""
     holder = strongly(holder)
     inside = _is_item(holder, key)
-    if isinstance(holder, types.CellType):
+    if issubclass(type(holder), types.CellType):
         holder.cell_contents = value
-    elif isinstance(holder, Tensor):
+    elif issubclass(type(holder), Tensor):
         setattr(holder, key, value)
     elif value is ...:
         objects.delete_item(holder, key) if inside else objects.delete_attribute(holder, key)
@@ -370,7 +375,7 @@ def lay(holder: Any, key: Any, value: Any) -> None:
 
 def replace_member(holder: set | dict, former: Any, value: Any) -> None:
     """Replace the member of a set, or the key of a dictionary, which keeps its order."""
-    if isinstance(holder, set):
+    if issubclass(type(holder), set):
         set.remove(holder, former)
         set.add(holder, value)
     else:

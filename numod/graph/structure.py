@@ -39,8 +39,13 @@ def _has_items(kind: type) -> bool:
 
 
 def fields_of(each: Any) -> list[str]:
-    """The names of a structure's attributes."""
-    return [] if type(each) in _WHOLE or type(each) is slice else list(objects.attributes(each))
+    """The names of a structure's attributes. Those of the library's own classes are not part of it."""
+    return list(objects.attributes(each)) if _has_fields(type(each)) else []
+
+
+@lru_cache(maxsize=4096)
+def _has_fields(kind: type) -> bool:
+    return objects.has_attributes(kind) and package_of(kind) != PACKAGE
 
 
 def parts(each: Any) -> list | None:
@@ -52,7 +57,7 @@ def parts(each: Any) -> list | None:
         return None
     if kind is slice:
         return [each.start, each.stop, each.step]
-    return [*(objects.values_of(each) if _has_items(kind) else ()), *objects.attributes(each).values()]
+    return [*(objects.values_of(each) if _has_items(kind) else ()), *(objects.attributes(each).values() if _has_fields(kind) else ())]
 
 
 def remade(each: Any, new: list) -> Any:
@@ -83,7 +88,7 @@ def is_frozen(each: Any) -> bool:
 def has_identity(each: Any) -> bool:
     """Whether it matters which object a structure is: it can be changed in place, or be given attributes."""
     kind = type(each)
-    return not (kind is slice or objects.base_of(kind) in (tuple, *objects.VALUES)) or objects.has_attributes(kind)
+    return not (kind is slice or objects.base_of(kind) in (tuple, *objects.VALUES)) or _has_fields(kind)
 
 
 def is_remade(each: Any) -> bool:
@@ -91,7 +96,7 @@ def is_remade(each: Any) -> bool:
     kind = type(each)
     if not is_structure(each) or kind is slice or objects.base_of(kind) in objects.VALUES:
         return False
-    return not (objects.base_of(kind) is tuple and objects.has_attributes(kind) and package_of(kind) != PACKAGE)
+    return not (objects.base_of(kind) is tuple and _has_fields(kind))
 
 
 def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
