@@ -102,7 +102,7 @@ class Writer:
 
     def _take(self, name: str, each: Any) -> list[str]:
         """Lines that check an argument's structure and assign its tensors to names."""
-        if isinstance(each, Tensor):
+        if issubclass(type(each), Tensor):
             self.arguments.append(name)
             self.tensors.append(each)
             return []
@@ -340,7 +340,7 @@ class Writer:
         made = {value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None}
 
         def text(each: Any) -> str:
-            if isinstance(each, Value):
+            if issubclass(type(each), Value):
                 if each not in made:
                     *before, made[each] = self._tensor(each)
                     lines.extend(before)

@@ -222,6 +222,7 @@ class Look:
 
     def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         keyed, members = not issubclass(type(value), (list, tuple, deque)), objects.members_of(value)
+        yield f"the class of {name}", "is", type(value)
         yield f"len({name})", "equal", len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict))
         self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
         for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
@@ -295,7 +296,7 @@ class Look:
         for n, state in enumerate(optimizer.state.values()):
             yield f"{name}.state[{n}]", "state", state
             for key, each in state.items():
-                if isinstance(each, Tensor):
+                if issubclass(type(each), Tensor):
                     yield from self._again(f"{name}.state[{n}][{key!r}]", each)
 
     def _again(self, name: str, tensor: Tensor) -> Iterator[Entry]:

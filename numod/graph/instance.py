@@ -41,7 +41,7 @@ class Returned(NamedTuple):
 
 def is_instance(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, and else only numbers, texts, containers and such objects."""
-    return _is_plain_object(value) and any(isinstance(each, Tensor) for each in _leaves(value)) and _is_kept(value, _DEPTH)
+    return _is_plain_object(value) and any(issubclass(type(each), Tensor) for each in _leaves(value)) and _is_kept(value, _DEPTH)
 
 
 def _is_plain_object(value: Any) -> bool:

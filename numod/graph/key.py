@@ -28,7 +28,7 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
 
 
 def _key(each: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(each, Tensor):
+    if issubclass(type(each), Tensor):
         tensors.append(each)
         own = (each._layout, each.requires_grad) if state.grad_enabled else each._layout
         return own if type(each) is Tensor else (own, type(each))
@@ -92,7 +92,7 @@ def roots_in(each: Any) -> list:
     if inside is not None:
         named = [key for key in structure.keys(each) if not is_plain_key(key)]
         return [*([] if of_library(type(each)) else [type(each)]), *named, *(found for part in inside for found in roots_in(part))]
-    return [] if isinstance(each, Tensor) or is_simple(each) else [each]
+    return [] if issubclass(type(each), Tensor) or is_simple(each) else [each]
 
 
 class Same:

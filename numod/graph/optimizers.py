@@ -21,7 +21,7 @@ def guard(walk: Walk, name: str, optimizer: Any) -> None:
     """
     for state in optimizer.state.values():
         for key, each in state.items() if isinstance(state, dict) else ():
-            if isinstance(each, Tensor):
+            if issubclass(type(each), Tensor):
                 walk.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
         _guard_numbers(walk, f"{name}.state", "state", optimizer, state)
     walk.guards += [unwritten(f"{name}'s state", optimizer.state), listed(f"{name}'s param_groups", optimizer.param_groups)]

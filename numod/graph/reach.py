@@ -31,7 +31,7 @@ import numpy as np
 from ..core import changes
 from ..core.tensor import Tensor
 from . import optimizers
-from . import objects
+from . import objects, structure
 from .condition import Guard, entry, sized, unwritten
 from .kinds import (
     PACKAGE, attributes_of, is_compiled, is_library, is_module, is_optimizer, is_plain_key, is_schedule, is_simple, methods_put_into, of_library, package_of,
@@ -400,6 +400,8 @@ class Walk:
                     for hook in each.values():
                         self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
+                    if structure.is_structure(each) and not of_library(type(each)) and (id(value), key) not in self.without:
+                        self.guards.append(entry(name, value, key))
                     self.visit(f"{name}.{key}", each)
         elif package_of(type(value)) == PACKAGE:
             self.library(name, value)
@@ -410,7 +412,7 @@ class Walk:
         itself."""
         used = _used(type(value), self.mentioned)
         for key, each in objects.attributes(value).items():
-            if (key in used and (isinstance(each, Tensor) or is_simple(each))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
+            if (key in used and (issubclass(type(each), Tensor) or is_simple(each))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:

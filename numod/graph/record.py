@@ -135,7 +135,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         change = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(witness.before, witness.after))
     former = {id(gradient) for _, gradient in owned.before.values()}
-    replace(outputs, lambda each: recorder._known(each) if isinstance(each, Tensor) and id(each) in former else None)  # a use, which needs a guard
+    replace(outputs, lambda each: recorder._known(each) if issubclass(type(each), Tensor) and id(each) in former else None)  # a use, which needs a guard
     owned.settle(recorder, function, witness.asks_gradients)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
@@ -256,14 +256,14 @@ class _Witness:
     def _count_shown(self, outputs: Any) -> None:
         found: dict[int, Any] = {}
         replace(outputs, lambda each: found.setdefault(id(each), each))
-        tensors = [each for each in found.values() if type(each) is not later.Later and isinstance(each, Tensor)]
+        tensors = [each for each in found.values() if type(each) is not later.Later and issubclass(type(each), Tensor)]
         self.shown.update(id(shown) for each in tensors for shown in (each, each._base, each._storage))
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. That one is a view matters to the tape, and to who has more of what it is a view of."""
         if type(each) is later.Later:
             return later.reading_of(each)
-        if not isinstance(each, Tensor):
+        if not issubclass(type(each), Tensor):
             return each
         self.recorder.refuse_shown(each, self.shown.keys())
         base, outside = each._base, self.recorder.outside
@@ -385,7 +385,7 @@ def _settings(entries: list[guards.Entry]) -> list[dict]:
     write them."""
     optimizers = [thing for _, kind, thing in entries if kind == "is" and is_optimizer(thing)]
     numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
-    tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if isinstance(each, Tensor)}  # noqa: E731
+    tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if issubclass(type(each), Tensor)}  # noqa: E731
     return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
 
 
@@ -394,7 +394,7 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     results: list[Tensor] = []
 
     def note(each: Any) -> None:
-        if not isinstance(each, Tensor) or id(each) in recorder.outside or any(each is other for other in (*results, *tensors)):
+        if not issubclass(type(each), Tensor) or id(each) in recorder.outside or any(each is other for other in (*results, *tensors)):
             return  # what existed before has its own history
         if each.grad_fn is not None:
             results.append(each)

@@ -238,7 +238,7 @@ class Recorder:
                 ):
                     return None
                 steps.insert(0, step)
-                wanted.update(each for each in step.inputs if isinstance(each, Value))
+                wanted.update(each for each in step.inputs if issubclass(type(each), Value))
         for each in wanted - {result for step in steps for result in step.results}:
             leaves[each] = self.program.held.get(each)
             if leaves[each] is None or id(leaves[each]) not in self.outside or leaves[each]._layout.size > 1000:
@@ -364,7 +364,7 @@ class Recorder:
         """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
             return self.draws.setdefault(_drawn(each), each)
-        if not isinstance(each, Tensor):
+        if not issubclass(type(each), Tensor):
             return each.item() if isinstance(each, np.generic) else int(each) if isinstance(each, int) and type(each) is not bool else each
         found, place = self.numbers.get(id(each)), _place(each)
         if found is not None and self.places[found.number] == place:
@@ -423,7 +423,7 @@ class Recorder:
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
             )
-        if not isinstance(each, Tensor) or id(each) in self.outside:
+        if not issubclass(type(each), Tensor) or id(each) in self.outside:
             return each
         if self._known(each) not in self.program.inputs and attributes_of(each):
             raise CannotRepeat(

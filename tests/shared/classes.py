@@ -9,7 +9,7 @@ import array
 import random
 from collections import OrderedDict, UserDict, defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class World:
         self.counting = self.pick.random() < 0.2
         self.where = self.pick.choice(WHERES)
         self.kind = self._class()
-        self.other = type("Other", (self.kind,), {"__slots__": (), "rate": 7.0} if "slots" in self.traits else {"rate": 7.0})
+        self.other = type(self.kind)("Other", (self.kind,), {"__module__": __name__, "rate": 7.0, **({"__slots__": ()} if "slots" in self.traits else {})})
         self.tensor = numod.tensor([1.0, -2.0])
         self.readers = [reader(self) for reader in self.pick.sample(READERS, self.pick.randint(1, 3))]
         self.writers = [writer(self) for writer in self.pick.sample(WRITERS, self.pick.choice((0, 0, 1)))]
@@ -81,7 +81,7 @@ class World:
 
     def _class(self) -> type:
         shared, counting, traits = self.shared, self.counting, self.traits
-        bases, members = () if self.base is object else (self.base,), {"rate": 2.0}
+        bases, members = () if self.base is object else (self.base,), {"rate": 2.0, "__module__": __name__}
         if "slots" in traits:
             members["__slots__"] = ("a", "t", "n", "late") if self.base not in _SLOTLESS else ()
         if "property" in traits:
@@ -93,15 +93,15 @@ class World:
         if "getattr" in traits:
             members["__getattr__"] = lambda self, name: _count(shared, counting, _given(shared, name))
         if "getattribute" in traits:
-            members["__getattribute__"] = lambda self, name: (_count(shared, counting, None), super(kind, self).__getattribute__(name))[1]
+            members["__getattribute__"] = _overriding(self.base, "__getattribute__", shared, counting)
         if "setattr" in traits:
-            members["__setattr__"] = lambda self, name, value: (_count(shared, counting, None), super(kind, self).__setattr__(name, value))[1]
+            members["__setattr__"] = _overriding(self.base, "__setattr__", shared, counting)
         for name in ("__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__bool__"):
             if name in traits and (hasattr(self.base, name) or name == "__bool__") and not (name == "__eq__" and self.base in (np.ndarray,)):
                 members[name] = _overriding(self.base, name, shared, counting)
                 if name == "__eq__" and self.base.__hash__ is not None:
                     members["__hash__"] = self.base.__hash__
-        meta = _meta(shared, counting) if "metaclass" in traits else type
+        meta = _meta(shared, counting) if "metaclass" in traits and type(self.base) is type else type(self.base)
         if "dataclass" in traits and self.base in (object, list, dict, OrderedDict) and "slots" not in traits:
             kind = make_dataclass("Random", [("a", Any, None), ("t", Any, None)], bases=bases, namespace={**members, "__init__": _no_init}, eq=False)
         else:
@@ -267,7 +267,7 @@ READERS = [
     lambda world: (lambda o: list(o)[0] + "x") if world.base in (dict, OrderedDict, str) else (lambda o: 1.0),
     lambda world: (lambda o: o * 2.0) if world.base in (int, float) else (lambda o: 1.0),
     lambda world, : (lambda o, kind=world.kind: 2.0 if isinstance(1, kind) else 5.0),
-    lambda world: (lambda o, kind=world.kind: kind.level) if "metaclass" in world.traits and type(world.kind) is not type else (lambda o: 1.0),
+    lambda world: (lambda o, kind=world.kind: kind.level) if hasattr(type(world.kind), "level") else (lambda o: 1.0),
     lambda world: (lambda o: 2.0 if o else 5.0) if world.base is not np.ndarray else (lambda o: 1.0),
 ]
 
@@ -332,7 +332,7 @@ def _change_class(world: World, number: float) -> None:
 
 
 def _change_meta(world: World, number: float) -> None:
-    if type(world.kind) is not type:
+    if hasattr(type(world.kind), "level"):
         type(world.kind).level = number + 1
 
 
