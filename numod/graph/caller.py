@@ -113,7 +113,7 @@ class Writer:
             return [f"if not ({same}):", f"    {self.back}"]
         if has_identity(each):
             self.containers.append(name)
-        if type(each) in (list, tuple, dict) or (isinstance(each, tuple) and not objects.has_attributes(type(each))):
+        if type(each) in (list, tuple, dict) or (issubclass(type(each), tuple) and not objects.has_attributes(type(each))):
             return self._take_items(name, each)
         if is_data(each) and all(objects.reads_plainly(type(each), field) and field.isidentifier() and not iskeyword(field) for field in fields_of(each)):
             return self._take_fields(name, each)
@@ -121,9 +121,9 @@ class Writer:
 
     def _take_items(self, name: str, each: Any) -> list[str]:
         """The same for a container of one of Python's classes, or a named tuple."""
-        names = list(each) if isinstance(each, dict) else list(range(len(each)))
+        names = list(each) if issubclass(type(each), dict) else list(range(len(each)))
         same = f"type({name}) is {self._name(type(each), 'kind')} and "
-        if not isinstance(each, dict):
+        if not issubclass(type(each), dict):
             base = objects.base_of(type(each))
             same += f"len({name}) == {len(names)}" if type(each) is base else f"{self._name(base.__len__, 'size')}({name}) == {len(names)}"
         elif all(map(is_plain_key, names)):
@@ -356,7 +356,7 @@ class Writer:
                 return "{" + ", ".join(f"{self._name(key, 'key')}: {text(part)}" for key, part in each.items()) + "}"
             if is_structure(each):
                 inner = "".join(f"{text(part)}, " for part in parts(each))
-                plain = isinstance(each, tuple) and not objects.has_attributes(type(each))
+                plain = issubclass(type(each), tuple) and not objects.has_attributes(type(each))
                 make, like = (tuple.__new__, type(each)) if plain else (remade, each)
                 return f"{self._name(make, 'make')}({self._name(like, 'constant')}, [{inner}])"
             return self._name(each, "constant")

@@ -6,6 +6,7 @@ Which conditions a function's program has, `reach` finds.
 from __future__ import annotations
 
 import operator
+import re
 import types
 from collections.abc import Callable
 from ctypes import addressof, c_int64, c_ssize_t, sizeof
@@ -77,6 +78,12 @@ class Guard:
             space[name := f"thing{len(space)}"] = each
             names.append(f"{name}()" if type(each) is Weak else name)
         return self.text.format(*names)
+
+    @property
+    def same(self) -> Any:
+        """The object that is the same where the condition holds: of "{0}.cell_contents is {1}" the second."""
+        found = re.search(r" is \{(\d+)\}$", self.text)
+        return None if found is None else strongly(self.objects[int(found[1])])
 
     def loosen(self, ids: set[int]) -> None:
         """Keep none of these objects alive."""

@@ -262,7 +262,7 @@ class Look:
             elif key == "_buffers":
                 yield f"{name}.{key}", "equal", " ".join(each)
             elif key.endswith("_hooks") or "_hooks_" in key:
-                for number, hook in list(each.items() if isinstance(each, dict) else ()):
+                for number, hook in list(each.items() if issubclass(type(each), dict) else ()):
                     yield f"{name}.{key}[{number}]", "is", hook
                     yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
             elif key not in module._parameters:

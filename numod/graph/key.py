@@ -73,13 +73,13 @@ def _worded(each: Any) -> str:
     """An argument's part of a key, in words."""
     if isinstance(each, Layout):
         return f"{each.dtype} {tuple(each.shape)}"
-    if isinstance(each, tuple) and len(each) == 2 and isinstance(each[1], type):
+    if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[1], type):
         return f"{_worded(each[0])} of class {each[1].__name__}"
-    if isinstance(each, tuple) and each and isinstance(each[0], Layout):
+    if issubclass(type(each), tuple) and each and isinstance(each[0], Layout):
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
     if isinstance(each, Same):
         return f"the {each.kind} at {each.id:#x}"
-    return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
+    return repr(each[1]) if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
 
 
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:

@@ -22,6 +22,7 @@ MAPPINGS = (defaultdict, OrderedDict, dict)
 SEQUENCES = (tuple, list)
 MEMBERS = (set, frozenset)
 _WITH_CONTENT = (*VALUES, *MAPPINGS, *SEQUENCES, *MEMBERS, deque)
+DEFAULT = vars(defaultdict)["default_factory"]
 _CONTAINERS = (*SEQUENCES, *MEMBERS, dict, deque)
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, of classes written in C
 
@@ -196,7 +197,7 @@ def rebuilt(value: Any, items: Iterable, inside: dict[str, Any]) -> Any:
         list.extend(result, items)
     elif base in MAPPINGS:
         if base is defaultdict:
-            result.default_factory = value.default_factory
+            DEFAULT.__set__(result, DEFAULT.__get__(value))
         for key, each in zip(members_of(value), items):
             base.__setitem__(result, key, each)
     set_attributes(result, inside)

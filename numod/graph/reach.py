@@ -242,7 +242,7 @@ class Walk:
             self.attributes(name, value, type(value))
         elif issubclass(type(value), tuple(_WRAPPERS)):
             key = next(_WRAPPERS[each] for each in type(value).__mro__ if each in _WRAPPERS)
-            self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), value.__dict__[key])
+            self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key))
             self.attributes(name, value, type(value))
         elif issubclass(type(value), _VIEWS) and of_library(type(value)):
             for each in gc.get_referents(value):
@@ -337,7 +337,8 @@ class Walk:
             text = f"{length} - sum({{4}}({{0}}, key) for key in {{3}})" if issubclass(type(value), dict) and given else length
             self.guards.append(Guard(f"len({name})", f"{text} == {{1}}", (value, count, base.__len__, given, getattr(base, "__contains__", None))))
         if issubclass(type(value), defaultdict):
-            self.value(f"what {name} makes", "{2}.__get__({0})", (value, None, vars(defaultdict)["default_factory"]), value.default_factory)
+            made = objects.DEFAULT.__get__(value)
+            self.value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), made)
         for position, (key, each) in enumerate(objects.items_of(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
@@ -367,8 +368,10 @@ class Walk:
         kind = next(each for each in (np.ndarray, array.array, memoryview) if issubclass(type(value), each))
         self.guards.append(Guard(name, "{2}({0}) == {1}", (value, kind.tobytes(value), kind.tobytes)))
         if kind is np.ndarray:
-            self.guards.append(Guard(name, "({0}.shape, {0}.dtype) == {1}", (value, (value.shape, value.dtype))))
-            for k, each in enumerate(value.flat if value.dtype.hasobject else ()):
+            plain = np.ndarray.view(value, np.ndarray)
+            layout = [vars(np.ndarray)[each].__get__ for each in ("shape", "dtype")]
+            self.guards.append(Guard(name, "({2}({0}), {3}({0})) == {1}", (value, (plain.shape, plain.dtype), *layout)))
+            for k, each in enumerate(plain.flat if plain.dtype.hasobject else ()):
                 self.visit(f"{name}[{k}]", each)
 
     def weak(self, name: str, value: weakref.ref) -> None:

@@ -244,7 +244,7 @@ class _Witness:
         return later.Reading("call", (later.Itself(container),)) if self._is_guarded(container) else None
 
     def _is_guarded(self, thing: Any) -> bool:
-        return any(each.objects[-1] is thing and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards)
+        return any(each.same is thing for each in self.guards)
 
     def _remains(self, thing: Any) -> bool:
         """Whether a thing is an argument, or the same at every run by a guard or a note; or a method of such a thing."""

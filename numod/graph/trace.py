@@ -418,7 +418,7 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not (isinstance(each, (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)) and not self.remains(each):
+        if not (issubclass(type(each), (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)) and not self.remains(each):
             kind = type(each).__name__
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
