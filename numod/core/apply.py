@@ -452,9 +452,10 @@ def tell_overridden(function: str) -> None:
 
 def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
     """The tensors that have a gradient. Listeners are told: what follows depends on which they are."""
-    tensors = list(tensors)
-    for each in tensors if listeners else ():
-        _tell_of("asked_for_gradient", each)
+    if listeners:
+        tensors = list(tensors)
+        for each in tensors:
+            _tell_of("asked_for_gradient", each)
     return [each for each in tensors if each._grad is not None]
 
 

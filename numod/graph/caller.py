@@ -109,8 +109,8 @@ class Writer:
         if is_simple(each) or not is_structure(each):
             held = weakly(each)
             thing = self._name(held, "thing")
-            same = f"{name} is {thing}()" if held is not each else f"{name} is {thing} or equal({name}, {thing})" if is_simple(each) else f"{name} is {thing}"
-            return [f"if not ({same}):", f"    {self.back}"]
+            same = f"{name} is {thing}() is not None" if held is not each else f"{name} is {thing}"
+            return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", f"    {self.back}"]
         if has_identity(each):
             self.containers.append(name)
         if type(each) in (list, tuple, dict) or (issubclass(type(each), tuple) and not objects.has_attributes(type(each))):

@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 from . import objects
+from ..core.tensor import Tensor
 from .kinds import is_module, is_simple
 
 
@@ -23,19 +24,10 @@ def equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
 
 
-# what the texts of guards call: none of it runs a user's code
-SPACE = {"equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
-    "lacks": objects.lacks}
-
-
 class Weak(ref):
-    """An object that guards do not keep alive; calling it gives the object, or what is no object of anybody's."""
+    """An object that guards do not keep alive."""
 
     __slots__ = ()
-
-    def __call__(self) -> Any:
-        found = super().__call__()
-        return _GONE if found is None else found
 
 
 class _Gone:
@@ -50,12 +42,23 @@ _GONE = _Gone()
 def weakly(thing: Any) -> Any:
     """A weak reference to an object, or the object where it cannot be had."""
     kind = type(thing)
-    return Weak(thing) if kind is types.FunctionType or (objects.base_of(kind) is object and hasattr(kind, "__weakref__")) else thing
+    plain = objects.base_of(kind) is object and hasattr(kind, "__weakref__") and not issubclass(kind, Tensor)
+    return Weak(thing) if plain or kind is types.FunctionType else thing
 
 
 def strongly(thing: Any) -> Any:
-    """The object of a weak reference, and any other object itself."""
-    return thing() if type(thing) is Weak else thing
+    """The object of a weak reference, or what is nobody's object if it is no more; and any other object itself."""
+    if type(thing) is not Weak:
+        return thing
+    found = thing()
+    return _GONE if found is None else found
+
+
+# what the texts of guards call: none of it runs a user's code
+SPACE = {
+    "equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
+    "lacks": objects.lacks, "alive": strongly,
+}  # fmt: skip
 
 
 def _may_go(thing: Any) -> bool:
@@ -76,7 +79,7 @@ class Guard:
         names = []
         for each in self.objects:
             space[name := f"thing{len(space)}"] = each
-            names.append(f"{name}()" if type(each) is Weak else name)
+            names.append(name if type(each) is not Weak else f"alive({name})" if len(names) else f"{name}()")  # nothing is asked of the first if it is gone
         return self.text.format(*names)
 
     @property
@@ -167,6 +170,7 @@ def _size_in_dictionary() -> int | None:
     return list(words).index(len(probe)) * sizeof(c_ssize_t) if list(words).count(len(probe)) == 1 else None
 
 
+_SHARED_KEYS = 30  # of one class's objects, at most
 _DICTIONARY_SIZE = _size_in_dictionary()
 
 
@@ -177,16 +181,17 @@ class Entry(Guard):
     @property
     def words(self) -> list[tuple[int, int]]:
         """Where the dictionary's entries lie, which holds for what was read there, and the thing in its place."""
-        _, thing, inside, key = self.objects
+        _, thing, inside, key = map(strongly, self.objects)
         if _DICTIONARY_SIZE is None or _may_go(self.objects[0]):
             return []
         size = sizeof(c_ssize_t)
+        words = (inside.__sizeof__() - dict.__basicsize__) // size
         keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))
         table, array = (c_ssize_t.from_address(each).value for each in (keys, values))
         if array:  # the keys are shared with other objects, the values are in an array
-            places = [array + size * k for k in range(len(inside) + 2) if c_ssize_t.from_address(array + size * k).value == id(thing)]
+            places = [array + size * k for k in range(min(words, _SHARED_KEYS)) if c_ssize_t.from_address(array + size * k).value == id(thing)]
         else:  # pairs of keys and values, after an index
-            places = [table + size * k for k in range(1, (inside.__sizeof__() - dict.__basicsize__) // size)]
+            places = [table + size * k for k in range(1, words)]
             places = [each for each in places if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]]
         return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
 

@@ -216,7 +216,7 @@ class Walk:
         if issubclass(type(value), _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
-        self.loose.update([id(value)] if self.loosening else ())
+        self.loose.update([id(value)] if self.loosening and type(value) is not types.FunctionType else ())
         if issubclass(type(value), Tensor):
             self.hooks(name, value)
             for key, each in attributes_of(value):
@@ -385,6 +385,7 @@ class Walk:
     def loosely(self, name: str, value: Any) -> None:
         """Visit what the function itself does not keep alive."""
         before, self.loosening = self.loosening, True
+        self.loose.update([id(value)] if id(value) not in self.seen else ())
         try:
             self.visit(name, value)
         finally:

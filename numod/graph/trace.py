@@ -70,6 +70,7 @@ class Recorder:
         self.constant: set[int] = set()  # those that hold Python's values
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
+        self.replaced: dict[int, Tensor] = {}  # leaves whose gradient is dropped before the library asks for it
         self.asked_about: dict[int, Tensor] = {}  # leaves of which the library asked whether they have a gradient
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
@@ -324,14 +325,15 @@ class Recorder:
         return _place(tensor) in self.at
 
     def asked_for_gradient(self, leaf: Tensor) -> None:
-        """The library asks whether a leaf has a gradient. One that a run has set itself is no matter."""
-        if get_ident() == self.thread and id(leaf) not in self.indifferent:
+        """The library asks whether a leaf has a gradient. One that a run has dropped or set itself is no matter."""
+        if get_ident() == self.thread and id(leaf) not in self.replaced:
             self.asked_about[id(leaf)] = leaf
 
     def dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
-        if leaf._grad is None and id(leaf) not in self.asked_about and get_ident() == self.thread:
-            self.indifferent[id(leaf)] = leaf
+        if id(leaf) not in self.asked_about and get_ident() == self.thread:
+            self.replaced[id(leaf)] = leaf
+            self.indifferent.update({id(leaf): leaf} if leaf._grad is None else {})
 
     def drop_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to None."""
@@ -444,8 +446,10 @@ class Recorder:
 
 def _is_fixed(thing: Any) -> bool:
     """Whether it is a function or class that is written in a library, and so can hold no values of a run."""
+    if not issubclass(type(thing), (type, FunctionType, BuiltinFunctionType)):
+        return False
     made = getattr(thing, "__closure__", None) or not isinstance(getattr(thing, "__self__", None), (ModuleType, type(None)))
-    return isinstance(thing, (type, FunctionType, BuiltinFunctionType)) and of_library(thing) and not made
+    return of_library(thing) and not made
 
 
 def _become(tensor: Tensor, view: Callable[[], Tensor], source: Tensor) -> None:
