@@ -78,9 +78,9 @@ class Writer:
         given = self.given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
         self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
-        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", f"    {self.back}"]
+        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", "    break"]
         if len(named) > 1 and sees_order(picture.function):
-            self.opening += [f"if [*named] != {list(named)}:", f"    {self.back}"]
+            self.opening += [f"if [*named] != {list(named)}:", "    break"]
         self.opening += [line for name, each in zip(given, arguments) for line in self._take(name, each)]
         for key, each in named.items():
             name = f"named{len(self.space)}"
@@ -110,7 +110,7 @@ class Writer:
             held = weakly(each)
             thing = self._name(held, "thing")
             same = f"{name} is {thing}() is not None" if held is not each else f"{name} is {thing}"
-            return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", f"    {self.back}"]
+            return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", "    break"]
         if has_identity(each):
             self.containers.append(name)
         if type(each) in (list, tuple, dict) or (issubclass(type(each), tuple) and not objects.has_attributes(type(each))):
@@ -135,7 +135,7 @@ class Writer:
         texts = [f"{self._name(tuple.__getitem__, 'item')}({name}, {key})" if own else f"{name}[{self._name(key, 'key')}]" for key in names]
         items = [item for _, item in objects.items_of(each)]
         lines = [line for part, text, item in zip(parts, texts, items) for line in (f"{part} = {text}", *self._take(part, item))]
-        return [f"if not ({same}):", f"    {self.back}", *lines]
+        return [f"if not ({same}):", "    break", *lines]
 
     def _take_fields(self, name: str, each: Any) -> list[str]:
         """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
@@ -143,7 +143,7 @@ class Writer:
         lines = [line for field, part in held.items() for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", part))]
         inside = objects.dictionary(each)
         more = f" or len({name}.__dict__) != {len(inside)}" if inside is not None else ""
-        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", f"    {self.back}", *lines]
+        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", "    break", *lines]
 
     def _take_parts(self, name: str, each: Any) -> list[str]:
         """The same for an instance of a class derived from a built-in one, and others whose parts are not simply had."""
@@ -152,7 +152,7 @@ class Writer:
         apart = self._name(partial(_apart, kind=type(each), names=keys(each), value=_value(each)), "apart")
         lines = [line for part, item in zip(names, inside) for line in self._take(part, item)]
         unpacked = [f"{', '.join(names)}, = {name}_parts"] if names else []
-        return [f"{name}_parts = {apart}({name})", f"if {name}_parts is None:", f"    {self.back}", *unpacked, *lines]
+        return [f"{name}_parts = {apart}({name})", f"if {name}_parts is None:", "    break", *unpacked, *lines]
 
     def _sort_memory(self) -> None:
         """Determine which results and gradients reuse memory of earlier calls, and the names of all."""
@@ -180,9 +180,9 @@ class Writer:
     def function(self) -> Callable:
         """Generate the text and compile it to a function."""
         kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
-        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    try:"]
-        head += [f"        {line}" for line in [*self.opening, *kept, f"same = {self._same()}"]]
-        head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
+        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    same = False", "    try:", "        while True:"]
+        head += [f"            {line}" for line in [*self.opening, *kept, f"same = {self._same()}", "break"]]
+        head += ["    except (AttributeError, LookupError):", "        pass", "    if not same:", f"        {self.back}"]  # whose errors are the function's own
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
         exec(_code(text, self.section.name), self.space)  # our own text

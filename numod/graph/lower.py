@@ -158,8 +158,8 @@ class _Lowering:
             return self._make(step.results[0])
         if isinstance(step.op, Update):
             return self._update(step)
-        layouts = [self.result.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs]
-        tensors = [k for k, each in enumerate(step.inputs) if isinstance(each, Value)]
+        layouts = [self.result.layouts[each] if issubclass(type(each), Value) else type(each) for each in step.inputs]
+        tensors = [k for k, each in enumerate(step.inputs) if issubclass(type(each), Value)]
         spans = [self.result.places[step.inputs[k]] for k in tensors]
         if step.op.is_view:
             plan = step.op.prepare(tuple(layouts), step.parameters)
@@ -168,7 +168,7 @@ class _Lowering:
         if step.in_place:
             targets = [self.result.places[each] for each in step.results]
             into = tuple(self.result.layouts[each] for each in step.results)
-            places = [(self.result.places[each], self.result.layouts[each]) if isinstance(each, Value) else None for each in step.inputs]
+            places = [(self.result.places[each], self.result.layouts[each]) if issubclass(type(each), Value) else None for each in step.inputs]
             over = tuple(places.index(pair) if (pair := (span, layout)) in places else None for span, layout in zip(targets, into))
             outputs = [span for span, position in zip(targets, over) if position is None]
             self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets)
@@ -209,7 +209,7 @@ class _Lowering:
                     self.result.sources.append(each)
                     self.result.widths.append(2)
                 numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
-        return [each for each in numbers if not isinstance(each, Value) and each is not None]
+        return [each for each in numbers if not issubclass(type(each), Value) and each is not None]
 
     def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None) -> None:
         """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""

@@ -86,7 +86,7 @@ def _settled(step: Step, effects: Effects) -> bool:
 
 
 def _key(step: Step) -> tuple:
-    return (step.op, tuple([each if isinstance(each, Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
+    return (step.op, tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
 
 
 def exactly(each: Any) -> Any:
@@ -98,7 +98,7 @@ def exactly(each: Any) -> Any:
 
 def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
     """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is none."""
-    tensors = [each for each in step.inputs if isinstance(each, Value)]
+    tensors = [each for each in step.inputs if issubclass(type(each), Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:

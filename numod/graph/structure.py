@@ -55,9 +55,16 @@ def parts(each: Any) -> list | None:
         return list(each.values() if kind is dict else each)
     if not is_structure(each):
         return None
+    each, kind = _exactly(each)
     if kind is slice:
         return [each.start, each.stop, each.step]
     return [*(objects.values_of(each) if _has_items(kind) else ()), *(objects.attributes(each).values() if _has_fields(kind) else ())]
+
+
+def _exactly(each: Any) -> tuple[Any, type]:
+    """(a structure, its class), of one that has another form in a program (a packed sequence) as it is outside."""
+    each = each.exactly() if hasattr(type(each), "exactly") and package_of(type(each)) == PACKAGE else each
+    return each, type(each)
 
 
 def remade(each: Any, new: list) -> Any:
@@ -107,6 +114,7 @@ def replace(structure: Any, function: Callable, read: Callable = lambda *reading
         return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
     if not is_structure(structure):
         return function(structure)
+    structure, _ = _exactly(structure)
     if has_identity(structure) and (found := whole(structure)) is not None:
         return found
     return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])

@@ -26,7 +26,7 @@ def verify(program: Program) -> Program:
             continue
         place += f" ({step.op.name})"
         for each in step.inputs:
-            _expect(not isinstance(each, Value) or each in known, f"{place} uses {name(each)}, which is not there yet")
+            _expect(not issubclass(type(each), Value) or each in known, f"{place} uses {name(each)}, which is not there yet")
         for each in step.results:
             verb, state = ("writes over", "not there") if step.in_place else ("makes", "there already")
             _expect((each in known) is step.in_place, f"{place} {verb} {name(each)}, which is {state}")
@@ -35,7 +35,7 @@ def verify(program: Program) -> Program:
         known.update(step.results)
     for leaf, gradient in program.gradients.items():
         _expect(leaf in known and (gradient is None or gradient in known), f"the gradient {name(gradient)} of {name(leaf)} is not there")
-    replace(program.outputs, lambda each: _expect(not isinstance(each, Value) or each in known, f"the result {name(each)} is not there"))
+    replace(program.outputs, lambda each: _expect(not issubclass(type(each), Value) or each in known, f"the result {name(each)} is not there"))
     return program
 
 
