@@ -58,14 +58,19 @@ def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
 
 
 def without_repeats(program: Program) -> Program:
-    """Common subexpression elimination, and removal of steps that return their input."""
+    """Common subexpression elimination, and removal of steps that return their input and of checks made before."""
     effects = Effects(program)
     outside = set(leaving(program))
     names: dict[Value, Value] = {}
     known: dict[tuple, tuple[Value, ...]] = {}
+    checked: set[tuple[Value, str]] = set()
     steps: list[Step | Check] = []
     for step in program.steps:
         step = renamed(step, names)
+        if isinstance(step, Check) and effects.fixed(step.value):
+            if (step.value, repr(step.found)) in checked:
+                continue  # that indices are in range is asked again by the backward pass
+            checked.add((step.value, repr(step.found)))
         if not pure(step) or outside.intersection(step.results):
             steps.append(step)
             continue

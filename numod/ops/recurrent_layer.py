@@ -225,11 +225,14 @@ def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, i
 
 
 def _step_by_step(
-    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counted: tuple, reverse: bool
+    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counts: object, counted: tuple, reverse: bool
 ) -> tuple:
     """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more, then back through them."""
     if isinstance(counted, Room):
-        raise RuntimeError("a recurrent layer over packed sequences cannot be differentiated twice in a compiled function; leave it uncompiled")
+        found = tuple(n for each in counts if (n := int(each._observe())))
+        used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
+        d_x, *others = _step_by_step(forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse)
+        return cat.apply((d_x, rest), (0,)), *others
     steps, last = list(_walk(counted, reverse)), tuple(each[:0] for each in starts)
     known = []
     for at, n, kept in steps:
@@ -269,7 +272,7 @@ def _lstm_layer_gradients(
         d_x, d_h0, d_c0, h_before = lstm_layer_gradient.apply((*given, weight, h0, c0, counts, h, c, gates), (counted, reverse))
         return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0, d_c0
     forward = lambda x, y, before: lstm_cell.apply((x + y, before[1]))  # noqa: E731
-    d_x, d_weight, _, d_h, d_c = _step_by_step(forward, _lstm_back, given, x, weight, None, (h0, c0), counted, reverse)
+    d_x, d_weight, _, d_h, d_c = _step_by_step(forward, _lstm_back, given, x, weight, None, (h0, c0), counts, counted, reverse)
     return d_x, d_weight, d_h, d_c
 
 
@@ -288,7 +291,7 @@ def _gru_layer_gradients(
         d_x, d_y, d_h0, h_before = gru_layer_gradient.apply((*given, weight, h0, counts, h, gates), (counted, reverse))
         return d_x, matmul.apply((d_y, h_before), (True, False)), d_y.sum(0), d_h0
     forward = lambda x, y, before: (gru_cell.apply((x.contiguous(), y, before[0].contiguous())),)  # noqa: E731
-    return _step_by_step(forward, _gru_back, given, x, weight, bias, (h0,), counted, reverse)
+    return _step_by_step(forward, _gru_back, given, x, weight, bias, (h0,), counts, counted, reverse)
 
 
 def _rnn_gradients(relu: bool) -> Callable:
@@ -304,7 +307,7 @@ def _rnn_gradients(relu: bool) -> Callable:
             d_x, d_h0, h_before = (rnn_relu_layer_gradient if relu else rnn_layer_gradient).apply((*given, weight, h0, counts, h), (counted, reverse))
             return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0
         forward = lambda x, y, before: ((x + y).relu() if relu else (x + y).tanh(),)  # noqa: E731
-        d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counted, reverse)
+        d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counts, counted, reverse)
         return d_x, d_weight, d_h
 
     return gradients

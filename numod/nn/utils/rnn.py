@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ... import dtypes
 from ...core import Tensor, arange, cat, functions as f, tensor
 from ...core.apply import listeners
+from ...graph.later import Later
 from ...graph.trace import recording
 
 __all__ = [
@@ -222,6 +223,8 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     if not isinstance(input, Tensor):
         raise TypeError(f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     x = input.transpose(0, 1) if batch_first else input
+    if listeners and not isinstance(lengths, Tensor) and any(type(n) is Later for n in lengths):  # numbers that change from call to call
+        lengths = f.stack([tensor(n) for n in lengths])
     if listeners and isinstance(lengths, Tensor) and x.ndim > 1 and (found := _unpacked(x, lengths, enforce_sorted)) is not None:
         return found
     sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
