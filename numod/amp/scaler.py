@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from .. import dtypes
 from ..autograd import no_grad
+from ..core.apply import with_gradients
 from ..core.creation import full
 from ..core.functions import stack
 from ..core.tensor import Tensor
@@ -64,7 +65,7 @@ class GradScaler:
             raise RuntimeError("unscale_() is being called after step().")
         if id(optimizer) in self._found:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        gradients = [each.grad for group in optimizer.param_groups for each in with_gradients(group["params"])]
         with no_grad():
             finite = [each.isfinite().all().to(self._scale.device) for each in gradients]
             self._found[id(optimizer)] = not finite or stack(finite).all()._observe()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from numpy import empty
@@ -523,6 +523,15 @@ def lies_dense(tensor: Tensor) -> bool:
 def tell_overridden(function: str) -> None:
     """Tell listeners that a class or mode takes over a call of this function."""
     _tell_of("overridden", function)
+
+
+def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The tensors that have a gradient. Listeners are told: what follows depends on which they are."""
+    if listeners:
+        tensors = list(tensors)
+        for each in tensors:
+            _tell_of("asked_for_gradient", each)
+    return [each for each in tensors if each._grad is not None]
 
 
 def tell_dropped(leaf: Tensor) -> None:

@@ -84,8 +84,10 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
         if overrides(kind):
             if kind not in map(type, found):
                 found.insert(next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each)
-        elif issubclass(kind, (list, tuple)) and not _ordinary.issuperset(map(type, each)):
-            _overloaded(each, found)
+        elif issubclass(kind, (list, tuple)):
+            inside = each if kind is list or kind is tuple else list(list.__iter__(each) if issubclass(kind, list) else tuple.__iter__(each))
+            if not _ordinary.issuperset(map(type, inside)):
+                _overloaded(inside, found)
     return found
 
 

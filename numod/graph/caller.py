@@ -5,9 +5,10 @@ A small network's native step takes a tenth of a microsecond; the general path i
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from keyword import iskeyword
 from types import CodeType
 from typing import Any
 
@@ -17,10 +18,11 @@ from ..core.random import Draw
 from ..core.tensor import OwnCount, Tensor
 from ..device import Storage
 from ..device.storage import address
-from .condition import Guard, Settings
+from .condition import SPACE, Guard, Settings, equal, weakly
 from .freeze import Frozen
 from .guards import Picture, conditions
-from .kinds import SIMPLE, is_plain
+from . import objects
+from .kinds import is_plain, is_plain_key, is_simple
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .names import sees_order
@@ -29,7 +31,7 @@ from .replay import Replay
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .section import CheckFailed
-from .structure import Given, fields_of, is_data, parts, remade
+from .structure import Given, fields_of, has_identity, is_data, is_structure, keys, parts, remade
 
 
 @lru_cache
@@ -66,7 +68,7 @@ class Writer:
         self.shared, self.reached, self.answers = shared, reached, answers
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
-            "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
+            "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, **SPACE, "new": object.__new__,
             "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(), "plain": is_plain,
             "held": held, "modes": type(waist.state),
         }
@@ -76,9 +78,9 @@ class Writer:
         given = self.given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
         self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
-        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", f"    {self.back}"]
+        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", "    break"]
         if len(named) > 1 and sees_order(picture.function):
-            self.opening += [f"if [*named] != {list(named)}:", f"    {self.back}"]
+            self.opening += [f"if [*named] != {list(named)}:", "    break"]
         self.opening += [line for name, each in zip(given, arguments) for line in self._take(name, each)]
         for key, each in named.items():
             name = f"named{len(self.space)}"
@@ -100,32 +102,57 @@ class Writer:
 
     def _take(self, name: str, each: Any) -> list[str]:
         """Lines that check an argument's structure and assign its tensors to names."""
-        if isinstance(each, Tensor):
+        if issubclass(type(each), Tensor):
             self.arguments.append(name)
             self.tensors.append(each)
             return []
-        if parts(each) is not None and not isinstance(each, tuple):
+        if is_simple(each) or not is_structure(each):
+            held = weakly(each)
+            thing = self._name(held, "thing")
+            same = f"{name} is {thing}() is not None" if held is not each else f"{name} is {thing}"
+            return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", "    break"]
+        if has_identity(each):
             self.containers.append(name)
-        if isinstance(each, (list, tuple, dict)):
-            keys = list(each) if isinstance(each, dict) else list(range(len(each)))
-            same = f"type({name}) is {self._name(type(each), 'kind')} and "
-            same += f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}"
-            names = [f"{name}_{k}" for k in range(len(keys))]
-            item = next(kind for kind in (list, tuple, dict) if isinstance(each, kind)).__getitem__
-            own = type(each).__getitem__ is not item  # a named tuple may have one of its own
-            texts = [f"{self._name(item, 'item')}({name}, {self._name(key, 'key')})" if own else f"{name}[{self._name(key, 'key')}]" for key in keys]
-            lines = [line for part, text, key in zip(names, texts, keys) for line in (f"{part} = {text}", *self._take(part, item(each, key)))]
-            return [f"if not ({same}):", f"    {self.back}", *lines]
-        if is_data(each):
+        if type(each) in (list, tuple, dict) or (issubclass(type(each), tuple) and not objects.has_attributes(type(each))):
+            return self._take_items(name, each)
+        if is_data(each) and all(objects.reads_plainly(type(each), field) and field.isidentifier() and not iskeyword(field) for field in fields_of(each)):
             return self._take_fields(name, each)
-        thing = self._name(each, "thing")
-        return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {self.back}"]
+        return self._take_parts(name, each)
+
+    def _take_items(self, name: str, each: Any) -> list[str]:
+        """The same for a container of one of Python's classes, or a named tuple."""
+        names = list(each) if issubclass(type(each), dict) else list(range(len(each)))
+        same = f"type({name}) is {self._name(type(each), 'kind')} and "
+        if not issubclass(type(each), dict):
+            base = objects.base_of(type(each))
+            same += f"len({name}) == {len(names)}" if type(each) is base else f"{self._name(base.__len__, 'size')}({name}) == {len(names)}"
+        elif all(map(is_plain_key, names)):
+            same += f"list({name}) == {self._name(names, 'keys')}"
+        else:
+            same += f"len({name}) == {len(names)} and all(map({self._name(operator.is_, 'same')}, {name}, {self._name(names, 'keys')}))"
+        parts = [f"{name}_{k}" for k in range(len(names))]
+        own = type(each).__getitem__ not in (list.__getitem__, tuple.__getitem__, dict.__getitem__)  # a named tuple may have one of its own
+        texts = [f"{self._name(tuple.__getitem__, 'item')}({name}, {key})" if own else f"{name}[{self._name(key, 'key')}]" for key in names]
+        items = [item for _, item in objects.items_of(each)]
+        lines = [line for part, text, item in zip(parts, texts, items) for line in (f"{part} = {text}", *self._take(part, item))]
+        return [f"if not ({same}):", "    break", *lines]
 
     def _take_fields(self, name: str, each: Any) -> list[str]:
         """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
-        lines = [line for field in fields_of(each) for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", getattr(each, field)))]
-        more = f" or len({name}.__dict__) != {len(vars(each))}" if hasattr(each, "__dict__") else ""
-        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", f"    {self.back}", *lines]
+        held = objects.attributes(each)
+        lines = [line for field, part in held.items() for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", part))]
+        inside = objects.dictionary(each)
+        more = f" or len({name}.__dict__) != {len(inside)}" if inside is not None else ""
+        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", "    break", *lines]
+
+    def _take_parts(self, name: str, each: Any) -> list[str]:
+        """The same for an instance of a class derived from a built-in one, and others whose parts are not simply had."""
+        inside = parts(each)
+        names = [f"{name}_{k}" for k in range(len(inside))]
+        apart = self._name(partial(_apart, kind=type(each), names=keys(each), value=_value(each)), "apart")
+        lines = [line for part, item in zip(names, inside) for line in self._take(part, item)]
+        unpacked = [f"{', '.join(names)}, = {name}_parts"] if names else []
+        return [f"{name}_parts = {apart}({name})", f"if {name}_parts is None:", "    break", *unpacked, *lines]
 
     def _sort_memory(self) -> None:
         """Determine which results and gradients reuse memory of earlier calls, and the names of all."""
@@ -153,9 +180,9 @@ class Writer:
     def function(self) -> Callable:
         """Generate the text and compile it to a function."""
         kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
-        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    try:"]
-        head += [f"        {line}" for line in [*self.opening, *kept, f"same = {self._same()}"]]
-        head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
+        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    same = False", "    try:", "        while True:"]
+        head += [f"            {line}" for line in [*self.opening, *kept, f"same = {self._same()}", "break"]]
+        head += ["    except (AttributeError, LookupError):", "        pass", "    if not same:", f"        {self.back}"]  # whose errors are the function's own
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
         exec(_code(text, self.section.name), self.space)  # our own text
@@ -313,7 +340,7 @@ class Writer:
         made = {value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None}
 
         def text(each: Any) -> str:
-            if isinstance(each, Value):
+            if issubclass(type(each), Value):
                 if each not in made:
                     *before, made[each] = self._tensor(each)
                     lines.extend(before)
@@ -327,17 +354,11 @@ class Writer:
                 return f"({inner})" if type(each) is tuple else f"[{inner}]"
             if type(each) is dict:
                 return "{" + ", ".join(f"{self._name(key, 'key')}: {text(part)}" for key, part in each.items()) + "}"
-            if type(each) is OrderedDict:
-                pairs = "".join(f"({self._name(key, 'key')}, {text(part)}), " for key, part in each.items())
-                return f"{self._name(OrderedDict, 'kind')}([{pairs}])"
-            if isinstance(each, tuple):
-                inner = "".join(f"{text(part)}, " for part in each)
-                if hasattr(each, "_fields"):
-                    return f"{self._name(tuple.__new__, 'make')}({self._name(type(each), 'kind')}, [{inner}])"
-                return f"{self._name(type(each), 'kind')}([{inner}])"
-            if is_data(each):
+            if is_structure(each):
                 inner = "".join(f"{text(part)}, " for part in parts(each))
-                return f"{self._name(remade, 'remade')}({self._name(each, 'constant')}, [{inner}])"
+                plain = issubclass(type(each), tuple) and not objects.has_attributes(type(each))
+                make, like = (tuple.__new__, type(each)) if plain else (remade, each)
+                return f"{self._name(make, 'make')}({self._name(like, 'constant')}, [{inner}])"
             return self._name(each, "constant")
 
         result = text(self.executable.program.outputs)
@@ -401,7 +422,7 @@ class InTurn(Writer):
         if isinstance(each, Span):
             if each not in arrays:
                 local = each.buffer.kind == "local"
-                arrays[each] = self._name(self.section.local(each.buffer, self.executable.arena)[each.offset :], "local") if local else f"d{len(arrays)}"
+                arrays[each] = self._name(each.of(self.section.local(each.buffer, self.executable.arena)), "local") if local else f"d{len(arrays)}"
             return arrays[each]
         if isinstance(each, (Number, Integer)):
             return f"n{each.source}_{each.index}"
@@ -414,7 +435,22 @@ class InTurn(Writer):
             given = self._input(buffer)
         else:
             given = f"{self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, 'storage')}.data"
+        given = f"({given}).view({self._name(span.storage, 'dtype')})" if span.paired else given
         return f"({given})[{span.offset}:]" if span.offset else given
+
+
+def _value(each: Any) -> Any:
+    """The number or text that a structure is beside its parts."""
+    return objects.plain(each) if objects.base_of(type(each)) in objects.VALUES else None
+
+
+def _apart(each: Any, kind: type, names: list, value: Any) -> list | None:
+    """The parts of a structure, if it is of this class and has parts of these names."""
+    if type(each) is not kind or (kind is not slice and not equal(_value(each), value)):
+        return None
+    now = keys(each)
+    same = len(now) == len(names) and all(one is two or (is_plain_key(two) and type(one) is type(two) and one == two) for one, two in zip(now, names))
+    return parts(each) if same else None
 
 
 def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
@@ -428,6 +464,3 @@ def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
             found[k] = guard
     return found
 
-
-def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))

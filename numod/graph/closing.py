@@ -60,7 +60,7 @@ def close(program: Program) -> Program:
 def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
     """Whether the reduction reads the loop's elements in order, and nothing modifies its inputs between loop and reduction."""
     x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
-    tensors = [each for each in maker.inputs if isinstance(each, Value)]
+    tensors = [each for each in maker.inputs if issubclass(type(each), Value)]
     last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
     dense = x.dense and all(program.layouts[each].dense and program.layouts[each].shape == x.shape for each in tensors)
     whole = len(maker.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE

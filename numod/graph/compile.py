@@ -128,6 +128,8 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
+        owner = getattr(function, "__self__", None)
+        self.owned = is_module(owner) and getattr(type(owner), function.__name__, None) is function.__func__
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.turn = Turn()
         self.versions: dict[tuple, list[Version]] = {}
@@ -159,13 +161,19 @@ class Compiled:
         if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
             return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
         if overrides.has_torch_function((*arguments, *named.values())):
-            return self._run_overridden(arguments, named)
+            why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+            return self._run_apart(why, arguments, named)
         free = self.free
         if free is not None and (given := self._freed(free, arguments, named)) is not None:
             return self._run_free(free, given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
-        key, tensors = describe(arguments, named)
+        if self._is_outdated():
+            type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
+        try:
+            key, tensors = describe(arguments, named)
+        except RecursionError:
+            return self._run_apart(f"compile: {self.name} runs eagerly for arguments that contain themselves", arguments, named)
         versions, reason, failed = self.versions, None, False
         for version in versions.get(key, ()):
             reason = version.objection(tensors)
@@ -203,6 +211,11 @@ class Compiled:
             if self._is_new(key):
                 return None
         return form, counts
+
+    def _is_outdated(self) -> bool:
+        """Whether it is a module's method, and the module has been given another class, or the class another method."""
+        function = self.function
+        return self.owned and getattr(type(function.__self__), function.__name__, None) is not function.__func__
 
     def _is_new(self, key: tuple) -> bool:
         """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
@@ -293,9 +306,8 @@ class Compiled:
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
             warnings.warn(told, stacklevel=5)
 
-    def _run_overridden(self, arguments: tuple, named: dict) -> Any:
-        """Run without a program inside a mode, or for an argument, that overrides functions."""
-        why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+    def _run_apart(self, why: str, arguments: tuple, named: dict) -> Any:
+        """Run without a program, for a call of a kind that has none."""
         if self.fullgraph:
             raise CannotRepeat(why)
         if not self.complained:

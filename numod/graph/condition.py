@@ -6,13 +6,64 @@ Which conditions a function's program has, `reach` finds.
 from __future__ import annotations
 
 import operator
+import re
 import types
 from collections.abc import Callable
 from ctypes import addressof, c_int64, c_ssize_t, sizeof
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
-from .kinds import SIMPLE
+from . import objects
+from ..core.tensor import Tensor
+from .kinds import is_module, is_simple
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two constants are of one type and value: 0.0 is not -0.0, NaN is NaN."""
+    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
+
+
+class Weak(ref):
+    """An object that guards do not keep alive."""
+
+    __slots__ = ()
+
+
+class _Gone:
+    """In the stead of an object that is no more."""
+
+    __slots__ = ()
+
+
+_GONE = _Gone()
+
+
+def weakly(thing: Any) -> Any:
+    """A weak reference to an object, or the object where it cannot be had."""
+    kind = type(thing)
+    plain = objects.base_of(kind) is object and hasattr(kind, "__weakref__") and not issubclass(kind, Tensor)
+    return Weak(thing) if plain or kind is types.FunctionType else thing
+
+
+def strongly(thing: Any) -> Any:
+    """The object of a weak reference, or what is nobody's object if it is no more; and any other object itself."""
+    if type(thing) is not Weak:
+        return thing
+    found = thing()
+    return _GONE if found is None else found
+
+
+# what the texts of guards call: none of it runs a user's code
+SPACE = {
+    "equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
+    "lacks": objects.lacks, "alive": strongly,
+}  # fmt: skip
+
+
+def _may_go(thing: Any) -> bool:
+    """Whether an object may be gone when a guard is tested. A module or a function that is given, or lies in one that is, stays for the call."""
+    return type(thing) is Weak and not (type(thing()) is types.FunctionType or is_module(thing()))
 
 
 @dataclass(eq=False)
@@ -27,9 +78,19 @@ class Guard:
         """The condition with names for its objects, which are put into `space`."""
         names = []
         for each in self.objects:
-            names.append(f"thing{len(space)}")
-            space[names[-1]] = each
+            space[name := f"thing{len(space)}"] = each
+            names.append(name if type(each) is not Weak else f"alive({name})" if len(names) else f"{name}()")  # nothing is asked of the first if it is gone
         return self.text.format(*names)
+
+    @property
+    def same(self) -> Any:
+        """The object that is the same where the condition holds: of "{0}.cell_contents is {1}" the second."""
+        found = re.search(r" is \{(\d+)\}$", self.text)
+        return None if found is None else strongly(self.objects[int(found[1])])
+
+    def loosen(self, ids: set[int]) -> None:
+        """Keep none of these objects alive."""
+        self.objects = tuple(weakly(each) if id(each) in ids else each for each in self.objects)
 
     @property
     def words(self) -> list[tuple[int, int]]:
@@ -39,7 +100,7 @@ class Guard:
         the guard's objects, which it keeps.
         """
         place = _FIELDS.get(self.text)
-        return [] if place is None else [(id(self.objects[0]) + place, id(self.objects[1]))]
+        return [] if place is None or any(map(_may_go, self.objects)) else [(id(strongly(self.objects[0])) + place, id(self.objects[1]))]
 
 
 def _place_of(content: Any, holder: Any) -> int | None:
@@ -83,6 +144,63 @@ def _list_items() -> int | None:
 
 
 _LIST_ITEMS = _list_items()
+
+
+@dataclass(eq=False)
+class Sized(Guard):
+    """The condition that an object has been given no further attribute, which would hide what its class or a registry gives, and has lost none."""
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """The address of the number of entries of its dictionary, and the number."""
+        return [] if _DICTIONARY_SIZE is None or _may_go(self.objects[0]) else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
+
+
+def sized(name: str, thing: Any, without: set) -> Guard:
+    """The guard of how many attributes there are in a dictionary, but for those `without`."""
+    inside = thing.__dict__
+    if without:
+        return Guard(name, "sum(each not in {1} for each in {0}.__dict__) == {2}", (thing, without, sum(each not in without for each in inside)))
+    return Sized(name, "len({0}.__dict__) == {1}", (thing, len(inside), inside))
+
+
+def _size_in_dictionary() -> int | None:
+    """Where in the memory of a dictionary the number of its entries lies, in bytes."""
+    words = (c_ssize_t * (dict.__basicsize__ // sizeof(c_ssize_t))).from_address(id(probe := dict.fromkeys(range(4321))))
+    return list(words).index(len(probe)) * sizeof(c_ssize_t) if list(words).count(len(probe)) == 1 else None
+
+
+_SHARED_KEYS = 30  # of one class's objects, at most
+_DICTIONARY_SIZE = _size_in_dictionary()
+
+
+@dataclass(eq=False)
+class Entry(Guard):
+    """The condition that an object's dictionary has the same thing under a name."""
+
+    @property
+    def words(self) -> list[tuple[int, int]]:
+        """Where the dictionary's entries lie, which holds for what was read there, and the thing in its place."""
+        _, thing, inside, key = map(strongly, self.objects)
+        if _DICTIONARY_SIZE is None or _may_go(self.objects[0]):
+            return []
+        size = sizeof(c_ssize_t)
+        words = (inside.__sizeof__() - dict.__basicsize__) // size
+        keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))
+        table, array = (c_ssize_t.from_address(each).value for each in (keys, values))
+        if array:  # the keys are shared with other objects, the values are in an array
+            places = [array + size * k for k in range(min(words, _SHARED_KEYS)) if c_ssize_t.from_address(array + size * k).value == id(thing)]
+        else:  # pairs of keys and values, after an index
+            places = [table + size * k for k in range(1, words)]
+            places = [each for each in places if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]]
+        return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
+
+
+def entry(name: str, holder: Any, key: str) -> Guard:
+    """The guard of what an object's dictionary has under a name."""
+    inside = holder.__dict__
+    own = next(each for each in inside if each == key)
+    return Entry(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, inside[key], inside, own))
 
 
 @dataclass(eq=False)
@@ -155,6 +273,6 @@ class Settings(Guard):
     def plain(self) -> bool:
         """Whether the settings are values that cannot change in themselves."""
         return all(
-            key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each))
+            key == "params" or is_simple(each) or (isinstance(each, tuple) and all(is_simple(part) for part in each))
             for key, each in self.group.items()
         )

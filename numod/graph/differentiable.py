@@ -24,7 +24,7 @@ from .lower import Buffer
 from .program import Program, Value
 from .run import Executable
 from .section import Form, Section
-from .structure import Given, replace
+from .structure import Given, is_structure, parts, replace
 
 
 class Tape(NamedTuple):
@@ -236,12 +236,9 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
     elif type(structure) is Reading:
         if structure.operation == "view_of":
             _pair(structure.operands[:2], (outputs, outputs._base), made)
-    elif isinstance(structure, (tuple, list)):
-        for each, output in zip(structure, outputs):
+    elif is_structure(structure):
+        for each, output in zip(parts(structure), parts(outputs)):
             _pair(each, output, made)
-    elif isinstance(structure, dict):
-        for key, each in structure.items():
-            _pair(each, outputs[key], made)
 
 
 def _number_before(node: Node, results: list[Tensor]) -> None:

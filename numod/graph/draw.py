@@ -20,7 +20,7 @@ def dot(program: Program) -> str:
     for number, step in enumerate(program.steps):
         lines += _step(number, step, program, source)
     left: list[Value] = []
-    replace(program.outputs, lambda each: left.append(each) if isinstance(each, Value) else None)
+    replace(program.outputs, lambda each: left.append(each) if issubclass(type(each), Value) else None)
     for kind, values in (("result", left), ("gradient", [each for each in program.gradients.values() if each is not None])):
         for number, each in enumerate(values):
             lines += [f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];', f"  {source[each]} -> {kind}{number} {_label(each, program)};"]
@@ -35,7 +35,7 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
     fused = isinstance(step.op, (Fused, FusedReduction, Finished))
     style = ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
     lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
-    for each in dict.fromkeys(each for each in step.inputs if isinstance(each, Value)):
+    for each in dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value)):
         lines.append(f"  {source[each]} -> {node} {_label(each, program)};")
     source.update(dict.fromkeys(step.results, node))
     return lines

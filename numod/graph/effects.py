@@ -54,7 +54,7 @@ class Effects:
 def leaving(program: Program) -> list[Value]:
     """The values of results and gradients."""
     found: list[Value] = [each for each in program.gradients.values() if each is not None]
-    replace(program.outputs, lambda each: found.append(each) if isinstance(each, Value) else None)
+    replace(program.outputs, lambda each: found.append(each) if issubclass(type(each), Value) else None)
     return found
 
 
@@ -62,12 +62,12 @@ def used(step: Step | Check) -> list[Value]:
     """The values a step reads, including those it writes in place."""
     if not isinstance(step, Step):
         return [step.value] if isinstance(step, Check) else []
-    return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if isinstance(each, Value)]
+    return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if issubclass(type(each), Value)]
 
 
 def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
     """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
-    return tuple([layouts[each] if isinstance(each, Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
+    return tuple([layouts[each] if issubclass(type(each), Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
 
 
 def draws(step: Step) -> bool:
@@ -86,7 +86,7 @@ def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
         return step
     if isinstance(step, Check):
         return Check(names.get(step.value, step.value), step.found, step.where)
-    inputs = tuple([names.get(each, each) if isinstance(each, Value) else each for each in step.inputs])
+    inputs = tuple([names.get(each, each) if issubclass(type(each), Value) else each for each in step.inputs])
     results = tuple([names.get(each, each) for each in step.results]) if step.in_place else step.results
     return Step(step.op, inputs, step.parameters, results, step.in_place, step.where)
 
@@ -98,5 +98,5 @@ def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value
     result.inputs, result.held, result.shared, result.layouts = program.inputs, program.held, program.shared, dict(program.layouts)
     result.steps = steps
     result.gradients = {leaf: names.get(each, each) if each is not None else None for leaf, each in program.gradients.items()}
-    result.outputs = replace(program.outputs, lambda each: names.get(each, each) if isinstance(each, Value) else each)
+    result.outputs = replace(program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each)
     return result

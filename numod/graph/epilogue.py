@@ -82,7 +82,7 @@ def _joined(program: Program, product: Step) -> Program | None:
     moves = effects.fixed(value) and not any(begin < k < end for each in used(product) for k in effects.written.get(effects.root[each], ()))
     if not moves or not isinstance(loop, Step) or not isinstance(loop.op, Fused):
         return None
-    places = [k for k, each in enumerate(loop.inputs) if isinstance(each, Value) and each in shown]
+    places = [k for k, each in enumerate(loop.inputs) if issubclass(type(each), Value) and each in shown]
     if len(places) != 1 or not _same(program, value, places[0], loop):
         return None
     kept = bool(shown.intersection(leaving(program))) or any(shown.intersection(used(each)) for each in program.steps[end + 1 :])

@@ -172,11 +172,11 @@ class _Fusion:
         if not pure(step) or not isinstance(step.op, Pointwise) or step.op.integers or step.op in (table.index, table.arange, table.linspace):
             return None
         (result,) = step.results
-        tensors = [each for each in step.inputs if isinstance(each, Value)]
+        tensors = [each for each in step.inputs if issubclass(type(each), Value)]
         layout = self.layouts[result]
         if not tensors or layout.size == 0 or any(self.layouts[each].device is not layout.device for each in tensors):
             return None
-        arguments = tuple([self.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs])
+        arguments = tuple([self.layouts[each] if issubclass(type(each), Value) else type(each) for each in step.inputs])
         compute = step.op.types(arguments, step.parameters)[0]
         whole = all(each.dtype.compute is each.dtype for each in (layout, *(self.layouts[k] for k in tensors)))
         return compute if whole and compute.kind not in "bc" else None  # parts of complex numbers have another dtype than the loop
@@ -184,7 +184,7 @@ class _Fusion:
     def _add(self, step: Step, dtype: DType) -> None:
         """Add a step to the open group that produces one of its inputs, or to another of the same shape, or start a group."""
         layout = self.layouts[step.results[0]]
-        needs = [each for each in step.inputs if isinstance(each, Value)]
+        needs = [each for each in step.inputs if issubclass(type(each), Value)]
         makers = [group for group in self.open if any(each in group.made for each in needs)]
         form = tuple(layout.shape), dtype, layout.device
         fitting = [g for g in (makers or self.open[-1:]) if (g.shape, g.dtype, g.device) == form and self._fits(g, needs)]
@@ -237,7 +237,7 @@ class _Fusion:
         """Emit steps as one loop; as two if there are too many arrays for LLVM's run-time overlap checks, without which it does not vectorise."""
         own, made = {self.places[id(step)] for step in members}, {step.results[0] for step in members}
         kept = [k for k, step in enumerate(members) if step.results[0] in self.outside or any(place not in own for place in self.uses.get(step.results[0], ()))]
-        tensors = {each for step in members for each in step.inputs if isinstance(each, Value)} - made - self.constants.keys()
+        tensors = {each for step in members for each in step.inputs if issubclass(type(each), Value)} - made - self.constants.keys()
         if len(kept) * len(tensors) + len(kept) * (len(kept) - 1) // 2 > PAIRS and len(members) > 1:
             self._write(group, members[: len(members) // 2])
             self._write(group, members[len(members) // 2 :])
@@ -247,10 +247,10 @@ class _Fusion:
     def _worth(self, members: list[Step]) -> bool:
         """Whether fusing pays: for several steps, or for one that avoids a constant tensor or may be fused with a reduction or a product."""
         first = members[0]
-        given = {self.effects.root[each] for each in first.inputs if isinstance(each, Value)}
+        given = {self.effects.root[each] for each in first.inputs if issubclass(type(each), Value)}
         return (
             len(members) > 1
-            or any(isinstance(each, Value) and each in self.constants for each in first.inputs)
+            or any(issubclass(type(each), Value) and each in self.constants for each in first.inputs)
             or self._reduced(first.results[0])
             or bool(given & self.products)
         )
@@ -268,14 +268,14 @@ class _Fusion:
         made = {step.results[0]: k for k, step in enumerate(members)}
 
         def place(each: object) -> tuple:
-            if isinstance(each, Value) and each in made:
+            if issubclass(type(each), Value) and each in made:
                 return "row", made[each]
-            if isinstance(each, Value) and each in self.constants:
+            if issubclass(type(each), Value) and each in self.constants:
                 return "constant", self.constants[each]
-            key = each if isinstance(each, Value) else (type(each), repr(each))
+            key = each if issubclass(type(each), Value) else (type(each), repr(each))
             if key not in places:
                 places[key] = len(inputs)
-                tensor = isinstance(each, Value)
+                tensor = issubclass(type(each), Value)
                 kind = self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each))
                 inputs.append(writer.Input(writer.argument_name(str(len(inputs))), kind, tensor))
                 given.append(each)

@@ -25,7 +25,7 @@ class Gradients:
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
         self.concerned = mentions(function, "grad") or any(each[1] == "is" and is_optimizer(each[2]) for each in entries)
-        tensors = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+        tensors = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
         leaves = [each for each in tensors if each._requires_grad or each._grad is not None]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
         self.others = [(each, None) for each in tensors if id(each) not in self.before]  # which need none, but may be given one
@@ -49,12 +49,14 @@ class Gradients:
                 if gradient is not None and leaf._grad is None:
                     recorder.drop_gradient(leaf)
             elif gradient is None:
-                if leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent):
+                if id(leaf) in recorder.asked_about or (leaf._requires_grad and (asked or id(leaf) not in recorder.indifferent)):
                     self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,)))
             elif recorder.holds(gradient):
                 self.guards.append(_same_gradient(leaf, gradient))
             elif leaf._grad is None:
                 recorder.drop_gradient(leaf)
+            elif id(leaf) in recorder.asked_about:
+                self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is not None", (leaf,)))
         for leaf in recorder.indifferent.values():
             if leaf._grad is None:  # it takes no part, or is frozen: other calls may find a gradient to drop
                 recorder.drop_gradient(leaf)

@@ -21,9 +21,10 @@ from ..device import Storage
 from ..device.device import default_device, on_default_change
 from ..kernel import tensor_cores
 from ..ops import indexing
-from .condition import Guard, Setting
+from .condition import SPACE, Guard, Setting, equal, strongly, weakly
+from . import objects
 from .instance import is_instance, is_tuple
-from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, methods_put_into, size, step_hooks, worded
+from .kinds import PACKAGE, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, is_simple, methods_put_into, step_hooks, worded
 from .later import Later
 from .names import names_of
 from .turns import is_disturbed
@@ -32,27 +33,31 @@ dtypes.on_default_change.append(changes.note)
 on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
 Entry = tuple[str, str, Any]
+_PLACES = ("{0}.", "{0}[", "attribute(", "item(", "value_at(")  # how texts of guards on what lies at a place begin
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
 
 
 class Picture:
-    """How things were when a program was recorded. `difference()` names what changed since, or is None."""
+    """How things were when a program was recorded, those of `loose` ids not kept alive. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
-        self.function, self.roots, self.without, self.guards = function, roots, without, guards
+    def __init__(
+        self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset(), loose: frozenset | set = frozenset()
+    ) -> None:
+        self.function, self.roots, self.without, self.guards = function, [*map(weakly, roots)], without, guards
         self.count = changes.count  # before the look: what another thread changes meanwhile is seen by the next
         look = Look(function, roots, without)
-        self.entries = look.entries
+        self.entries = [(name, kind, weakly(thing) if id(thing) in loose else thing) for name, kind, thing in look.entries]
         read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
-        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key in places}
-        self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
+        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (weakly(holder), key) for holder, key in places}
+        # of tensors, with which code may compare arguments
+        self.storages = frozenset(thing for _, _, thing in self.entries if type(thing) is Storage)
         for _, kind, thing in self.entries:
-            if kind == "is" and isinstance(thing, Tensor):
+            if kind == "is" and issubclass(type(thing), Tensor):
                 thing._pictured = True
         self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
-        space: dict[str, Any] = {"equal": _equal}
+        space: dict[str, Any] = dict(SPACE)
         self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # our own text over our own objects
 
     def difference(self) -> str | None:
@@ -64,7 +69,7 @@ class Picture:
         if count == self.count:
             return None
         try:
-            found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
+            found = compare(self.entries, Look(self.function, [*map(strongly, self.roots)], self.without).entries)
         except RuntimeError as error:
             if not is_disturbed(error):
                 raise
@@ -85,7 +90,7 @@ class Picture:
 def broken(guards: Iterable[Guard]) -> str | None:
     """The name of the first guard that does not hold."""
     for each in guards:
-        space: dict[str, Any] = {"equal": _equal}
+        space: dict[str, Any] = dict(SPACE)
         try:
             if not eval(each.expression(space), space):  # our own text over our own objects
                 return each.name
@@ -97,7 +102,7 @@ def broken(guards: Iterable[Guard]) -> str | None:
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
     """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
     found = broken(
-        each for each in before if not (each.text.startswith("{0}.") or each.text.startswith("{0}[")) or not isinstance(each.objects[-1], _CONTAINERS)
+        each for each in before if not each.text.startswith(_PLACES) or not issubclass(type(each.objects[-1]), _CONTAINERS)
     )
     others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
     return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)
@@ -113,19 +118,16 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
     for (name, kind, thing), (now_name, _, now) in zip(before, after):
         if name != now_name:
             return f"{now_name or name} appeared or went"
-        if now is not thing and (kind != "equal" or not _equal(now, thing)):
+        thing = strongly(thing)
+        if now is not thing and (kind != "equal" or not equal(now, thing)):
             return _told(name, thing, now)
     if len(before) != len(after):
         return f"{(before if len(before) > len(after) else after)[min(len(before), len(after))][0]} appeared or went"
     return None
 
 
-def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
-
-
 def _told(name: str, before: Any, now: Any) -> str:
-    if isinstance(before, SIMPLE) and isinstance(now, SIMPLE):
+    if is_simple(before) and is_simple(now):
         return f"{name} was {before!r}, is {now!r}"
     return f"{name} is another {type(now).__name__}"
 
@@ -143,9 +145,9 @@ def can_be_kept(value: Any) -> bool:
 def only_tensors(value: Any, around: tuple = ()) -> bool:
     """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such, which is not among those `around` it."""
     if type(value) in (list, dict) or is_tuple(value):
-        inside = value.values() if isinstance(value, dict) else value
+        inside = value.values() if issubclass(type(value), dict) else value
         return bool(value) and not any(each is value for each in around) and all(only_tensors(each, (*around, value)) for each in inside)
-    return value is None or (type(value) is not Later and isinstance(value, Tensor)) or is_instance(value)
+    return value is None or (type(value) is not Later and issubclass(type(value), Tensor)) or is_instance(value)
 
 
 class Look:
@@ -156,7 +158,7 @@ class Look:
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
-        self.without, self.seen = without, set()
+        self.without, self.holders, self.seen = without, {holder for holder, _ in without}, set()
         self.places: list[tuple[Any, Any, Any]] = []
         self.entries: list[Entry] = list(self._everything(function, roots))
 
@@ -178,9 +180,13 @@ class Look:
             else:
                 yield from self._look(prefix + name, value, depth)
 
+    def _is_given(self, holder: Any, key: Any) -> bool:
+        """Whether a place is one whose value is among the arguments. The hash of a user's key is not asked for."""
+        return id(holder) in self.holders and (id(holder), key) in self.without
+
     def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """What lies at a place."""
-        if (id(holder), key) not in self.without:
+        if not self._is_given(holder, key):
             if stands_for_numbers(value) or can_be_kept(value):
                 self.places.append((holder, key, value))
             yield from self._look(name, value, depth)
@@ -188,13 +194,13 @@ class Look:
     def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         if type(value) is Later:
             return
-        if isinstance(value, SIMPLE):
+        if is_simple(value):
             yield name, "equal", value
             return
-        if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
+        if issubclass(type(value), (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
             return
         self.seen.add(id(value))
-        if isinstance(value, Tensor):
+        if issubclass(type(value), Tensor):
             yield from self._tensor(name, value, depth)
         elif is_compiled(value):
             yield from self._names(f"{name}: ", value.function, depth - 1)
@@ -205,28 +211,37 @@ class Look:
         elif is_schedule(value):
             yield name, "is", value  # its steps run in Python
             yield from self._look(f"{name}.optimizer", value.optimizer, depth)
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
+        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
             elif (owner := getattr(value, "__self__", None)) is not None:
                 yield from self._look(f"{name}.__self__", owner, depth - 1)
-        elif isinstance(value, partial):
+        elif issubclass(type(value), partial):
             yield from self._names(f"{name}: ", value, depth - 1)
-        elif isinstance(value, _CONTAINERS):
-            yield f"len({name})", "equal", size(value, self.without)
-            self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
-            for each in value if not isinstance(value, (list, tuple, deque)) else ():  # arguments may be looked for among tensors that are keys
-                yield from self._look(f"a key of {name}", each, depth) if not isinstance(each, SIMPLE) else ()
-            fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
-            for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                inside = f"{name}[{worded(key)}]"
-                yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
-        elif isinstance(value, Generator):
+        elif issubclass(type(value), _CONTAINERS):
+            yield from self._container(name, value, depth)
+            yield from self._attributes(name, value, depth)
+        elif issubclass(type(value), Generator):
             yield name, "is", value  # its draws are recorded
         else:
             yield name, "is", value
-            for key, each in fields(value):
-                yield from self._at(value, key, f"{name}.{key}", each, depth - 1)
+            yield from self._attributes(name, value, depth)
+
+    def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        keyed, members = not issubclass(type(value), (list, tuple, deque)), objects.members_of(value)
+        yield f"the class of {name}", "is", type(value)
+        yield f"len({name})", "equal", len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict))
+        self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
+        for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
+            yield from self._look(f"a key of {name}", each, depth) if not is_simple(each) else ()
+        fixed = issubclass(type(value), (tuple, set, frozenset))  # whose members are no places
+        for key, each in objects.items_of(value):
+            inside = f"{name}[{worded(key)}]"
+            yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
+
+    def _attributes(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        for key, each in objects.attributes(value).items():
+            yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", each, depth - 1)
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
         yield name, "is", tensor
@@ -254,7 +269,7 @@ class Look:
             elif key == "_buffers":
                 yield f"{name}.{key}", "equal", " ".join(each)
             elif key.endswith("_hooks") or "_hooks_" in key:
-                for number, hook in list(each.items() if isinstance(each, dict) else ()):
+                for number, hook in list(each.items() if issubclass(type(each), dict) else ()):
                     yield f"{name}.{key}[{number}]", "is", hook
                     yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
             elif key not in module._parameters:
@@ -288,7 +303,7 @@ class Look:
         for n, state in enumerate(optimizer.state.values()):
             yield f"{name}.state[{n}]", "state", state
             for key, each in state.items():
-                if isinstance(each, Tensor):
+                if issubclass(type(each), Tensor):
                     yield from self._again(f"{name}.state[{n}][{key!r}]", each)
 
     def _again(self, name: str, tensor: Tensor) -> Iterator[Entry]:

@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
-from .kinds import PACKAGE, SIMPLE, fields, is_module, is_optimizer, is_schedule, of_library, package_of
+from . import objects
+from .kinds import PACKAGE, is_module, is_optimizer, is_schedule, is_simple, of_library, package_of
 from .later import Later, look
 
 _DEPTH = 6  # of objects and containers in an object
@@ -40,7 +41,7 @@ class Returned(NamedTuple):
 
 def is_instance(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, and else only numbers, texts, containers and such objects."""
-    return _is_plain_object(value) and any(isinstance(each, Tensor) for each in _leaves(value)) and _is_kept(value, _DEPTH)
+    return _is_plain_object(value) and any(issubclass(type(each), Tensor) for each in _leaves(value)) and _is_kept(value, _DEPTH)
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -52,30 +53,21 @@ def _is_plain_object(value: Any) -> bool:
 @lru_cache
 def _has_attributes_only(kind: type) -> bool:
     """Whether instances of a class have no memory that only C knows, nor code that runs when they go or are called."""
-    if issubclass(kind, (type, Tensor, *SIMPLE)) or any("__call__" in vars(each) for each in kind.__mro__) or hasattr(kind, "__del__"):
+    if issubclass(kind, Tensor) or objects.base_of(kind) not in (object, types.SimpleNamespace) or not objects.can_rebuild(kind):
         return False
-    if kind is types.SimpleNamespace:
-        return True
-    if of_library(kind) and package_of(kind) != PACKAGE:
+    if of_library(kind) and package_of(kind) != PACKAGE and kind is not types.SimpleNamespace:
         return False
-    slots = [(each, vars(each)["__slots__"]) for each in kind.__mro__ if "__slots__" in vars(each)]
-    if any(names and (of_library(each) or not isinstance(names, (tuple, list)) or any(name[:2] == "__" for name in names)) for each, names in slots):
-        return False
-    try:
-        object.__new__(kind)
-    except TypeError:  # of a class derived from a builtin one, or an abstract one
-        return False
-    return True
+    return not any(of_library(each) and vars(each).get("__slots__") for each in kind.__mro__)
 
 
 def _is_kept(value: Any, depth: int) -> bool:
     if type(value) is Later or depth == 0:
         return False
-    if isinstance(value, (Tensor, *SIMPLE)):
+    if (issubclass(type(value), Tensor) or is_simple(value)):
         return True
     if _is_container(value):
-        return all(_is_kept(each, depth - 1) for each in (value.values() if isinstance(value, dict) else value))
-    return _is_plain_object(value) and all(_is_kept(each, depth - 1) for _, each in fields(value))
+        return all(_is_kept(each, depth - 1) for each in (value.values() if issubclass(type(value), dict) else value))
+    return _is_plain_object(value) and all(_is_kept(each, depth - 1) for each in objects.attributes(value).values())
 
 
 def _is_container(value: Any) -> bool:
@@ -84,15 +76,16 @@ def _is_container(value: Any) -> bool:
 
 def is_tuple(value: Any) -> bool:
     """Whether it is a tuple, or one with names."""
-    return type(value) is tuple or (type(value) is not Later and isinstance(value, tuple) and hasattr(value, "_fields") and not hasattr(value, "__dict__"))
+    kind = type(value)
+    return kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields") and not objects.has_attributes(kind))
 
 
 def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
     """What lies in plain objects and containers. Modules of Python, for one, are not looked into: all the process can be reached from there."""
-    if type(value) is Later or isinstance(value, (Tensor, *SIMPLE)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
+    if type(value) is Later or (issubclass(type(value), Tensor) or is_simple(value)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
         yield value
         return
-    inside = value.values() if type(value) is dict else value if _is_container(value) else [each for _, each in fields(value)]
+    inside = value.values() if type(value) is dict else value if _is_container(value) else objects.attributes(value).values()
     for each in inside:
         yield from _leaves(each, depth - 1)
 
@@ -105,12 +98,12 @@ def taken(value: Any, found: list | None = None) -> Any:
 def holds_objects(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, or a container of such."""
     if _is_container(value):
-        return any(map(holds_objects, value.values() if isinstance(value, dict) else value))
+        return any(map(holds_objects, value.values() if issubclass(type(value), dict) else value))
     return is_instance(value)
 
 
 def _taken(value: Any, found: list) -> Any:
-    if isinstance(value, (Tensor, *SIMPLE)):
+    if (issubclass(type(value), Tensor) or is_simple(value)):
         return value
     if not is_tuple(value):
         found.append(value)
@@ -120,41 +113,32 @@ def _taken(value: Any, found: list) -> Any:
         return [_taken(each, found) for each in value]
     if is_tuple(value):
         return tuple.__new__(type(value), [_taken(each, found) for each in value])
-    return Instance(type(value), {key: _taken(each, found) for key, each in fields(value)})
+    return Instance(type(value), {key: _taken(each, found) for key, each in objects.attributes(value).items()})
 
 
 def made(value: Any) -> Any:
     """The opposite of `taken`."""
     if type(value) is Instance:
-        result = (value.kind if value.kind is types.SimpleNamespace else object).__new__(value.kind)
-        for key, each in value.attributes.items():
-            if _has_slot(value.kind, key):
-                object.__setattr__(result, key, made(each))
-            else:
-                result.__dict__[key] = made(each)
+        result = objects.base_of(value.kind).__new__(value.kind)
+        objects.set_attributes(result, {key: made(each) for key, each in value.attributes.items()})
         return result
     if not holds_parts(value):
         return value
-    if isinstance(value, dict):
+    if issubclass(type(value), dict):
         return {key: made(each) for key, each in value.items()}
     return [*map(made, value)] if type(value) is list else tuple.__new__(type(value), map(made, value))
 
 
 def holds_parts(value: Any) -> bool:
     """Whether something in it is an object in parts."""
-    return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if isinstance(value, dict) else value)))
-
-
-@lru_cache
-def _has_slot(kind: type, key: str) -> bool:
-    return any(isinstance(vars(each).get(key), types.MemberDescriptorType) for each in kind.__mro__)
+    return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if issubclass(type(value), dict) else value)))
 
 
 def look_at_numbers(value: Any, depth: int = _DEPTH) -> None:
     """Put values in the stead of numbers that are not known yet, which gives up the recording."""
-    for key, each in fields(value) if depth and _is_plain_object(value) else ():
+    for key, each in objects.attributes(value).items() if depth and _is_plain_object(value) else ():
         if type(each) is Later:
-            object.__setattr__(value, key, look(each))
+            objects.write_attribute(value, key, look(each))
         else:
             look_at_numbers(each, depth - 1)
 
@@ -167,7 +151,7 @@ def same(one: Any, two: Any) -> bool:
         return list(one) == list(two) and all(map(same, one.values(), two.values()))
     if _is_container(one):
         return len(one) == len(two) and all(map(same, one, two))
-    return one is two or (isinstance(one, SIMPLE) and (one == two or one != one))
+    return one is two or (is_simple(one) and (one == two or one != one))
 
 
 def known_elsewhere(found: list) -> bool:

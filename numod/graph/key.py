@@ -7,8 +7,9 @@ from typing import Any
 from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
-from . import structure
-from .kinds import SIMPLE, of_library
+from . import objects, structure
+from .condition import strongly, weakly
+from .kinds import is_plain_key, is_simple, of_library
 
 
 def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
@@ -27,21 +28,26 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
 
 
 def _key(each: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(each, Tensor):
+    if issubclass(type(each), Tensor):
         tensors.append(each)
         own = (each._layout, each.requires_grad) if state.grad_enabled else each._layout
         return own if type(each) is Tensor else (own, type(each))
-    if type(each) is slice:
-        return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]  # which has no hash before Python 3.12
-    if isinstance(each, SIMPLE):
+    if is_simple(each):
+        if type(each) is slice:
+            return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]  # which has no hash before Python 3.12
         return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are different keys; NaN is equal to itself
-    if isinstance(each, (list, tuple)):
-        return type(each), *[_key(part, tensors) for part in each]
-    if isinstance(each, dict):
-        return dict, *[(name, _key(part, tensors)) for name, part in each.items()]
-    if structure.is_data(each):
-        return type(each), *[(name, _key(getattr(each, name), tensors)) for name in structure.fields_of(each)]
-    return _Same(each)
+    kind, inside = type(each), structure.parts(each)
+    if inside is None:
+        return Same(each)
+    if kind is list or kind is tuple:
+        return kind, *[_key(part, tensors) for part in inside]
+    value = (_key(objects.plain(each), tensors),) if objects.base_of(kind) in objects.VALUES else ()
+    return kind, *value, *[(_name(name), _key(part, tensors)) for name, part in zip(structure.keys(each), inside)]
+
+
+def _name(key: Any) -> Any:
+    """A dictionary's key as part of a call's: tensors, for one, can be keys, and are not compared as such."""
+    return ("key", type(key), key) if is_plain_key(key) else Same(key)
 
 
 def family(key: Any, integers: bool = True) -> Any:
@@ -67,37 +73,38 @@ def _worded(each: Any) -> str:
     """An argument's part of a key, in words."""
     if isinstance(each, Layout):
         return f"{each.dtype} {tuple(each.shape)}"
-    if isinstance(each, tuple) and len(each) == 2 and isinstance(each[1], type):
+    if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[1], type):
         return f"{_worded(each[0])} of class {each[1].__name__}"
-    if isinstance(each, tuple) and each and isinstance(each[0], Layout):
+    if issubclass(type(each), tuple) and each and isinstance(each[0], Layout):
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
-    if isinstance(each, _Same):
-        return f"the {type(each.thing).__name__} at {id(each.thing):#x}"
-    return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
+    if isinstance(each, Same):
+        return f"the {each.kind} at {each.id:#x}"
+    return repr(each[1]) if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
 
 
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
     return next(k for k, each in enumerate(tensors) if each is tensor)
 
 
-def objects(each: Any) -> list:
-    """The arguments compared by identity: modules, optimizers, plain objects; and the classes of structures, whose methods the function may call."""
+def roots_in(each: Any) -> list:
+    """The arguments compared by identity: modules, optimizers, plain objects, keys; and the classes of structures, whose methods the function may call."""
     inside = structure.parts(each)
     if inside is not None:
-        return [*([] if of_library(type(each)) else [type(each)]), *(found for part in inside for found in objects(part))]
-    return [] if isinstance(each, (Tensor, *SIMPLE)) else [each]
+        named = [key for key in structure.keys(each) if not is_plain_key(key)]
+        return [*([] if of_library(type(each)) else [type(each)]), *named, *(found for part in inside for found in roots_in(part))]
+    return [] if issubclass(type(each), Tensor) or is_simple(each) else [each]
 
 
-class _Same:
-    """Any other argument: compared by identity."""
+class Same:
+    """Any other argument: compared by identity. It is not kept alive."""
 
     def __init__(self, thing: Any) -> None:
-        self.thing = thing
+        self.id, self.kind, self.held = id(thing), type(thing).__name__, weakly(thing)
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return self.id
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.thing is self.thing
+        return isinstance(other, Same) and strongly(other.held) is strongly(self.held) and other.id == self.id
 
 

@@ -5,10 +5,12 @@ Modules and optimizers are known by their attributes, since this folder cannot i
 
 from __future__ import annotations
 
+import enum
 import os
 import sys
+import types
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,44 @@ from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
 
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
+_SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
+_KEPT_BY_C = types.GetSetDescriptorType, types.MemberDescriptorType
 PACKAGE = __name__.partition(".")[0]
 _PYTHON = os.path.dirname(os.path.dirname(os.__file__))  # where the folder, or the archive, of Python's own modules lies
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
+def is_simple(value: Any) -> bool:
+    """Whether it is a number, a text or another constant: nothing but its value. An instance of a user's class derived from one has attributes and methods."""
+    kind = type(value)
+    return _is_simple(kind) and (kind is not slice or (is_simple(value.start) and is_simple(value.stop) and is_simple(value.step)))
+
+
+@lru_cache(maxsize=4096)
+def _is_simple(kind: type) -> bool:
+    return issubclass(kind, _SIMPLE) and (of_library(kind) or issubclass(kind, enum.Enum))
+
+
+def is_plain_key(key: Any) -> bool:
+    """Whether it is a constant, or a tuple of these."""
+    return is_simple(key) or (type(key) is tuple and all(map(is_plain_key, key)))
+
+
+@lru_cache(maxsize=4096)
+def dictionary_of(kind: type) -> Any:
+    """What gives the dictionary of a class's instances."""
+    return next((found for each in kind.__mro__ if isinstance(found := vars(each).get("__dict__"), _KEPT_BY_C)), None)
+
+
+def dictionary(value: Any) -> dict | None:
+    """The dictionary that an object's attributes are in."""
+    found = dictionary_of(type(value))
+    return None if found is None else found.__get__(value)
+
+
 def _has(value: Any, name: str) -> bool:
-    """Whether an object has an attribute of its own or of its class. A user's `__getattr__`, which may raise anything, is not asked."""
-    return name in getattr(value, "__dict__", ()) or hasattr(type(value), name)
+    """Whether an object has an attribute of its own or of its class. A user's code is not asked."""
+    return name in (dictionary(value) or ()) or any(name in vars(each) for each in type(value).__mro__)
 
 
 def is_module(value: Any) -> bool:
@@ -112,17 +143,6 @@ def is_library(name: str) -> bool:
     return name in LIBRARIES and (own or name not in sys.stdlib_module_names)
 
 
-def fields(value: Any) -> list[tuple[str, Any]]:
-    """The attributes of a plain object, in its dictionary and in its slots."""
-    slots = [each for kind in type(value).__mro__ for each in (vars(kind).get("__slots__", ()) if not of_library(kind) else ())]
-    return [*getattr(value, "__dict__", {}).items(), *((each, getattr(value, each)) for each in slots if each[:2] != "__" and hasattr(value, each))]
-
-
-def size(value: Any, without: frozenset) -> int:
-    """How many things lie in a container; in a dictionary, but for places `without`."""
-    return len(value) - sum((id(value), key) in without for key in value) if isinstance(value, dict) else len(value)
-
-
 def worded(key: Any) -> str:
     """A key of a dictionary, as it is told. Tensors can be keys, whose values nobody shall read."""
-    return repr(key) if isinstance(key, SIMPLE) else f"a {type(key).__name__}"
+    return repr(key) if is_simple(key) else f"a {type(key).__name__}"

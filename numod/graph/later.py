@@ -120,6 +120,11 @@ class Later:
         return look(self) if found is None or (found.dtype is dtypes.int64 and op.name not in _ON_INTEGERS) else found
 
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **named: Any) -> Any:
+        """What NumPy's functions get: the number, whose class decides the result's dtype."""
+        return getattr(ufunc, method)(*map(value_of_looked_at, operands), **named)
+
+
 def reading_of(later: Later) -> Reading:
     """What a Later stands for."""
     return Later._reading.__get__(later)

@@ -105,8 +105,8 @@ class _Linker:
             return self._argument(turns[0])
         bases = [self._base(each.buffer) for each in turns]
         address = f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
-        size, offset = cell([each.buffer.size - each.offset for each in turns]), cell([self._offset(each) for each in turns])
-        return f"view_{turns[0].buffer.storage.name}({address} + {offset}, {size})"
+        size, offset = cell([each.size for each in turns]), cell([self._offset(each) for each in turns])
+        return f"view_{turns[0].storage.name}({address} + {offset}, {size})"
 
     def _base(self, buffer: Buffer) -> int:
         """The table slot with the address of a buffer's memory."""
@@ -119,7 +119,7 @@ class _Linker:
 
     def _offset(self, span: Span) -> int:
         """Byte offset from the start of the arena, or of the buffer's own memory."""
-        return span.offset * span.buffer.storage.itemsize + self.places.get(span.buffer, 0)
+        return span.offset * span.storage.itemsize + self.places.get(span.buffer, 0)
 
     def _function(self, call: Call) -> str:
         """The name of the call's kernel function, whose text is added at its first use."""
@@ -156,7 +156,7 @@ class _Linker:
         else:
             address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
         offset = self._offset(span)
-        return f"view_{buffer.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(buffer.size - span.offset)})"
+        return f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(span.size)})"
 
     def _slot(self, each: Buffer) -> int:
         if each not in self.known:

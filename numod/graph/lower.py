@@ -17,6 +17,7 @@ from ..core.tensor import Tensor
 from ..core.transfer import Move
 from ..device import Layout
 from ..kernel import bind
+from ..ops.complexes import as_real
 from ..ops.update import Update
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
@@ -41,13 +42,33 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Span:
-    """A buffer from an element on: the placeholder for an array in a launch."""
+    """A buffer from an element on: the placeholder for an array in a launch. Complex numbers are read as pairs of real ones where it is `paired`."""
 
     buffer: Buffer
     offset: int = 0
+    paired: bool = False
 
     def __getitem__(self, part: slice) -> Span:
-        return Span(self.buffer, self.offset + (part.start or 0))
+        return Span(self.buffer, self.offset + (part.start or 0), self.paired)
+
+    def pairs(self) -> Span:
+        """The same memory as pairs of real numbers."""
+        return Span(self.buffer, 2 * self.offset, True) if self.buffer.storage.kind == "c" else self
+
+    @property
+    def storage(self) -> np.dtype:
+        """The dtype of its elements."""
+        return self.buffer.storage.type().real.dtype if self.paired else self.buffer.storage
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.buffer.size * (2 if self.paired else 1) - self.offset
+
+    def of(self, array: Any) -> Any:
+        """The part of the buffer's array that it stands for."""
+        array = array.view(self.storage) if self.paired else array
+        return array[self.offset :] if self.offset else array
 
 
 class Number(float):
@@ -137,8 +158,8 @@ class _Lowering:
             return self._make(step.results[0])
         if isinstance(step.op, Update):
             return self._update(step)
-        layouts = [self.result.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs]
-        tensors = [k for k, each in enumerate(step.inputs) if isinstance(each, Value)]
+        layouts = [self.result.layouts[each] if issubclass(type(each), Value) else type(each) for each in step.inputs]
+        tensors = [k for k, each in enumerate(step.inputs) if issubclass(type(each), Value)]
         spans = [self.result.places[step.inputs[k]] for k in tensors]
         if step.op.is_view:
             plan = step.op.prepare(tuple(layouts), step.parameters)
@@ -147,7 +168,7 @@ class _Lowering:
         if step.in_place:
             targets = [self.result.places[each] for each in step.results]
             into = tuple(self.result.layouts[each] for each in step.results)
-            places = [(self.result.places[each], self.result.layouts[each]) if isinstance(each, Value) else None for each in step.inputs]
+            places = [(self.result.places[each], self.result.layouts[each]) if issubclass(type(each), Value) else None for each in step.inputs]
             over = tuple(places.index(pair) if (pair := (span, layout)) in places else None for span, layout in zip(targets, into))
             outputs = [span for span, position in zip(targets, over) if position is None]
             self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets)
@@ -171,8 +192,8 @@ class _Lowering:
         self.result.widths.append(len(recorded))
         for first in range(0, count, step.op.together):
             members = step.inputs[first * size : (first + step.op.together) * size]
-            layouts = [self.result.layouts[each] for each in members]
-            spans = [self.result.places[each] for each in members]
+            layouts = [_in_pairs(self.result.layouts[each]) for each in members]
+            spans = [self.result.places[each].pairs() for each in members]
             kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
             plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())  # noqa: E731
@@ -188,7 +209,7 @@ class _Lowering:
                     self.result.sources.append(each)
                     self.result.widths.append(2)
                 numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
-        return [each for each in numbers if not isinstance(each, Value) and each is not None]
+        return [each for each in numbers if not issubclass(type(each), Value) and each is not None]
 
     def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None) -> None:
         """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""
@@ -215,6 +236,11 @@ class _Lowering:
         if id(each) not in self.scratch:
             self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept alive so that its id is not reused
         return Span(self.scratch[id(each)][0])
+
+
+def _in_pairs(layout: Layout) -> Layout:
+    """A complex tensor's layout as one of real numbers: optimizers take both parts as numbers like any others."""
+    return as_real.prepare((layout,), ()).layout if layout.dtype.is_complex else layout
 
 
 def _number(value: float, source: int, index: int) -> Number | Integer:

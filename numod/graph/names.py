@@ -162,6 +162,16 @@ def asks_types(code: types.CodeType) -> bool:
     return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(asks_types(each) for each in code.co_consts if isinstance(each, types.CodeType))
 
 
+@cache
+def asks_classes(code: types.CodeType) -> bool:
+    """Whether a code, or one it defines, asks for the class of something: with `isinstance`, or by `match`."""
+    if not {"isinstance", "issubclass", "singledispatch"}.isdisjoint(code.co_names):
+        return True
+    if any(each.opname.startswith("MATCH_") for each in dis.get_instructions(code)):
+        return True
+    return any(asks_classes(each) for each in code.co_consts if isinstance(each, types.CodeType))
+
+
 def mentions(function: Callable, part: str) -> bool:
     """Whether a name in the function's own code has `part` in it."""
     if isinstance(function, functools.partial):

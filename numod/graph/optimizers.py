@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
 from .condition import Guard, Setting, Settings, listed, unwritten
-from .kinds import SIMPLE, fields
+from . import objects
+from .kinds import is_simple
 
 if TYPE_CHECKING:
     from .reach import Walk
@@ -20,7 +21,7 @@ def guard(walk: Walk, name: str, optimizer: Any) -> None:
     """
     for state in optimizer.state.values():
         for key, each in state.items() if isinstance(state, dict) else ():
-            if isinstance(each, Tensor):
+            if issubclass(type(each), Tensor):
                 walk.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
         _guard_numbers(walk, f"{name}.state", "state", optimizer, state)
     walk.guards += [unwritten(f"{name}'s state", optimizer.state), listed(f"{name}'s param_groups", optimizer.param_groups)]
@@ -43,8 +44,8 @@ def guard_schedule(walk: Walk, name: str, schedule: Any) -> None:
     """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is mentioned. Every run steps it in
     Python."""
     reads = any(callable(getattr(type(schedule), key, None)) for key in walk.mentioned - {"step"})
-    for key, each in fields(schedule):
-        if (reads or key in walk.mentioned) and isinstance(each, (*SIMPLE, list)):
+    for key, each in objects.attributes(schedule).items():
+        if (reads or key in walk.mentioned) and (type(each) is list or is_simple(each)):
             walk.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), each)
 
 
@@ -53,5 +54,5 @@ def _guard_numbers(walk: Walk, name: str, holder: str, optimizer: Any, values: d
     every = not getattr(optimizer, "reads_anew", True)
     named = walk.strings if {holder, "state_dict"} & (walk.mentioned | walk.strings) else ()
     for key, each in values.items() if isinstance(values, dict) else ():
-        if (every or key in named) and isinstance(each, (*SIMPLE, tuple)) and (id(values), key) not in walk.without:
+        if (every or key in named) and (isinstance(each, tuple) or is_simple(each)) and (id(values), key) not in walk.without:
             walk.guards.append(Setting(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each), (values, key)))

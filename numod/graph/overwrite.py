@@ -46,7 +46,7 @@ class _Overwriting:
         """An input that a loop can write its result over: it has the result's layout, and nothing else uses its memory any more."""
         if not isinstance(step.op, (Fused, Pointwise)) or len(step.results) != 1 or step.results[0] in self.effects.leaving:
             return None
-        layout, tensors = self.program.layouts[step.results[0]], dict.fromkeys(each for each in step.inputs if isinstance(each, Value))
+        layout, tensors = self.program.layouts[step.results[0]], dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value))
         if isinstance(step.op, Pointwise) and layout.size >= LARGE:  # in large programs a single row uses the eager op's kernel, which is compiled already
             return None
         roots = [self._root(each) for each in tensors]

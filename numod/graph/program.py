@@ -85,7 +85,7 @@ class Program:
                 _run(step, values, self.layouts)
         for held, gradient in self.gradients.items():
             values[held]._grad = None if gradient is None else values[gradient]
-        return replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each, compute)
+        return replace(self.outputs, lambda each: values[each] if issubclass(type(each), Value) else each, compute)
 
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
@@ -118,7 +118,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
                 f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, ignored targets); trace again"
             )
         return
-    inputs = tuple([values[each] if isinstance(each, Value) else each for each in step.inputs])
+    inputs = tuple([values[each] if issubclass(type(each), Value) else each for each in step.inputs])
     inputs = _drawn_anew(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.parameters
@@ -149,4 +149,4 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
 
 def name(each: object) -> str:
     """A value as programs are printed: %3."""
-    return f"%{each.number}" if isinstance(each, Value) else repr(each)
+    return f"%{each.number}" if issubclass(type(each), Value) else repr(each)

@@ -20,8 +20,9 @@ import random
 import sys
 import types
 import weakref
+from abc import ABCMeta, get_cache_token
 from collections import ChainMap, UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, ItemsView, KeysView, Sequence, ValuesView
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -30,14 +31,15 @@ import numpy as np
 from ..core import changes
 from ..core.tensor import Tensor
 from . import optimizers
-from .condition import Guard, unwritten
+from . import objects, structure
+from .condition import Guard, entry, sized, unwritten
 from .kinds import (
-    PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_library, is_module, is_optimizer, is_schedule, methods_put_into, of_library, package_of,
-    parameters_of, size, step_hooks, worded,
+    PACKAGE, attributes_of, is_compiled, is_library, is_module, is_optimizer, is_plain_key, is_schedule, is_simple, methods_put_into, of_library, package_of,
+    parameters_of, step_hooks, worded,
 )
 from .later import STAND_INS
 from .lines import CannotRepeat
-from .names import ASK, asked_for, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
+from .names import ASK, asked_for, asks_classes, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid", "glob")
 _OF_FILES = {
@@ -56,9 +58,15 @@ _OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_
 _OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
-_LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
+_WRAPPERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}  # containers written in Python, and where they keep what they hold
+_VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
 _FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
 _OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
+_KEPT_BY_C = types.MemberDescriptorType, types.GetSetDescriptorType
+_DESCRIPTORS = {  # of Python's library, and where they keep what they run
+    (staticmethod, classmethod): ("__func__",), functools.cached_property: ("func",), functools.partialmethod: ("func", "args", "keywords"),
+    functools.singledispatchmethod: ("func", "dispatcher"),
+}  # fmt: skip
 _MAKING = ("__new__", "__init__", "__post_init__")
 _COPYING = (
     "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__",
@@ -76,7 +84,7 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         walk.begin()
         walk.function(function, "")
         for k, each in enumerate(roots):
-            walk.visit(f"object {k} given", each)
+            walk.loosely(f"object {k} given", each)
         walk.patched("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             walk.visit("a hook of all modules or optimizers", hook)
@@ -84,8 +92,12 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
             optimizers.guard(walk, name, each)
         for name, each in walk.schedules:
             optimizers.guard_schedule(walk, name, each)
+        if walk.abstract and walk.asks_classes:
+            walk.guards.append(Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token())))
         for space, names in walk.unset.values():
             walk.guards.append(Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names))))
+    for each in walk.guards:
+        each.loosen(walk.loose)
     return walk
 
 
@@ -105,11 +117,13 @@ class Walk:
         self.known = self._extent()
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
+        self.loose: set[int] = set()  # ids of objects that guards do not keep alive: the caller's, and what weak references refer to
+        self.loosening = False
         self.overrides: dict[type, set[str]] = {}  # by class of the user's: see `overriding`
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
         self.unset: dict[int, tuple[dict, set[str]]] = {}  # namespaces, and the names that code takes from Python as they are not there
-        self.asks_types = False
+        self.asks_types = self.asks_classes = self.abstract = False  # whether abstract classes are reached, and code asks for classes
         self.mathematics: list[tuple[Any, Any]] = []  # names of the math module, or of its functions, with what holds them
 
     @property
@@ -143,12 +157,13 @@ class Walk:
             if missing := [each for each, stored in global_uses(code).items() if not stored and each not in space]:
                 self.unset.setdefault(id(space), (space, set()))[1].update(missing)
         for text, owner, name, value in names_of(function):
+            self.abstract |= issubclass(type(value), ABCMeta)
             if id(value) in STAND_INS and isinstance(owner, (dict, types.CellType)):
                 self.mathematics.append((owner, name))
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
             elif _fixed(name, value):
-                self.visit(prefix + name, value if isinstance(value, types.ModuleType) else None)
+                self.visit(prefix + name, value if issubclass(type(value), types.ModuleType) else None)
                 self.patched(name, value)
             elif (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
@@ -174,6 +189,7 @@ class Walk:
         self.strings.update(strings_in(code))
         self.any_name |= asked is None
         self.asks_types |= asks_types(code)
+        self.asks_classes |= asks_classes(code)
 
     def imported(self, name: str, package: str | None) -> None:
         """The module that code imports by itself, and those it lies in, once they have been imported."""
@@ -186,8 +202,8 @@ class Walk:
     def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
         place = f"{{{len(objects)}}}"
-        if isinstance(value, SIMPLE):
-            self.strings.update([value] if isinstance(value, str) else ())
+        if is_simple(value):
+            self.strings.update([value] if issubclass(type(value), str) else ())
             self.guards.append(Guard(name, f"{text} is {place} or equal({text}, {place})", (*objects, value)))
             return
         self.guards.append(Guard(name, f"{text} is {place}", (*objects, value)))
@@ -195,20 +211,21 @@ class Walk:
 
     def visit(self, name: str, value: Any) -> None:
         """What lies in a thing that is known to be the same object."""
-        if id(value) in self.seen or isinstance(value, SIMPLE):
+        if id(value) in self.seen or is_simple(value):
             return
-        if isinstance(value, _streams()) or _draws(value):
+        if issubclass(type(value), _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
-        if isinstance(value, Tensor):
+        self.loose.update([id(value)] if self.loosening and type(value) is not types.FunctionType else ())
+        if issubclass(type(value), Tensor):
             self.hooks(name, value)
             for key, each in attributes_of(value):
                 if key in self.mentioned or self.any_name:
                     self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
             return
-        if isinstance(value, types.ModuleType):
+        if issubclass(type(value), types.ModuleType):
             self.namespace(name, value)
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
+        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
             if value is os.getenv:
                 self.visit("os.environ", os.environ)
             if not of_library(value):
@@ -218,31 +235,32 @@ class Walk:
                 self.visit(f"{name}.__self__", getattr(value, "__self__", None))
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
-        elif isinstance(value, functools.partial):
+        elif issubclass(type(value), functools.partial):
             self.function(value, f"{name}: ")
-        elif isinstance(value, (list, tuple, dict, deque, *_LIBRARY_CONTAINERS)):
+        elif issubclass(type(value), (list, tuple, dict, deque)):
             self.container(name, value)
             self.attributes(name, value, type(value))
-        elif isinstance(value, functools._lru_cache_wrapper):
+        elif issubclass(type(value), tuple(_WRAPPERS)):
+            key = next(_WRAPPERS[each] for each in type(value).__mro__ if each in _WRAPPERS)
+            self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key))
+            self.attributes(name, value, type(value))
+        elif issubclass(type(value), _VIEWS) and of_library(type(value)):
+            for each in gc.get_referents(value):
+                self.visit(name, each)
+        elif issubclass(type(value), functools._lru_cache_wrapper):
             self.cache(name, value)
-        elif isinstance(value, weakref.ref) and isinstance(value(), Tensor):
-            raise CannotRepeat(f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the tensor as an argument")
-        elif isinstance(value, weakref.ref):
-            self.value(name, "{0}()", (value,), value())
-        elif isinstance(value, contextvars.ContextVar):
+        elif issubclass(type(value), weakref.ref):
+            self.weak(name, value)
+        elif issubclass(type(value), contextvars.ContextVar):
             self.value(name, "{0}.get({1})", (value, None), value.get(None))
-        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+        elif issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
-        elif isinstance(value, (set, frozenset)):
+        elif issubclass(type(value), (set, frozenset)):
             self.members(name, value)
-        elif isinstance(value, (np.ndarray, array.array)):
-            self.guards.append(Guard(name, "{0}.tobytes() == {1}", (value, value.tobytes())))
-            if isinstance(value, np.ndarray):
-                self.guards.append(Guard(name, "({0}.shape, {0}.dtype) == {1}", (value, (value.shape, value.dtype))))
-                for k, each in enumerate(value.flat if value.dtype.hasobject else ()):
-                    self.visit(f"{name}[{k}]", each)
-        elif isinstance(value, bytearray):
-            self.guards.append(Guard(name, "{0} == {1}", (value, bytes(value))))
+            self.attributes(name, value, type(value))
+        elif issubclass(type(value), (np.ndarray, array.array, bytearray, memoryview)):
+            self.buffer(name, value)
+            self.attributes(name, value, type(value))
         elif value is os.environ:
             self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
         elif is_schedule(value):
@@ -256,12 +274,15 @@ class Walk:
             self.thing(name, value)
         elif hasattr(type(value), "__next__"):
             raise _another(name)
-        elif isinstance(value, type):
+        elif issubclass(type(value), type):
+            self.abstract |= issubclass(type(value), ABCMeta)
             self.attributes(name, value, value)
-        elif isinstance(value, types.BuiltinFunctionType):
+            if not of_library(type(value)):  # its metaclass
+                self.attributes(name, value, type(value))
+        elif issubclass(type(value), types.BuiltinFunctionType):
             self.any_name |= value.__name__ in ASK  # under another name
             self.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
-        elif isinstance(value, types.MethodWrapperType):
+        elif issubclass(type(value), types.MethodWrapperType):
             self.visit(f"{name}.__self__", value.__self__)
         else:
             self.thing(name, value)
@@ -277,6 +298,9 @@ class Walk:
     def namespace(self, name: str, module: types.ModuleType) -> None:
         """Those of an imported module's names that the code mentions."""
         root = module.__name__.partition(".")[0]
+        inside = [vars(module)[each] for each in self.mentioned & vars(module).keys()]
+        inside += [vars(part)[each] for part in inside if isinstance(part, types.ModuleType) for each in self.mentioned & vars(part).keys()]
+        self.abstract |= any(isinstance(each, ABCMeta) for each in inside)
         if root in _UNTRACKED or (root == "numpy" and ("random" in self.mentioned or module.__name__.startswith("numpy.random"))):
             raise _another(module.__name__)
         if module is os and not self.mentioned.isdisjoint(_OF_SYSTEM):
@@ -302,34 +326,77 @@ class Walk:
 
     def container(self, name: str, value: list | tuple | dict | deque) -> None:
         """The length and the items of a container."""
-        fixed = isinstance(value, tuple)
-        if not fixed:
-            given = tuple(key for holder, key in self.without if holder == id(value))
-            count = "len({0}) - sum(key in {0} for key in {2})" if given and isinstance(value, dict) else "len({0})"
-            if isinstance(value, Mapping) and not given:
-                self.members(f"len({name})", value)
-            else:
-                self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
-        if isinstance(value, defaultdict):
-            self.value(f"what {name} makes", "{0}.default_factory", (value,), value.default_factory)
-        for key, each in list(value.items() if isinstance(value, Mapping) else enumerate(value)):
+        fixed, base = issubclass(type(value), tuple), objects.base_of(type(value))
+        own = type(value) is not base or base is defaultdict  # whose class may have methods of its own
+        given = {key for holder, key in self.without if holder == id(value) and type(key) is not objects.Attribute}
+        if issubclass(type(value), dict) and not given:
+            self.members(f"len({name})", value)
+        elif not fixed:
+            count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0)
+            length = "{2}({0})" if own else "len({0})"
+            text = f"{length} - sum({{4}}({{0}}, key) for key in {{3}})" if issubclass(type(value), dict) and given else length
+            self.guards.append(Guard(f"len({name})", f"{text} == {{1}}", (value, count, base.__len__, given, getattr(base, "__contains__", None))))
+        if issubclass(type(value), defaultdict):
+            made = objects.DEFAULT.__get__(value)
+            self.value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), made)
+        for position, (key, each) in enumerate(objects.items_of(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
-            elif (id(value), key) not in self.without:
-                self.value(f"{name}[{worded(key)}]", "{0}[{1}]", (value, key), each)
+            elif not given or key not in given:
+                plainly = is_plain_key(key) or of_library(type(key))
+                text = f"value_at({{0}}, {position})" if not plainly else "item({0}, {1})" if own else "{0}[{1}]"
+                self.value(f"{name}[{worded(key)}]", text, (value, key), each)
 
-    def members(self, name: str, value: set | frozenset | Mapping) -> None:
+    def members(self, name: str, value: set | frozenset | dict) -> None:
         """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by identity."""
-        if all(map(_is_plain, value)):
-            self.guards.append(Guard(name, "tuple({0}) == {1}", (value, tuple(value))))
+        found, base = tuple(objects.members_of(value)), objects.base_of(type(value))
+        inside = "{0}" if type(value) is base else "{2}({0})"
+        plainly = all(map(is_plain_key, found))
+        if plainly and issubclass(type(value), dict):
+            self.guards.append(Guard(name, f"tuple({inside}) == {{1}}", (value, found, base.__iter__)))
             return
-        self.guards.append(Guard(name, "len({0}) == len({1}) and all(map({2}, {0}, {1}))", (value, tuple(value), operator.is_)))
-        for each in value:
+        text = f"{{3}}({{0}}) == len({{1}}) and all(map({'equal' if plainly else '{4}'}, {inside}, {{1}}))"
+        self.guards.append(Guard(name, text, (value, found, base.__iter__, base.__len__, operator.is_)))
+        for each in found if not plainly else ():
             self.visit(f"a member of {name}", each)
+
+    def buffer(self, name: str, value: Any) -> None:
+        """The memory of an array, by its bytes, and how it is laid out."""
+        if issubclass(type(value), bytearray):
+            self.guards.append(Guard(name, "{2}({0}, {1})", (value, bytes(value), bytearray.__eq__)))
+            return
+        kind = next(each for each in (np.ndarray, array.array, memoryview) if issubclass(type(value), each))
+        self.guards.append(Guard(name, "{2}({0}) == {1}", (value, kind.tobytes(value), kind.tobytes)))
+        if kind is np.ndarray:
+            plain = np.ndarray.view(value, np.ndarray)
+            layout = [vars(np.ndarray)[each].__get__ for each in ("shape", "dtype")]
+            self.guards.append(Guard(name, "({2}({0}), {3}({0})) == {1}", (value, (plain.shape, plain.dtype), *layout)))
+            for k, each in enumerate(plain.flat if plain.dtype.hasobject else ()):
+                self.visit(f"{name}[{k}]", each)
+
+    def weak(self, name: str, value: weakref.ref) -> None:
+        """A weak reference: whether what it refers to is there still. Guards do not keep that alive."""
+        found = value()
+        if isinstance(found, Tensor):
+            raise CannotRepeat(f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the tensor as an argument")
+        self.guards.append(Guard(name, f"{{1}}({{0}}) is {'not ' if found is not None else ''}None", (value, weakref.ref.__call__)))
+        self.loosely(name, found)
+
+    def loosely(self, name: str, value: Any) -> None:
+        """Visit what the function itself does not keep alive."""
+        before, self.loosening = self.loosening, True
+        self.loose.update([id(value)] if id(value) not in self.seen else ())
+        try:
+            self.visit(name, value)
+        finally:
+            self.loosening = before
 
     def thing(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
         if is_module(value):
+            self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
+            if not of_library(type(value)):
+                self.guards.append(sized(f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}))
             for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
@@ -338,6 +405,8 @@ class Walk:
                     for hook in each.values():
                         self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
+                    if structure.is_structure(each) and not of_library(type(each)) and (id(value), key) not in self.without:
+                        self.guards.append(entry(name, value, key))
                     self.visit(f"{name}.{key}", each)
         elif package_of(type(value)) == PACKAGE:
             self.library(name, value)
@@ -347,8 +416,8 @@ class Walk:
         """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions
         itself."""
         used = _used(type(value), self.mentioned)
-        for key, each in fields(value):
-            if (key in used and isinstance(each, (Tensor, *SIMPLE))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
+        for key, each in objects.attributes(value).items():
+            if (key in used and (issubclass(type(each), Tensor) or is_simple(each))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
@@ -363,12 +432,12 @@ class Walk:
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, kind)))
         for each in _holders(kind):
             self.absent(name, each)
-        known: set[str] = set()
+        known, held = set(), {} if value is kind else objects.attributes(value)
         unnamed = {"forward", *_unnamed(kind, value is kind), *self.overriding(kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
         while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
             known.update(found)
             for key in sorted(found):
-                self.attribute(name, value, kind, key)
+                self.attribute(name, value, kind, key, held)
         if isinstance(kind, type):
             self.inherited(kind, {*known, "__call__"})
             self.guards.append(Guard(f"the bases of {kind.__name__}", "{0}.__mro__ is {1}", (kind, kind.__mro__)))
@@ -420,23 +489,23 @@ class Walk:
     def own(self, name: str, value: Any) -> None:
         """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names, and plain values, which its
         methods use; and that it has nothing more which code would take."""
-        inside = getattr(value, "__dict__", None)
-        for key in sorted(each for each in self.optional if isinstance(_found(type(value), each), types.MemberDescriptorType) and not hasattr(value, each)):
-            self.guards.append(Guard(f"{name}.{key}", f"not hasattr({{0}}, {key!r})", (value,)))
+        inside, present = objects.dictionary(value), objects.attributes(value)
+        for key in sorted(each for each in self.optional & objects.slots_of(type(value)).keys() if each not in present):
+            self.guards.append(Guard(f"{name}.{key}", f"lacks({{0}}, {key!r})", (value,)))
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
         asked = any(key[0] != "_" and isinstance(each, types.FunctionType) for base in type(value).__mro__ for key, each in vars(base).items())
-        used = {key for key, each in inside.items() if key in self.mentioned or (asked and isinstance(each, SIMPLE))} if of_library(type(value)) else ()
+        used = {key for key, each in inside.items() if key in self.mentioned or (asked and is_simple(each))} if of_library(type(value)) else ()
         for key in sorted(inside if self.any_name else used):
-            if not key.startswith("__") and (id(value), key) not in self.without and not _fixed(key, inside[key]):
+            if not key.startswith("__") and (id(value), objects.place_of(value, key)) not in self.without and not _fixed(key, inside[key]):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
-                    self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), inside[key])
+                    self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), inside[key])
         if self.any_name and not of_library(type(value)):
-            self.guards.append(Guard(f"the attributes of {name}", "{0}.__dict__.keys() == {1}", (value, frozenset(inside))))
+            self.guards.append(Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(inside))))
         optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional  # which gives what is not there
         missing = frozenset(each for each in optional if each not in inside and _found(type(value), each) is None)
         if missing:
-            self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (value, missing)))
+            self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint(dictionary({0}))", (value, missing)))
 
     def absent(self, name: str, holder: type | types.ModuleType) -> None:
         """A guard that a class or a module of the user's has not come to have what code would take if it were there."""
@@ -445,38 +514,57 @@ class Walk:
             self.seen.add((id(holder), None))
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
 
-    def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
+    def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str, held: dict[str, Any]) -> None:
+        """An attribute by its name: the value that the object (in `held`) or its class has, and the code of a descriptor, such as a method. None of it runs."""
         descriptor = _found(kind, key)
         if is_compiled(descriptor):
             self.visit(f"{name}.{key}", descriptor)
             return
-        if isinstance(descriptor, property):
-            descriptor = descriptor.fget
-        if isinstance(descriptor, _METHODS) and (is_module(value) or key not in getattr(value, "__dict__", ()) or value is kind):
-            self.defined(name, kind, key)
-            if not is_module(value) and value is not kind and hasattr(value, "__dict__"):
-                self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in {{0}}.__dict__", (value,)))
-            self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
-            if "super" in self.mentioned:
-                self.overridden(name, kind, key)
-            return
+        if _runs(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
+            self.descriptor(name, value, kind, key, descriptor)
         own = is_module(value) and any(key in value.__dict__[each] for each in _REGISTRIES)
+        if own and key in held and held[key] is not None and (id(value), key) not in self.without:
+            self.guards.append(entry(name, value, key))
         own = own or (is_optimizer(value) and key in _SETTINGS)
-        if own or (id(value), key) in self.without or not (descriptor is not None or key in getattr(value, "__dict__", ())):
+        if key in held:
+            if not (own or (id(value), objects.place_of(value, key)) in self.without or _fixed(key, held[key])):
+                text = f"{{0}}.{key}" if objects.reads_plainly(type(value), key) else f"attribute({{0}}, {key!r})"
+                self.value(f"{name}.{key}", text, (value,), held[key])
+        elif not (own or _runs(descriptor)) and any(key in vars(each) for each in _holders(kind)) and not _fixed(key, descriptor):
+            if not isinstance(descriptor, types.MemberDescriptorType):
+                self.from_class(name, value, kind, key, descriptor)
+
+    def from_class(self, name: str, value: Any, kind: type | types.ModuleType, key: str, found: Any) -> None:
+        """What an object has from its class."""
+        if (id(value), objects.place_of(value, key)) in self.without:
             return
-        try:
-            each = getattr(value, key)
-        except AttributeError:
+        if objects.reads_plainly(type(value), key) and key.isidentifier():
+            self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), found)
             return
-        if not _fixed(key, each):
-            self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+        self.defined(name, kind, key)
+        self.not_held(name, value, kind, key)
+        self.visit(f"{name}.{key}", found)
+
+    def descriptor(self, name: str, value: Any, kind: type | types.ModuleType, key: str, descriptor: Any) -> None:
+        """The code that runs where an attribute is asked for, or called."""
+        self.defined(name, kind, key)
+        self.not_held(name, value, kind, key)
+        for each in _codes(descriptor):
+            self.visit(f"{name}.{key}", each)
+        if "super" in self.mentioned:
+            self.overridden(name, kind, key)
+
+    def not_held(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
+        """A guard that an object itself has no attribute that its class gives."""
+        if not is_module(value) and value is not kind and objects.dictionary(value) is not None and key not in objects.dictionary(value):
+            self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in dictionary({{0}})", (value,)))
 
     def overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """The methods of this name of the user's classes after the first that has one, which `super()` finds."""
         for holder in [each for each in _holders(kind) if key in vars(each)][1:]:
             self.defined(f"{name}: {holder.__name__}", holder, key)
-            each = getattr(vars(holder)[key], "fget", vars(holder)[key])
-            self.visit(f"{name}: {holder.__name__}.{key}", getattr(each, "__func__", each))
+            for each in _codes(vars(holder)[key]):
+                self.visit(f"{name}: {holder.__name__}.{key}", each)
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""
@@ -485,6 +573,21 @@ class Walk:
             self.seen.add((id(holder), key))
             inside = vars(holder)  # what a class gives is made anew, which takes longer than a look into it
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}[{key!r}] is {{1}}", (inside, inside[key])))
+
+
+def _runs(descriptor: Any) -> bool:
+    """Whether code decides what an attribute is, or it is a method, which each use binds anew."""
+    return isinstance(descriptor, _METHODS) or (hasattr(type(descriptor), "__get__") and not isinstance(descriptor, _KEPT_BY_C))
+
+
+def _codes(descriptor: Any) -> list:
+    """The functions that a method, a property or another descriptor runs, or that object, whose methods are looked into."""
+    if isinstance(descriptor, property):
+        return [each for each in (descriptor.fget, descriptor.fset, descriptor.fdel) if each is not None]
+    for kind, names in _DESCRIPTORS.items():
+        if isinstance(descriptor, kind):
+            return [getattr(descriptor, each) for each in names]
+    return [descriptor]
 
 
 def _another(name: str) -> CannotRepeat:
@@ -526,17 +629,12 @@ def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
     return [kind] if isinstance(kind, types.ModuleType) else [each for each in kind.__mro__ if not of_library(each)]
 
 
-def _is_plain(key: Any) -> bool:
-    """Whether it is a value that is compared as such, or a tuple of these."""
-    return isinstance(key, SIMPLE) or (type(key) is tuple and all(map(_is_plain, key)))
-
-
 def _fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
-    if isinstance(value, types.ModuleType):
+    if issubclass(type(value), types.ModuleType):
         root = value.__name__.partition(".")[0]
         return is_library(root) and root not in {*_UNTRACKED, "numpy", "os"}
-    return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
+    return issubclass(type(value), (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
 
 
 def _draws(value: Any) -> bool:
@@ -545,7 +643,7 @@ def _draws(value: Any) -> bool:
         return True
     generators = vars(np).get("random")
     kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, *([type(generators.default_rng)] if generators else []))
-    if not isinstance(value, kinds):
+    if not issubclass(type(value), kinds):
         return False
     known = package_of(value) in _UNTRACKED or value.__name__ in _OF_SYSTEM or str(value.__module__).startswith("numpy.random")
     return known or isinstance(getattr(value, "__self__", None), _streams())

@@ -103,7 +103,7 @@ def record(
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
     With `fullgraph` what no program can repeat is an error; without, or where a caller is `patient`, the call goes on eagerly to its end.
     """
-    roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
+    roots, tensors = key.roots_in((arguments, named)), key.describe(arguments, named)[1]
     strict, shared = fullgraph and not patient, None
     with _noted(strict) as refused:
         before = guards.Look(function, roots, without)
@@ -135,7 +135,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         change = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(witness.before, witness.after))
     former = {id(gradient) for _, gradient in owned.before.values()}
-    replace(outputs, lambda each: recorder._known(each) if isinstance(each, Tensor) and id(each) in former else None)  # a use, which needs a guard
+    replace(outputs, lambda each: recorder._known(each) if issubclass(type(each), Tensor) and id(each) in former else None)  # a use, which needs a guard
     owned.settle(recorder, function, witness.asks_gradients)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
@@ -143,7 +143,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         gradients, tape = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), tape, name, form)
     flags = (Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
-    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
+    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without, witness.loose)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached, witness.answers))
 
@@ -153,20 +153,21 @@ class _Witness:
 
     def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset) -> None:
         self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
-        self.roots = key.objects((arguments, named))
+        self.roots = key.roots_in((arguments, named))
         walk = reach.quick(function, self.roots, without)
         walk.refuse_attributes(tensors)
+        self.loose = walk.loose
         self.guards, self.asks_gradients = walk.guards, walk.any_name or "grad" in walk.mentioned
         asked = [(k, each, text) for k, each in enumerate(tensors) for text in walk.questions()]
         self.answers = [(k, f"({text}) is {eval(text.replace('{}', 'x'), {'x': each})}") for k, each, text in asked]  # our own text
-        self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
+        self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and issubclass(type(thing), Tensor)})
         self.recorder.postponing = not walk.asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch, self.recorder.itself, self.recorder.remains = self._watch, self._itself, self._remains
         self.recorder.reaches = self._reaches
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
-        self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
+        self.streams = {default_generator, *(thing for _, _, thing in before.entries if issubclass(type(thing), Generator))}
         self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
         self.returned: set[int] = set()  # ids of containers among the results
         self.shown: Counter[int] = Counter()  # ids of the results' memory; by how many a tensor is shown: as itself, or as what they are views of
@@ -248,11 +249,11 @@ class _Witness:
         return any(thing is tensor for _, kind, thing in guards.Look(self.function, self.roots, self.without).entries if kind == "is")
 
     def _is_guarded(self, thing: Any) -> bool:
-        return any(each.objects[-1] is thing and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards)
+        return any(each.same is thing for each in self.guards)
 
     def _remains(self, thing: Any) -> bool:
         """Whether a thing is an argument, or the same at every run by a guard or a note; or a method of such a thing."""
-        if isinstance(thing, types.MethodType):
+        if issubclass(type(thing), types.MethodType):
             return self._remains(thing.__self__)
         noted = (each for _, kind, each in self.before.entries if kind == "is")
         return any(each is thing for each in itertools.chain(self.roots, noted)) or self._is_guarded(thing)
@@ -260,14 +261,14 @@ class _Witness:
     def _count_shown(self, outputs: Any) -> None:
         found: dict[int, Any] = {}
         replace(outputs, lambda each: found.setdefault(id(each), each))
-        tensors = [each for each in found.values() if type(each) is not later.Later and isinstance(each, Tensor)]
+        tensors = [each for each in found.values() if type(each) is not later.Later and issubclass(type(each), Tensor)]
         self.shown.update(id(shown) for each in tensors for shown in (each, each._base, each._storage))
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. That one is a view matters to the tape, and to who has more of what it is a view of."""
         if type(each) is later.Later:
             return later.reading_of(each)
-        if not isinstance(each, Tensor):
+        if not issubclass(type(each), Tensor):
             return each
         self.recorder.refuse_shown(each, self.shown.keys())
         base, outside = each._base, self.recorder.outside
@@ -295,7 +296,7 @@ class _Witness:
         for holder, name, value in guards.Look(self.function, [*self.roots, outputs], without).places if self.recorder.postponed else ():
             if guards.stands_for_numbers(value) and name is value:
                 kept.replace_member(holder, name, _known(value))
-            elif guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
+            elif guards.stands_for_numbers(value) and not issubclass(type(holder), (tuple, set, frozenset)):
                 kept.lay(holder, _known(name), _known(value))
 
     def _settle_elsewhere(self) -> None:
@@ -378,7 +379,7 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: f
 
     None where a tensor that it reaches is another part of that memory: which elements are which would not be known.
     """
-    reached = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+    reached = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
     found = {}
     for number, each in enumerate(tensors):
         same = [other for other in reached if other._storage is each._storage and not (other is each and (id(each), "data") in without)]
@@ -394,7 +395,7 @@ def _settings(entries: list[guards.Entry]) -> list[dict]:
     write them."""
     optimizers = [thing for _, kind, thing in entries if kind == "is" and is_optimizer(thing)]
     numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
-    tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if isinstance(each, Tensor)}  # noqa: E731
+    tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if issubclass(type(each), Tensor)}  # noqa: E731
     return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
 
 
@@ -403,7 +404,7 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
     results: list[Tensor] = []
 
     def note(each: Any) -> None:
-        if not isinstance(each, Tensor) or id(each) in recorder.outside or any(each is other for other in (*results, *tensors)):
+        if not issubclass(type(each), Tensor) or id(each) in recorder.outside or any(each is other for other in (*results, *tensors)):
             return  # what existed before has its own history
         if each.grad_fn is not None:
             results.append(each)

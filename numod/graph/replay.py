@@ -101,8 +101,7 @@ class Replay:
 
         def given(each: Any) -> Any:
             if isinstance(each, Span):
-                array = memory[each.buffer] if each.buffer in memory else self._local(each.buffer)
-                return array[each.offset :] if each.offset else array
+                return each.of(memory[each.buffer] if each.buffer in memory else self._local(each.buffer))
             return values[each.source, each.index] if isinstance(each, (Number, Integer)) else each
 
         return {k: [given(a) for a in self.calls[k].arguments] for k in which}

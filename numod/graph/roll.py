@@ -64,7 +64,7 @@ def key_of_call(call: Call | Test) -> Hashable:
 
 def _kind(each: object) -> Hashable:
     if isinstance(each, Span):
-        return Span, each.buffer.storage.name
+        return Span, each.storage.name
     if isinstance(each, (Number, Integer)):
         return Number, each.source, each.index
     return int if type(each) is int else (type(each), repr(each))

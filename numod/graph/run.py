@@ -56,7 +56,7 @@ class Executable:
         """Change the kind of the local buffers of a structure's values."""
 
         def note(each: Any) -> Any:
-            if isinstance(each, Value) and self.lowered.places[each].buffer.kind == "local":
+            if issubclass(type(each), Value) and self.lowered.places[each].buffer.kind == "local":
                 self.lowered.places[each].buffer.kind = kind
             return each
 
@@ -135,7 +135,7 @@ class Executable:
         tensors = {} if tensors is None else tensors
 
         def build(each: Any) -> Any:
-            if isinstance(each, Value):
+            if issubclass(type(each), Value):
                 if each not in tensors:
                     tensors[each] = self._tensor(each, inputs, memory_of)
                 return tensors[each]

@@ -14,6 +14,7 @@ from ..core.tensor import Tensor
 from ..device import Storage
 from ..device.storage import address
 from ..kernel import build
+from ..ops.recurrent_layer import Room
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .order import may_fail
@@ -55,7 +56,7 @@ class Section:
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
-        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))
+        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or (_small(self.calls) and not _takes_lengths(self.calls)))
         self.replay: Replay | None = None
         if self.linked:
             self._link(name, form.dynamic)
@@ -158,6 +159,11 @@ def _small(calls: Sequence) -> bool:
     return sum(each.kernel.work for each in calls if isinstance(each, Call)) < LINKED_WORK
 
 
+def _takes_lengths(calls: Sequence) -> bool:
+    """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile, and save half of a short step."""
+    return any(isinstance(part, Room) for each in calls if isinstance(each, Call) for part in each.step.parameters)
+
+
 def _buffers(calls: Sequence) -> list[Buffer]:
     found: dict[Buffer, None] = {}
     for each in calls:
@@ -168,8 +174,7 @@ def _buffers(calls: Sequence) -> list[Buffer]:
 
 def _argument(each: Any, memory: dict, values: Sequence) -> Any:
     if isinstance(each, Span):
-        array = memory[each.buffer]
-        return array[each.offset :] if each.offset else array
+        return each.of(memory[each.buffer])
     return values[each.source][each.index] if isinstance(each, (Number, Integer)) else each
 
 

@@ -58,14 +58,19 @@ def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
 
 
 def without_repeats(program: Program) -> Program:
-    """Common subexpression elimination, and removal of steps that return their input."""
+    """Common subexpression elimination, and removal of steps that return their input and of checks made before."""
     effects = Effects(program)
     outside = set(leaving(program))
     names: dict[Value, Value] = {}
     known: dict[tuple, tuple[Value, ...]] = {}
+    checked: set[tuple[Value, str]] = set()
     steps: list[Step | Check] = []
     for step in program.steps:
         step = renamed(step, names)
+        if isinstance(step, Check) and effects.fixed(step.value):
+            if (step.value, repr(step.found)) in checked:
+                continue  # that indices are in range is asked again by the backward pass
+            checked.add((step.value, repr(step.found)))
         if not pure(step) or outside.intersection(step.results):
             steps.append(step)
             continue
@@ -86,7 +91,7 @@ def _settled(step: Step, effects: Effects) -> bool:
 
 
 def _key(step: Step) -> tuple:
-    return (step.op, tuple([each if isinstance(each, Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
+    return (step.op, tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
 
 
 def exactly(each: Any) -> Any:
@@ -98,7 +103,7 @@ def exactly(each: Any) -> Any:
 
 def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
     """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is none."""
-    tensors = [each for each in step.inputs if isinstance(each, Value)]
+    tensors = [each for each in step.inputs if issubclass(type(each), Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:

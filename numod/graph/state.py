@@ -24,15 +24,18 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..dtypes import float64, int32, int64
+from . import objects
+from .condition import strongly
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
-from .kinds import is_module
+from .kinds import is_module, is_plain_key
 from .later import STAND_INS, Later, early, look, value_of
 from .structure import changed, contents, is_frozen, is_remade, keys, parts, remade, replace
 from .trace import Recorder, line, recording
 
 
 Path = tuple[int | str, ...]  # to a number among arguments: the argument's position or name, then positions in structures
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
 _FOLLOWED = 64  # numbers in structures, beyond which they are not given as tensors
 
 
@@ -50,30 +53,42 @@ class Stripped(tuple):
 
 def written(before: Look, after: Look) -> list[Place]:
     """The places that hold another tensor than before, including new attributes of modules and new entries of dictionaries."""
-    was = {(id(holder), key): value for holder, key, value in before.places}
-    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or isinstance(holder, dict)))
+    was = {_mark(holder, key): value for holder, key, value in before.places}
+    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or issubclass(type(holder), dict)))
     new = dict.fromkeys(map(id, may_be_new))
-    found = ((holder, key, value, was.get((id(holder), key), None if id(holder) in new else value)) for holder, key, value in after.places)
+    found = ((holder, key, value, was.get(_mark(holder, key), None if id(holder) in new else value)) for holder, key, value in after.places)
     return [(holder, key) for holder, key, value, former in found if value is not None and value is not former]
+
+
+def _mark(holder: Any, key: Any) -> tuple:
+    """What tells a place from others. The hash of a user's key is not asked for."""
+    return id(holder), key if is_plain_key(key) else id(key)
 
 
 def read(holder: Any, key: Any) -> Any:
     """The value at a place. `...` if the attribute or entry does not exist."""
+    holder = strongly(holder)
     try:
-        if isinstance(holder, types.CellType):
+        if issubclass(type(holder), types.CellType):
             return holder.cell_contents
-        if isinstance(holder, Tensor):
+        if issubclass(type(holder), Tensor):
             return holder._grad if key == "grad" else holder.detach()
-        if isinstance(holder, (dict, list, deque)):
-            return holder[key]
-        return ... if isinstance(getattr(type(holder), key, None), property) else getattr(holder, key)  # a property, as of a parametrization, is no place
-    except (LookupError, AttributeError, ValueError):
+        if _is_item(holder, key):
+            return objects.read_item(holder, key)
+        if is_module(holder) and key not in holder.__dict__:
+            return next(holder.__dict__[each][key] for each in _REGISTRIES if key in holder.__dict__[each])
+        return objects.read_attribute(holder, key)
+    except (LookupError, AttributeError, ValueError, StopIteration):
         return ...
+
+
+def _is_item(holder: Any, key: Any) -> bool:
+    return issubclass(type(holder), (dict, list, deque)) and type(key) is not objects.Attribute
 
 
 def values(places: list[Place]) -> list:
     """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
-    found = [holder if isinstance(holder, Tensor) and key == "data" else read(holder, key) for holder, key in places]
+    found = [holder if issubclass(type(holder), Tensor) and key == "data" else read(holder, key) for holder, key in places]
     return [counted(each) if is_number(each) else taken(each) for each in found]
 
 
@@ -317,7 +332,7 @@ def _in_stead(value: Any, former: Any, given: Any, returned: dict[int, int], fou
 
 def is_gradient(holder: Any, key: Any) -> bool:
     """Whether a place is that of a leaf's gradient."""
-    return isinstance(holder, Tensor) and key == "grad"
+    return issubclass(type(holder), Tensor) and key == "grad"
 
 
 def _refuse(recorder: Recorder, key: Any) -> None:
@@ -333,7 +348,7 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
         former = read(holder, key)
         value = former if type(value) is Unchanged else contents(outputs)[value.number][0] if type(value) is Returned else made(value)
         if former is not value and not (
-            isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
+            issubclass(type(holder), Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
         ):
             before = changes.count
             lay(holder, key, value)
@@ -344,24 +359,27 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
 
 def lay(holder: Any, key: Any, value: Any) -> None:
     """Put a value at a place; `...` removes what is there."""
-    inside = isinstance(holder, (dict, list, deque))
-    if isinstance(holder, types.CellType):
+    holder = strongly(holder)
+    inside = _is_item(holder, key)
+    if issubclass(type(holder), types.CellType):
         holder.cell_contents = value
-    elif value is ...:
-        holder.pop(key) if inside else delattr(holder, key)
-    elif inside:
-        holder[key] = value
-    else:
+    elif issubclass(type(holder), Tensor):
         setattr(holder, key, value)
+    elif value is ...:
+        objects.delete_item(holder, key) if inside else objects.delete_attribute(holder, key)
+    elif inside:
+        objects.write_item(holder, key, value)
+    else:
+        objects.write_attribute(holder, key, value)
 
 
 def replace_member(holder: set | dict, former: Any, value: Any) -> None:
     """Replace the member of a set, or the key of a dictionary, which keeps its order."""
-    if isinstance(holder, set):
-        holder.remove(former)
-        holder.add(value)
+    if issubclass(type(holder), set):
+        set.remove(holder, former)
+        set.add(holder, value)
     else:
-        items = [(value if key is former else key, each) for key, each in holder.items()]
-        holder.clear()
+        items = [(value if key is former else key, each) for key, each in objects.items_of(holder)]
+        dict.clear(holder)
         for key, each in items:
-            holder[key] = each
+            objects.write_item(holder, key, each)

@@ -2,84 +2,122 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
-from keyword import iskeyword
 from typing import Any
 
-from .kinds import PACKAGE, SIMPLE
+from . import objects
+from .kinds import is_simple, package_of, PACKAGE
 from .later import Later, Reading
+
+_WHOLE = {tuple, list, dict}  # classes whose instances have nothing but items
 
 
 def is_data(each: Any) -> bool:
-    """Whether it is an instance of a user's dataclass."""
-    return _is_data_class(type(each))
+    """Whether it is an instance of a user's dataclass that is nothing else."""
+    kind = type(each)
+    return _is_structure(kind) and objects.base_of(kind) is object
 
 
 @lru_cache(maxsize=4096)
-def _is_data_class(kind: type) -> bool:
-    called = any("__call__" in vars(base) for base in kind.__mro__)
-    return dataclasses.is_dataclass(kind) and not issubclass(kind, (type, *SIMPLE)) and not called and not kind.__module__.startswith(PACKAGE + ".")
+def _is_structure(kind: type) -> bool:
+    """Whether instances are taken apart: containers, dataclasses and, as they have attributes, instances of a user's class derived from that of a number or a
+    text."""
+    base = objects.base_of(kind)
+    known = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(kind)
+    return kind is slice or kind in _WHOLE or (known and objects.can_rebuild(kind))
+
+
+def is_structure(each: Any) -> bool:
+    """Whether it is a structure. A slice is one if there is something in it that is no constant."""
+    return _is_structure(type(each)) and not is_simple(each)
+
+
+@lru_cache(maxsize=4096)
+def _has_items(kind: type) -> bool:
+    return objects.base_of(kind) in (*objects.SEQUENCES, *objects.MAPPINGS)
 
 
 def fields_of(each: Any) -> list[str]:
-    """The names of the dataclass fields that are set on the object, and of what else it has been given."""
-    names = [field.name for field in dataclasses.fields(each) if hasattr(each, field.name)]
-    return [*names, *(name for name in getattr(each, "__dict__", ()) if name not in names and name.isidentifier() and not iskeyword(name))]
+    """The names of a structure's attributes. Those of the library's own classes are not part of it."""
+    return list(objects.attributes(each)) if _has_fields(type(each)) else []
+
+
+@lru_cache(maxsize=4096)
+def _has_fields(kind: type) -> bool:
+    return objects.has_attributes(kind) and package_of(kind) != PACKAGE
 
 
 def parts(each: Any) -> list | None:
-    """The items of a structure, in order; None if it is not one."""
-    if type(each) is Later:
+    """The items of a structure, in order, and then its attributes; None if it is not one."""
+    kind = type(each)
+    if kind in _WHOLE:
+        return list(each.values() if kind is dict else each)
+    if not is_structure(each):
         return None
-    if isinstance(each, dict):
-        return list(each.values())
-    if isinstance(each, (list, tuple)):
-        return list(each)
-    return [getattr(each, name) for name in fields_of(each)] if is_data(each) else None
+    each, kind = _exactly(each)
+    if kind is slice:
+        return [each.start, each.stop, each.step]
+    return [*(objects.values_of(each) if _has_items(kind) else ()), *(objects.attributes(each).values() if _has_fields(kind) else ())]
+
+
+def _exactly(each: Any) -> tuple[Any, type]:
+    """(a structure, its class), of one that has another form in a program (a packed sequence) as it is outside."""
+    each = each.exactly() if hasattr(type(each), "exactly") and package_of(type(each)) == PACKAGE else each
+    return each, type(each)
 
 
 def remade(each: Any, new: list) -> Any:
-    """A copy of a structure with other items, made without running its class's code."""
-    if isinstance(each, dict):
-        return type(each)(zip(each, new))
-    if isinstance(each, (list, tuple)):
-        return tuple.__new__(type(each), new) if isinstance(each, tuple) else type(each)(new)
-    result = copy.copy(each)
-    for name, value in zip(fields_of(each), new):
-        object.__setattr__(result, name, value)
-    return result
+    """A copy of a structure with other parts, made without running its class's code."""
+    kind = type(each)
+    if kind in _WHOLE:
+        return dict(zip(each, new)) if kind is dict else kind(new)
+    if kind is slice:
+        return slice(*new)
+    count = objects.size_of(each) if _has_items(kind) else 0
+    return objects.rebuilt(each, new[:count], dict(zip(fields_of(each), new[count:])))
 
 
 def keys(each: Any) -> list:
-    """What its items are had by, one by one: keys, positions, names of fields."""
-    return list(each) if isinstance(each, dict) else list(range(len(each))) if isinstance(each, (list, tuple)) else fields_of(each)
-
-
-def is_remade(each: Any) -> bool:
-    """Whether it is a structure that `remade` makes another of without running code of a user's class."""
-    return type(each) in (list, dict, OrderedDict, tuple) or (isinstance(each, tuple) and hasattr(each, "_fields")) or is_data(each)
+    """What its parts are had by, one by one: keys, positions, names of attributes."""
+    if type(each) is slice:
+        return ["start", "stop", "step"]
+    inside = [key for key, _ in objects.items_of(each)] if _has_items(type(each)) else []
+    return [*inside, *map(objects.Attribute, fields_of(each))]
 
 
 def is_frozen(each: Any) -> bool:
-    """Whether a structure is one whose items cannot be set."""
-    return isinstance(each, tuple) or (is_data(each) and type(each).__dataclass_params__.frozen)
+    """Whether a structure is one whose parts cannot be set."""
+    kind = type(each)
+    return objects.base_of(kind) in (tuple, *objects.VALUES) or kind is slice or (is_data(each) and kind.__dataclass_params__.frozen)
+
+
+def has_identity(each: Any) -> bool:
+    """Whether it matters which object a structure is: it can be changed in place, or be given attributes."""
+    kind = type(each)
+    return not (kind is slice or objects.base_of(kind) in (tuple, *objects.VALUES)) or _has_fields(kind)
+
+
+def is_remade(each: Any) -> bool:
+    """Whether it is a structure in which numbers are looked for: one of Python's, a named tuple or a dataclass."""
+    kind = type(each)
+    if not is_structure(each) or kind is slice or objects.base_of(kind) in objects.VALUES:
+        return False
+    return not (objects.base_of(kind) is tuple and _has_fields(kind))
 
 
 def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
     """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's."""
     if type(structure) is Later:
         return function(structure)
-    if (type(structure) in (list, dict, OrderedDict) or is_data(structure)) and (found := whole(structure)) is not None:
-        return found
     if type(structure) is Reading:
         return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
-    if isinstance(structure, tuple) or is_remade(structure):
-        return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
-    return function(structure)
+    if not is_structure(structure):
+        return function(structure)
+    structure, _ = _exactly(structure)
+    if has_identity(structure) and (found := whole(structure)) is not None:
+        return found
+    return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
 
 
 class Given:
@@ -90,23 +128,27 @@ class Given:
 
 
 def containers(arguments: tuple, named: dict) -> list:
-    """All lists, dicts and dataclass instances among the arguments of a call."""
+    """All structures among the arguments of a call that can be changed in place."""
     return [each for each, _ in contents((*arguments, *named.values()))]
 
 
 def contents(structure: Any) -> list[tuple[Any, list]]:
-    """All lists, dicts and dataclass instances in a structure, with their current items."""
+    """All structures in a structure that can be changed in place, each with its current (key, part) pairs."""
     inside = parts(structure)
     if inside is None:
         return []
-    own = [] if isinstance(structure, tuple) else [(structure, inside)]
+    own = [(structure, list(zip(keys(structure), inside)))] if has_identity(structure) else []
     return own + [found for each in inside for found in contents(each)]
 
 
 def changed(before: list[tuple[Any, list]]) -> str | None:
-    """The kind of the first of these containers whose items have changed."""
+    """The kind of the first of these structures whose parts have changed."""
     for each, inside in before:
-        now = parts(each)
-        if len(now) != len(inside) or any(a is not b for a, b in zip(now, inside)):
+        now = list(zip(keys(each), parts(each)))
+        if len(now) != len(inside) or any(part is not former or not _same_key(key, other) for (key, part), (other, former) in zip(now, inside)):
             return type(each).__name__
     return None
+
+
+def _same_key(one: Any, two: Any) -> bool:
+    return one is two or (type(one) in (int, str, objects.Attribute) and type(one) is type(two) and one == two)

@@ -27,7 +27,7 @@ from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from ..ops.reduction import Reduction
 from ..ops.update import Update
-from .kinds import SIMPLE, attributes_of, of_library
+from .kinds import attributes_of, is_simple, of_library
 from .later import METHODS, Itself, Later, Reading
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
@@ -71,6 +71,8 @@ class Recorder:
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
         self.reaches: Callable[[Tensor], bool] = lambda tensor: False  # whether the function now reaches a tensor by itself
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
+        self.replaced: dict[int, Tensor] = {}  # leaves whose gradient is dropped before the library asks for it
+        self.asked_about: dict[int, Tensor] = {}  # leaves of which the library asked whether they have a gradient
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
@@ -241,7 +243,7 @@ class Recorder:
                 ):
                     return None
                 steps.insert(0, step)
-                wanted.update(each for each in step.inputs if isinstance(each, Value))
+                wanted.update(each for each in step.inputs if issubclass(type(each), Value))
         for each in wanted - {result for step in steps for result in step.results}:
             leaves[each] = self.program.held.get(each)
             if leaves[each] is None or id(leaves[each]) not in self.outside or leaves[each]._layout.size > 1000:
@@ -323,10 +325,16 @@ class Recorder:
         """Whether a tensor that existed before takes part."""
         return _place(tensor) in self.at
 
+    def asked_for_gradient(self, leaf: Tensor) -> None:
+        """The library asks whether a leaf has a gradient. One that a run has dropped or set itself is no matter."""
+        if get_ident() == self.thread and id(leaf) not in self.replaced:
+            self.asked_about[id(leaf)] = leaf
+
     def dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
-        if leaf._grad is None:
-            self.indifferent[id(leaf)] = leaf
+        if id(leaf) not in self.asked_about:
+            self.replaced[id(leaf)] = leaf
+            self.indifferent.update({id(leaf): leaf} if leaf._grad is None else {})
 
     def drop_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to None."""
@@ -359,7 +367,7 @@ class Recorder:
         """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
             return self.draws.setdefault(_drawn(each), each)
-        if not isinstance(each, Tensor):
+        if not issubclass(type(each), Tensor):
             return each.item() if isinstance(each, np.generic) else int(each) if isinstance(each, int) and type(each) is not bool else each
         found, place = self.numbers.get(id(each)), _place(each)
         if found is not None and self.places[found.number] == place:
@@ -415,12 +423,12 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not isinstance(each, (Tensor, Given, Itself, *SIMPLE)) and not _is_fixed(each) and not self.remains(each):
+        if not (issubclass(type(each), (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)) and not self.remains(each):
             kind = type(each).__name__
             raise CannotRepeat(
                 f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
             )
-        if not isinstance(each, Tensor) or id(each) in self.outside:
+        if not issubclass(type(each), Tensor) or id(each) in self.outside:
             return each
         if self._known(each) not in self.program.inputs and attributes_of(each):
             raise CannotRepeat(
@@ -441,8 +449,10 @@ class Recorder:
 
 def _is_fixed(thing: Any) -> bool:
     """Whether it is a function or class that is written in a library, and so can hold no values of a run."""
+    if not issubclass(type(thing), (type, FunctionType, BuiltinFunctionType)):
+        return False
     made = getattr(thing, "__closure__", None) or not isinstance(getattr(thing, "__self__", None), (ModuleType, type(None)))
-    return isinstance(thing, (type, FunctionType, BuiltinFunctionType)) and of_library(thing) and not made
+    return of_library(thing) and not made
 
 
 def _become(tensor: Tensor, view: Callable[[], Tensor], source: Tensor) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ..core import Tensor, changes
-from ..core.apply import tell_dropped
+from ..core.apply import tell_dropped, with_gradients
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
@@ -330,7 +330,7 @@ class Module(Hookable, Convertible):
             if set_to_none:
                 tell_dropped(parameter)
                 parameter.grad = None
-            elif parameter.grad is not None:
+            elif with_gradients([parameter]):
                 if parameter.grad.requires_grad:
                     parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()

@@ -18,7 +18,7 @@ from . import init
 from .module import Module
 from .parameter import Parameter
 from .settings import unusual
-from .utils.rnn import PackedSequence, numbers
+from .utils.rnn import PackedSequence, Unpacked, numbers
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -125,7 +125,11 @@ class RNNBase(Module):
         return f"{self.input_size}, {self.hidden_size}{settings}"
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
-        self._check_dtype(input.data if isinstance(input, PackedSequence) else input)
+        if isinstance(input, Unpacked) and not self._takes(input):
+            input = input.exactly()
+        self._check_dtype(input.rows if isinstance(input, Unpacked) else input.data if isinstance(input, PackedSequence) else input)
+        if isinstance(input, Unpacked):
+            return self._unpacked(input, hx)
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
         if input.ndim not in (2, 3):
@@ -162,6 +166,21 @@ class RNNBase(Module):
             last = [each.index_select(1, packed.unsorted_indices) for each in last]
         return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), self._last(last)
 
+    def _takes(self, sequence: Unpacked) -> bool:
+        """Whether kernels run all layers, and none draws, which would draw for rows that are not there."""
+        draws = self.dropout and self.training and self.num_layers > 1
+        return not (self.proj_size or draws or modes.autocast) and whole.runs(sequence.rows, *self._flat_weights)
+
+    def _unpacked(self, sequence: Unpacked, hx: Any) -> tuple[PackedSequence, Any]:
+        """As `_packed`, in a program for all lengths."""
+        states = self._initial(hx, sequence.batch, sequence.rows, True)
+        if sequence.order is not None and hx is not None:
+            states = [each.index_select(1, sequence.order) for each in states]
+        rows, last = self._layers(sequence.rows, sequence, states)
+        if sequence.order is not None:
+            last = [each.index_select(1, sequence.order.argsort()) for each in last]
+        return sequence.with_rows(rows), self._last(last)
+
     def _last(self, states: list[Tensor]) -> Any:
         return tuple(states) if self.mode == "LSTM" else states[0]
 
@@ -183,7 +202,7 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size {wanted}, got {list(each.shape)}")
         return given if batched else [each.unsqueeze(1) for each in given]
 
-    def _layers(self, x: Tensor, sizes: list[int], states: list[Tensor | list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
+    def _layers(self, x: Tensor, sizes: list[int] | Unpacked, states: list[Tensor | list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
         """All layers over x (total, in), which has `sizes` rows for each step: (results, last states)."""
         last: list[State] = []
         results: list[Tensor] = []
@@ -199,12 +218,16 @@ class RNNBase(Module):
                 results = []
         return x, [f.stack(list(each), 0) for each in zip(*last)]
 
-    def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
+    def _run(self, x: Tensor, sizes: list[int] | Unpacked, start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
         """One layer in one direction: the input's part of all gates as one product, then all steps in one kernel if there is one for this case."""
         weights = self._weights(suffix)
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
-        counts = full((len(sizes),), sizes[0], dtype=int64, device=x.device) if min(sizes) == sizes[0] else tensor(sizes, device=x.device)
+        if isinstance(sizes, Unpacked):
+            counts, counted = sizes.counts, whole.Room([sizes.batch] * sizes.steps)
+        else:
+            counts = full((len(sizes),), sizes[0], dtype=int64, device=x.device) if min(sizes) == sizes[0] else tensor(sizes, device=x.device)
+            counted = tuple(sizes)
         biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
         if self.mode == "GRU":
             inputs.append(zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device) if biases[1] is None else f.contiguous(biases[1]))
@@ -213,7 +236,7 @@ class RNNBase(Module):
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
         inputs = (gates, *inputs, *map(f.contiguous, start))
         keeps = (is_grad_enabled() and any(each.requires_grad for each in inputs),) if self.mode in ("LSTM", "GRU") else ()
-        made = _LAYERS[self.mode].apply((*inputs, counts), (tuple(sizes), reverse, *keeps))
+        made = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
@@ -244,8 +267,10 @@ class RNNBase(Module):
         return cat([made[step] for step in range(len(sizes))], 0), state
 
 
-def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
+def _ends(states: Tensor, sizes: list[int] | Unpacked, reverse: bool) -> Tensor:
     """The final state of each sequence, from the states of all steps (total, H)."""
+    if isinstance(sizes, Unpacked):
+        return states[: sizes.batch] if reverse else states.index_select(0, sizes.last_rows())
     if reverse:
         return states[: sizes[0]]
     if sizes[-1] == sizes[0]:

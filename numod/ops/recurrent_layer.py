@@ -22,8 +22,13 @@ from .recurrent import gru_cell, gru_gradients, lstm_cell, lstm_gradients
 
 
 def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """All states. START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them."""
-    wide = COUNT * size
+    """All states. START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them.
+
+    There is room for `rows` rows; those beyond the counts' total are 0.
+    """
+    wide, total = COUNT * size, int64(0)
+    for turn in range(steps):
+        total += counts[uintp(turn)]
     pack_columns(weight, 0, 1, size, size, wide, panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
@@ -33,7 +38,7 @@ def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
             START(e)
         for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
             state[uintp(e)] = 0
-        at = int64(rows) if reverse else int64(0)
+        at = total if reverse else int64(0)
         for turn in range(steps):
             n = counts[uintp(steps - 1 - turn)] if reverse else counts[uintp(turn)]
             at = at - n if reverse else at
@@ -46,11 +51,15 @@ def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
                 kept = row if keeps else low + i
                 GATES(row, place, kept)
             at = at if reverse else at + n
+    for e in range(total * size, rows * size):
+        NO_STATE(e)
 
 
 def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
     """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step, h_before what each row began with."""
-    wide = COUNT * size
+    wide, total = COUNT * size, int64(0)
+    for turn in range(steps):
+        total += counts[uintp(turn)]
     pack_columns(weight, 0, size, 1, wide, size, panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
@@ -61,7 +70,7 @@ def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
             NOTHING_YET(e)
         for e in range(own * wide, (own + high - low + ROWS) * wide):
             slopes[uintp(e)] = 0
-        at = int64(0) if reverse else int64(rows)
+        at = int64(0) if reverse else total
         for turn in range(steps):
             k = turn if reverse else steps - 1 - turn  # the step, and the rows of the one before it
             n, last = counts[uintp(k)], rows_before(counts, k, steps, reverse)
@@ -85,6 +94,10 @@ def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
             for k in range(size):
                 d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)]
                 END(i, k)
+    for e in range(total * wide, rows * wide):
+        NO_SLOPE(e)
+    for e in range(total * size, rows * size):
+        h_before[uintp(e)] = 0
 
 
 # the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a GRU reset, update, new, and the state's
@@ -94,6 +107,8 @@ LSTM = {
     "START": "cell[uintp(own * size + e)] = c0[uintp(low * size + e)]",
     "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, "
         "kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
+    "NO_STATE": "h[uintp(e)] = c[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = 0",
     "NOTHING_YET": "d_c[uintp(e)] = 0",
     "GOES_ON": "copy_line(c, former * size, 0, size, c_before, place, size)",
     "BEGINS": "copy_line(c0, (low + i) * size, 0, size, c_before, place, size)",
@@ -105,6 +120,8 @@ GRU = {  # `direct` is what states receive from the next beside the product
     "COUNT": "3",
     "START": "pass",
     "GATES": "gru_gates(x, row * wide, product, (own + i) * padded, bias, 0, state, place, gates, kept * 4 * size, h, row * size, state, place, size)",
+    "NO_STATE": "h[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = d_y[uintp(e)] = 0",
     "NOTHING_YET": "direct[uintp(e)] = 0",
     "GOES_ON": "pass",
     "BEGINS": "pass",
@@ -115,6 +132,8 @@ GRU = {  # `direct` is what states receive from the next beside the product
 RNN = {
     **dict.fromkeys(("START", "NOTHING_YET", "GOES_ON", "BEGINS", "END"), "pass"),
     "COUNT": "1",
+    "NO_STATE": "h[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = 0",
     "GATES": "rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, place, size)",
     "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own + i) * size, size)",
 }
@@ -132,6 +151,12 @@ _TAKES = {  # of each input, as in `contract`
     "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64", "gates": "gates[rows four]:f",
     **{name: f"{name}[batch size]:f" for name in ("h0", "c0")}, **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
 }  # fmt: skip
+
+
+class Room(tuple):
+    """For each step the rows that there is room for, where how many there are is known only from the tensor of counts."""
+
+
 _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
 
 
@@ -224,9 +249,14 @@ def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, i
 
 
 def _step_by_step(
-    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counted: tuple, reverse: bool
+    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counts: object, counted: tuple, reverse: bool
 ) -> tuple:
     """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more, then back through them."""
+    if isinstance(counted, Room):
+        found = tuple(n for each in counts if (n := int(each._observe())))
+        used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
+        d_x, *others = _step_by_step(forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse)
+        return cat.apply((d_x, rest), (0,)), *others
     steps, last = list(_walk(counted, reverse)), tuple(each[:0] for each in starts)
     known = []
     for at, n, kept in steps:
@@ -266,7 +296,7 @@ def _lstm_layer_gradients(
         d_x, d_h0, d_c0, h_before = lstm_layer_gradient.apply((*given, weight, h0, c0, counts, h, c, gates), (counted, reverse))
         return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0, d_c0
     forward = lambda x, y, before: lstm_cell.apply((x + y, before[1]))  # noqa: E731
-    d_x, d_weight, _, d_h, d_c = _step_by_step(forward, _lstm_back, given, x, weight, None, (h0, c0), counted, reverse)
+    d_x, d_weight, _, d_h, d_c = _step_by_step(forward, _lstm_back, given, x, weight, None, (h0, c0), counts, counted, reverse)
     return d_x, d_weight, d_h, d_c
 
 
@@ -285,7 +315,7 @@ def _gru_layer_gradients(
         d_x, d_y, d_h0, h_before = gru_layer_gradient.apply((*given, weight, h0, counts, h, gates), (counted, reverse))
         return d_x, matmul.apply((d_y, h_before), (True, False)), d_y.sum(0), d_h0
     forward = lambda x, y, before: (gru_cell.apply((x.contiguous(), y, before[0].contiguous())),)  # noqa: E731
-    return _step_by_step(forward, _gru_back, given, x, weight, bias, (h0,), counted, reverse)
+    return _step_by_step(forward, _gru_back, given, x, weight, bias, (h0,), counts, counted, reverse)
 
 
 def _rnn_gradients(relu: bool) -> Callable:
@@ -301,7 +331,7 @@ def _rnn_gradients(relu: bool) -> Callable:
             d_x, d_h0, h_before = (rnn_relu_layer_gradient if relu else rnn_layer_gradient).apply((*given, weight, h0, counts, h), (counted, reverse))
             return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0
         forward = lambda x, y, before: ((x + y).relu() if relu else (x + y).tanh(),)  # noqa: E731
-        d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counted, reverse)
+        d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counts, counted, reverse)
         return d_x, d_weight, d_h
 
     return gradients

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
+from ..core.apply import with_gradients
 from ..core.tensor import Tensor
 from .optimizer import Optimizer, non_negative
 
@@ -33,6 +34,7 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Tensor:
         """All gradients as a vector of real numbers."""
+        with_gradients(self._params)
         return f.cat([f.reshape(_reals(p.new_zeros(p.shape) if p._grad is None else p._grad), (-1,)) for p in self._params], 0)
 
     def _move(self, step: float, direction: Tensor) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..autograd import enable_grad
 from ..core import changes
-from ..core.apply import apply_updates, listeners, tell_dropped
+from ..core.apply import apply_updates, listeners, tell_dropped, with_gradients
 from ..core.tensor import Tensor
 from ..core.values import tensor
 from ..ops.update import Update
@@ -117,7 +117,7 @@ class Optimizer(Hooked):
                     if listeners:
                         tell_dropped(each)
                     each._grad = None
-                elif each._grad is not None:
+                elif with_gradients([each]):
                     each._grad = each._grad.detach() if each._grad.requires_grad else each._grad
                     each._grad.zero_()
 
@@ -128,7 +128,7 @@ class Optimizer(Hooked):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            parameters = with_gradients(group)
+            parameters = to_update(group)
             for op, members, numbers in self._updates(parameters, group):
                 apply_updates(op, members, numbers)
         return loss
@@ -206,9 +206,9 @@ def _check_options(defaults: dict[str, Any]) -> None:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def with_gradients(group: dict[str, Any]) -> list[Tensor]:
+def to_update(group: dict[str, Any]) -> list[Tensor]:
     """The parameters of a group that have gradients. Raises if they do not support the group's options."""
-    parameters = [each for each in group["params"] if each._grad is not None]
+    parameters = with_gradients(group["params"])
     if group.get("differentiable") and parameters:
         if any(each.is_leaf and each.requires_grad for each in parameters):
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")

@@ -9,7 +9,7 @@ from typing import Any
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, check_betas, non_negative, with_gradients
+from .optimizer import Optimizer, check_betas, non_negative, to_update
 
 
 class SparseAdam(Optimizer):
@@ -35,7 +35,7 @@ class SparseAdam(Optimizer):
         """Update the rows that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
         loss = None if closure is None else enable_grad()(closure)()
         for group in self.param_groups:
-            for each in with_gradients(group):
+            for each in to_update(group):
                 self._step(each, group)
         return loss
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ...autograd import no_grad
 from ...core import Tensor, stack, tensor
+from ...core.apply import with_gradients
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -74,4 +75,4 @@ def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [each.grad for each in _as_list(parameters) if each.grad is not None]
+    return [each.grad for each in with_gradients(_as_list(parameters))]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ... import dtypes
-from ...core import Tensor, cat, functions as f, tensor
+from ...core import Tensor, arange, cat, functions as f, tensor
+from ...core.apply import listeners
+from ...graph.later import Later
+from ...graph.trace import recording
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
@@ -105,6 +108,100 @@ class PackedSequence(_Fields):
         return self.data.is_pinned()
 
 
+class Unpacked(PackedSequence):
+    """What a PackedSequence is in a compiled function, whose program takes all lengths: room for every step of every sequence, and the lengths as data.
+
+    `rows` (steps * batch, ...) are the sequence's `data`, and zeros behind it; `counts` (steps) its `batch_sizes`, with zeros behind; `order` its
+    `sorted_indices`. Whoever looks at the fields of a PackedSequence makes the lengths constants of the program (`exactly`).
+    """
+
+    def __new__(cls, rows: Tensor, lengths: Tensor, order: Tensor | None, steps: int) -> Unpacked:
+        self = tuple.__new__(cls, (None,) * 4)
+        self.rows, self.lengths, self.order, self.steps, self.batch = rows, lengths, order, steps, lengths.shape[0]
+        self.valid = arange(steps).unsqueeze(1) < lengths
+        self.counts, self.fields = self.valid.sum(1), None
+        return self
+
+    def with_rows(self, rows: Tensor) -> Unpacked:
+        """Others of the same lengths."""
+        return Unpacked(rows, self.lengths, self.order, self.steps)
+
+    def first_rows(self) -> Tensor:
+        """The row at which each step begins."""
+        return self.counts.cumsum(0) - self.counts
+
+    def last_rows(self) -> Tensor:
+        """The row that each sequence ends with."""
+        return self.first_rows().index_select(0, self.lengths - 1) + arange(self.batch)
+
+    def exactly(self) -> PackedSequence:
+        """The sequence as it is outside."""
+        if self.fields is None:
+            sizes = [n for n in numbers(self.counts) if n]
+            self.fields = PackedSequence(self.rows[: sum(sizes)], tensor(sizes, dtype=dtypes.int64, device="cpu"), self.order)
+        return self.fields
+
+    def padded(self, value: float, total_length: int | None) -> Tensor:
+        """(steps, batch, ...), with a value where a sequence has ended."""
+        places = f.where(self.valid, self.first_rows().unsqueeze(1) + arange(self.batch), 0)
+        rest = self.rows.shape[1:]
+        found = f.reshape(self.rows.index_select(0, f.reshape(places, (-1,))), (self.steps, self.batch, *rest))
+        found = f.where(f.reshape(self.valid, (self.steps, self.batch, *[1] * len(rest))), found, value)
+        longest = int((self.counts > 0).sum()._observe()) if total_length is None else total_length
+        if longest <= self.steps:
+            return found[:longest]
+        return cat([found, found.new_full((longest - self.steps, self.batch, *rest), value)], 0)
+
+    def is_at_most(self, longest: int) -> bool:
+        """Whether no sequence is longer."""
+        return longest >= self.steps or bool((self.counts[longest:].sum() == 0)._observe())
+
+    def __iter__(self) -> Iterator:
+        return iter(self.exactly())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.exactly()[place]
+
+    def __repr__(self) -> str:
+        return repr(self.exactly())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.exactly().__reduce_ex__(protocol)
+
+    def _replace(self, **fields: Any) -> PackedSequence:
+        return self.exactly()._replace(**fields)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Data elsewhere or of another dtype, indices on the same device."""
+        return self.exactly().to(*args, **kwargs)
+
+
+for _name in _Fields._fields:
+    setattr(Unpacked, _name, property(lambda self, name=_name: getattr(self.exactly(), name)))
+
+
+def _unpacked(x: Tensor, lengths: Tensor, enforce_sorted: bool) -> Unpacked | None:
+    """(T, N, ...) of these lengths for a program that takes any others; None where lengths, or what is done, are not good for one."""
+    steps, batch = x.shape[:2]
+    usual = lengths.ndim == 1 and lengths.shape[0] == batch > 0 and lengths.dtype in (dtypes.int64, dtypes.int32) and steps > 0
+    if not usual or recording() is None or x.device.type != "cpu" or lengths.device.type != "cpu":
+        return None
+    if not ((lengths > 0) & (lengths <= steps)).all()._observe():
+        return None
+    order = None
+    if enforce_sorted:
+        if batch > 1 and not (lengths[:-1] >= lengths[1:]).all()._observe():
+            return None
+    else:
+        lengths, order = f.sort(lengths, descending=True, stable=True)
+        x = x.index_select(1, order)
+    lengths = lengths.to(dtypes.int64)
+    beyond = f.reshape(arange(steps).unsqueeze(1) >= lengths, (-1,))
+    rows = f.reshape(x, (steps * batch, *x.shape[2:])).index_select(0, beyond.to(dtypes.int64).argsort(stable=True))
+    there = f.reshape(arange(steps * batch) < lengths.sum(), (-1, *[1] * (x.ndim - 2)))
+    return Unpacked(f.where(there, rows, 0.0 if x.dtype.is_floating_point else 0), lengths, order, steps)
+
+
 def numbers(x: Tensor) -> list[int]:
     """The values of a short tensor, such as lengths. A compiled function depends on these values: if they change, it is recorded again."""
     return [int(each._observe()) for each in x]
@@ -125,8 +222,12 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding. Raises RuntimeError for lengths that rise, unless not `enforce_sorted`."""
     if not isinstance(input, Tensor):
         raise TypeError(f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     x = input.transpose(0, 1) if batch_first else input
+    if listeners and not isinstance(lengths, Tensor) and any(type(n) is Later for n in lengths):  # numbers that change from call to call
+        lengths = f.stack([tensor(n) for n in lengths])
+    if listeners and isinstance(lengths, Tensor) and x.ndim > 1 and (found := _unpacked(x, lengths, enforce_sorted)) is not None:
+        return found
+    sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     if len(sizes) != x.shape[1]:
         raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})")
     if not sizes:
@@ -155,6 +256,12 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """(padded sequences (T, N, ...) or (N, T, ...), their lengths), in the order they had before packing."""
+    if isinstance(sequence, Unpacked) and (total_length is None or sequence.is_at_most(total_length)):
+        padded, lengths = sequence.padded(padding_value, total_length), sequence.lengths.clone()
+        if sequence.order is not None:
+            places = sequence.order.argsort()
+            padded, lengths = padded.index_select(1, places), lengths.index_select(0, places)
+        return padded.transpose(0, 1) if batch_first else padded, lengths
     steps = numbers(sequence.batch_sizes)
     longest = len(steps)
     if total_length is not None:
