@@ -329,7 +329,7 @@ class Walk:
         fixed, base = issubclass(type(value), tuple), objects.base_of(type(value))
         own = type(value) is not base or base is defaultdict  # whose class may have methods of its own
         given = {key for holder, key in self.without if holder == id(value) and type(key) is not objects.Attribute}
-        if issubclass(type(value), dict) and not given:
+        if issubclass(type(value), dict) and all(dict.__contains__(value, key) for key in given):
             self.members(f"len({name})", value)
         elif not fixed:
             count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0)
