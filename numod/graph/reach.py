@@ -58,7 +58,9 @@ _OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_
 _OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
-_WRAPPERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}  # containers written in Python, and where they keep what they hold
+_WRAPPERS = {  # containers written in Python, and where they keep what they hold
+    **dict.fromkeys((UserDict, UserList, weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet), "data"), ChainMap: "maps",
+}  # fmt: skip
 _VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
 _FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
 _OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls

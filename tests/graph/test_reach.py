@@ -1013,6 +1013,25 @@ def test_a_weak_reference_that_dies_and_what_it_refers_to() -> None:
     assert reference() is None and [compiled(X).tolist() for _ in range(2)] == [(X * 9).tolist()] * 2
 
 
+def test_weak_dictionaries_and_sets() -> None:
+    class Kind:
+        scale = 2.0
+
+    held = Kind()
+    values, keys, members = weakref.WeakValueDictionary(a=held), weakref.WeakKeyDictionary({held: 2.0}), weakref.WeakSet([held])
+    uses = [
+        lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys), lambda x: x * len(members),
+    ]  # fmt: skip
+    compiled = [compile(each) for each in uses]
+    for scale in (2.0, 2.0, 3.0, 3.0):
+        held.scale, keys[held] = scale, scale
+        assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+    del held
+    gc.collect()
+    for _ in range(2):
+        assert not members and all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+
+
 @pytest.mark.parametrize("match", [False, True])
 @pytest.mark.parametrize("kind", [None, collections.abc.Sized])
 def test_classes_that_are_registered_with_an_abstract_one(kind: type | None, match: bool) -> None:
