@@ -121,7 +121,7 @@ class Writer:
 
     def _take_items(self, name: str, each: Any) -> list[str]:
         """The same for a container of one of Python's classes, or a named tuple."""
-        names = list(each) if issubclass(type(each), dict) else list(range(len(each)))
+        names = [key for key, _ in objects.items_of(each)]
         same = f"type({name}) is {self._name(type(each), 'kind')} and "
         if not issubclass(type(each), dict):
             base = objects.base_of(type(each))

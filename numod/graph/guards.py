@@ -192,15 +192,16 @@ class Look:
             yield from self._look(name, value, depth)
 
     def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
-        if type(value) is Later:
+        kind = type(value)
+        if kind is Later:
             return
         if is_simple(value):
             yield name, "equal", value
             return
-        if issubclass(type(value), (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
+        if issubclass(kind, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
             return
         self.seen.add(id(value))
-        if issubclass(type(value), Tensor):
+        if issubclass(kind, Tensor):
             yield from self._tensor(name, value, depth)
         elif is_compiled(value):
             yield from self._names(f"{name}: ", value.function, depth - 1)
@@ -211,17 +212,17 @@ class Look:
         elif is_schedule(value):
             yield name, "is", value  # its steps run in Python
             yield from self._look(f"{name}.optimizer", value.optimizer, depth)
-        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
+        elif issubclass(kind, (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
             elif (owner := getattr(value, "__self__", None)) is not None:
                 yield from self._look(f"{name}.__self__", owner, depth - 1)
-        elif issubclass(type(value), partial):
+        elif issubclass(kind, partial):
             yield from self._names(f"{name}: ", value, depth - 1)
-        elif issubclass(type(value), _CONTAINERS):
+        elif issubclass(kind, _CONTAINERS):
             yield from self._container(name, value, depth)
             yield from self._attributes(name, value, depth)
-        elif issubclass(type(value), Generator):
+        elif issubclass(kind, Generator):
             yield name, "is", value  # its draws are recorded
         else:
             yield name, "is", value

@@ -175,7 +175,9 @@ def plain(value: Any) -> Any:
 def can_rebuild(kind: type) -> bool:
     """Whether an object like an instance can be made of its items and attributes."""
     base = base_of(kind)
-    if base is None or issubclass(kind, (type, enum.Enum)) or any("__call__" in vars(each) for each in kind.__mro__) or hasattr(kind, "__del__"):
+    if base in (None, deque, *MEMBERS) or issubclass(kind, (type, enum.Enum)):
+        return False
+    if any("__call__" in vars(each) for each in kind.__mro__) or hasattr(kind, "__del__"):
         return False
     try:
         base.__new__(kind)

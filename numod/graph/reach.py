@@ -58,7 +58,9 @@ _OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_
 _OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
-_WRAPPERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}  # containers written in Python, and where they keep what they hold
+_WRAPPERS = {  # containers written in Python, and where they keep what they hold
+    **dict.fromkeys((UserDict, UserList, weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet), "data"), ChainMap: "maps",
+}  # fmt: skip
 _VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
 _FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
 _OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
@@ -210,22 +212,23 @@ class Walk:
         self.visit(name, value)
 
     def visit(self, name: str, value: Any) -> None:
-        """What lies in a thing that is known to be the same object."""
+        """What lies in a thing that is known to be the same object. `isinstance` would ask for its `__class__`, which may run a user's code."""
+        kind = type(value)
         if id(value) in self.seen or is_simple(value):
             return
-        if issubclass(type(value), _streams()) or _draws(value):
+        if issubclass(kind, _streams()) or _draws(value):
             raise _another(name)
         self.seen.add(id(value))
         self.loose.update([id(value)] if self.loosening and type(value) is not types.FunctionType else ())
-        if issubclass(type(value), Tensor):
+        if issubclass(kind, Tensor):
             self.hooks(name, value)
             for key, each in attributes_of(value):
                 if key in self.mentioned or self.any_name:
                     self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
             return
-        if issubclass(type(value), types.ModuleType):
+        if issubclass(kind, types.ModuleType):
             self.namespace(name, value)
-        elif issubclass(type(value), (types.FunctionType, types.MethodType)):
+        elif issubclass(kind, (types.FunctionType, types.MethodType)):
             if value is os.getenv:
                 self.visit("os.environ", os.environ)
             if not of_library(value):
@@ -235,32 +238,32 @@ class Walk:
                 self.visit(f"{name}.__self__", getattr(value, "__self__", None))
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
-        elif issubclass(type(value), functools.partial):
+        elif issubclass(kind, functools.partial):
             self.function(value, f"{name}: ")
-        elif issubclass(type(value), (list, tuple, dict, deque)):
+        elif issubclass(kind, (list, tuple, dict, deque)):
             self.container(name, value)
-            self.attributes(name, value, type(value))
-        elif issubclass(type(value), tuple(_WRAPPERS)):
-            key = next(_WRAPPERS[each] for each in type(value).__mro__ if each in _WRAPPERS)
+            self.attributes(name, value, kind)
+        elif issubclass(kind, tuple(_WRAPPERS)):
+            key = next(_WRAPPERS[each] for each in kind.__mro__ if each in _WRAPPERS)
             self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key))
-            self.attributes(name, value, type(value))
-        elif issubclass(type(value), _VIEWS) and of_library(type(value)):
+            self.attributes(name, value, kind)
+        elif issubclass(kind, _VIEWS) and of_library(kind):
             for each in gc.get_referents(value):
                 self.visit(name, each)
-        elif issubclass(type(value), functools._lru_cache_wrapper):
+        elif issubclass(kind, functools._lru_cache_wrapper):
             self.cache(name, value)
-        elif issubclass(type(value), weakref.ref):
+        elif issubclass(kind, weakref.ref):
             self.weak(name, value)
-        elif issubclass(type(value), contextvars.ContextVar):
+        elif issubclass(kind, contextvars.ContextVar):
             self.value(name, "{0}.get({1})", (value, None), value.get(None))
-        elif issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
+        elif issubclass(kind, (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
-        elif issubclass(type(value), (set, frozenset)):
+        elif issubclass(kind, (set, frozenset)):
             self.members(name, value)
-            self.attributes(name, value, type(value))
-        elif issubclass(type(value), (np.ndarray, array.array, bytearray, memoryview)):
+            self.attributes(name, value, kind)
+        elif issubclass(kind, (np.ndarray, array.array, bytearray, memoryview)):
             self.buffer(name, value)
-            self.attributes(name, value, type(value))
+            self.attributes(name, value, kind)
         elif value is os.environ:
             self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
         elif is_schedule(value):
@@ -272,17 +275,17 @@ class Walk:
             for hook in [*step_hooks(value).values(), *methods_put_into(value).values()]:
                 self.visit(f"{name}'s hooks", hook)
             self.thing(name, value)
-        elif hasattr(type(value), "__next__"):
+        elif hasattr(kind, "__next__"):
             raise _another(name)
-        elif issubclass(type(value), type):
-            self.abstract |= issubclass(type(value), ABCMeta)
+        elif issubclass(kind, type):
+            self.abstract |= issubclass(kind, ABCMeta)
             self.attributes(name, value, value)
-            if not of_library(type(value)):  # its metaclass
-                self.attributes(name, value, type(value))
-        elif issubclass(type(value), types.BuiltinFunctionType):
+            if not of_library(kind):  # its metaclass
+                self.attributes(name, value, kind)
+        elif issubclass(kind, types.BuiltinFunctionType):
             self.any_name |= value.__name__ in ASK  # under another name
             self.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
-        elif issubclass(type(value), types.MethodWrapperType):
+        elif issubclass(kind, types.MethodWrapperType):
             self.visit(f"{name}.__self__", value.__self__)
         else:
             self.thing(name, value)
@@ -329,7 +332,7 @@ class Walk:
         fixed, base = issubclass(type(value), tuple), objects.base_of(type(value))
         own = type(value) is not base or base is defaultdict  # whose class may have methods of its own
         given = {key for holder, key in self.without if holder == id(value) and type(key) is not objects.Attribute}
-        if issubclass(type(value), dict) and not given:
+        if issubclass(type(value), dict) and all(dict.__contains__(value, key) for key in given):
             self.members(f"len({name})", value)
         elif not fixed:
             count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0)

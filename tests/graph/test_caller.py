@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -114,3 +115,28 @@ def test_functions_whose_results_require_gradients_take_the_short_way(linked: bo
     compiled(places, scale)
     weight.requires_grad_(False)
     assert not compiled(places, scale).requires_grad and compiled(places, scale.clone().requires_grad_()).requires_grad
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError])
+def test_a_call_that_raises_runs_once(error: type) -> None:
+    """Also where it is recorded anew, as a list is longer than before: a generator goes on as it does eagerly."""
+
+    def function(x: numod.Tensor, items: list) -> numod.Tensor:
+        try:
+            return F.dropout(x, 0.5) * len(items)
+        finally:
+            if len(items) > 3:
+                raise error("one")
+
+    def run(function: Callable) -> list:
+        numod.manual_seed(0)
+        seen = []
+        for k in range(1, 6):
+            try:
+                seen.append(function(numod.ones(8), [1.0] * k).tolist())
+            except error as raised:
+                assert raised.__context__ is None
+            seen.append(int(numod.default_generator._offset))
+        return seen
+
+    assert run(in_turn(function)) == run(function)

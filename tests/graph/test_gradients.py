@@ -10,6 +10,7 @@ from pairs import Pair, batch, compile, equal, forward_pair, gradients_of, net, 
 
 import numod
 from numod import nn
+from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
@@ -314,3 +315,60 @@ def test_gradients_that_are_taken_before_they_are_dropped() -> None:
         return found
 
     assert equal(run(lambda function: function), run(compile))
+
+
+def _step_and_drop(optimizer: object, weight: nn.Parameter) -> Callable:
+    return lambda: (optimizer.step(), optimizer.zero_grad())
+
+
+def _step_and_zero(optimizer: object, weight: nn.Parameter) -> Callable:
+    return lambda: (optimizer.step(), optimizer.zero_grad(set_to_none=False))
+
+
+def _drop_by_module(optimizer: object, weight: nn.Parameter) -> Callable:
+    module = nn.Module()
+    module.weight = weight
+    return lambda: (optimizer.step(), module.zero_grad())
+
+
+def _clip(optimizer: object, weight: nn.Parameter) -> Callable:
+    return lambda: (nn.utils.clip_grad_norm_([weight], 100.0), optimizer.step(), optimizer.zero_grad())
+
+
+def _clip_values(optimizer: object, weight: nn.Parameter) -> Callable:
+    return lambda: (nn.utils.clip_grad_value_([weight], 0.5), optimizer.step(), optimizer.zero_grad())
+
+
+def _backward_too(optimizer: object, weight: nn.Parameter) -> Callable:
+    return lambda: ((weight * 2).sum().backward(), optimizer.step(), optimizer.zero_grad())
+
+
+STEPS = [
+    _step_and_drop, _step_and_zero, _drop_by_module, _clip, _clip_values, _backward_too, lambda optimizer, weight: optimizer.step,
+    lambda optimizer, weight: optimizer.zero_grad,
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("kind", [numod.optim.SGD, numod.optim.Adam, numod.optim.LBFGS])
+@pytest.mark.parametrize("number", range(len(STEPS)))
+@pytest.mark.parametrize("pattern", ["0111", "11101", "00011", "10101", "0101"])
+def test_steps_over_gradients_that_were_made_outside(pattern: str, number: int, kind: type) -> None:
+    if kind is numod.optim.LBFGS and STEPS[number] not in (_step_and_drop, _clip):
+        return
+
+    def run(wrap: Callable) -> list:
+        weight = nn.Parameter(numod.ones(2))
+        optimizer, seen = kind([weight], lr=0.1), []
+        step = STEPS[number](optimizer, weight)
+        if kind is numod.optim.LBFGS:
+            step = lambda: optimizer.step(lambda: (weight * weight).sum())  # noqa: E731
+        step = wrap(step)
+        for k, made in enumerate(pattern, 1):
+            if made == "1":
+                (weight * k).sum().backward()
+            step()
+            seen.append((weight.tolist(), None if weight.grad is None else weight.grad.tolist()))
+        return seen
+
+    assert equal(run(lambda function: compiled_natively(function, options={"linked": False})), run(lambda function: function))

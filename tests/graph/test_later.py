@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from pairs import Pair, batch, compile, equal, gradients_of, net, step_of
 
 import numod
 from numod import nn
+from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
@@ -378,3 +380,61 @@ def test_values_kept_by_ways_that_are_not_followed() -> None:
         for k in range(4):
             compiled(numod.ones(2) * k)
     assert json.dumps([row["loss"] for row in rows]) == "[0.0, 2.0, 4.0, 6.0]"
+
+
+class Own:
+    """A number with operators of its own."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __add__(self, other: object) -> tuple:
+        return type(other), self.value + other
+
+    def __radd__(self, other: object) -> tuple:
+        return type(other), other + self.value
+
+    def __rmatmul__(self, other: object) -> tuple:
+        return "matmul", self.value * other
+
+    def __lt__(self, other: object) -> bool:
+        return self.value < other
+
+    def __gt__(self, other: object) -> bool:
+        return self.value > other
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex64", "object"])
+@pytest.mark.parametrize("given", [numod.float32, numod.int64])
+def test_numbers_are_written_into_arrays(dtype: str, given: numod.dtype) -> None:
+    found = []
+    for wrap in (lambda function: function, lambda function: compiled_natively(function, options={"linked": False})):
+        array = np.zeros(3, dtype)
+
+        def function(x: numod.Tensor, array: np.ndarray = array) -> numod.Tensor:
+            array[0] = x.sum().item()
+            array[1:] = x.max().item()
+            return x
+
+        function = wrap(function)
+        for k in range(4):
+            function(numod.tensor([k * 1.5, 1.0]).to(given))
+            found.append(array.tolist())
+    assert found[:4] == found[4:]
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("use", [
+    lambda n: (n + Own(1.0))[1], lambda n: (Own(1.0) + n)[1], lambda n: n @ Own(2.0), lambda n: (n < Own(3.0), Own(3.0) < n, n == Own(2.0)),
+    lambda n: repr(np.float32(2) * n), lambda n: repr(n + np.int64(3)), lambda n: repr(np.arange(3) * n), lambda n: repr(np.add(n, [1, 2])),
+    lambda n: str(n + Fraction(1, 2)), lambda n: divmod(n, 2.0), lambda n: repr(np.power(np.float32(2), n)),
+])  # fmt: skip
+def test_numbers_are_given_to_operators_of_others(use: Callable) -> None:
+    function = lambda x: use(x.sum().item())  # noqa: E731
+    compiled = compiled_natively(function, options={"linked": False})
+    for k in range(4):
+        assert compiled(numod.ones(2) * k) == function(numod.ones(2) * k)

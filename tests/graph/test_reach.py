@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import argparse
+import array
+import collections.abc
 import contextvars
 import enum
 import functools
+import gc
 import glob
 import operator
 import os
@@ -976,3 +980,154 @@ def test_a_module_with_the_name_of_one_of_pythons(tmp_path: pathlib.Path, monkey
     for mailcap.Kept.k in (1, 1, 2, 2, 3):
         assert equal(compiled(X), X * mailcap.Kept.k)
     del sys.modules["mailcap"]
+
+
+def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
+    entries, numbers = {"a": 2.0, "b": 3.0}, array.array("d", [3.0])
+    values, keys, items, proxy, memory = entries.values(), entries.keys(), entries.items(), types.MappingProxyType(entries), memoryview(numbers)
+    uses = [
+        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(each for _, each in items), lambda x: x * proxy["a"], lambda x: x * memory[0],
+        lambda x: x * len(proxy),
+    ]  # fmt: skip
+    compiled = [compile(each) for each in uses]
+    changes = [lambda: None, lambda: entries.update(a=7.0), lambda: entries.update(c=1.0), lambda: numbers.__setitem__(0, 9.0), lambda: entries.pop("b")]
+    for change in changes:
+        change()
+        for _ in range(2):
+            assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+
+
+def test_a_weak_reference_that_dies_and_what_it_refers_to() -> None:
+    class Kind:
+        scale = 2.0
+
+    held = Kind()
+    reference = weakref.ref(held)
+    use = lambda x: x * (reference().scale if reference() is not None else 9.0)  # noqa: E731
+    compiled = compile(use)
+    for scale in (2.0, 3.0):
+        held.scale = scale
+        assert equal(compiled(X), use(X)) and equal(compiled(X), use(X))
+    del held
+    gc.collect()
+    assert reference() is None and [compiled(X).tolist() for _ in range(2)] == [(X * 9).tolist()] * 2
+
+
+def test_weak_dictionaries_and_sets() -> None:
+    class Kind:
+        scale = 2.0
+
+    held = Kind()
+    values, keys, members = weakref.WeakValueDictionary(a=held), weakref.WeakKeyDictionary({held: 2.0}), weakref.WeakSet([held])
+    uses = [
+        lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys), lambda x: x * len(members),
+    ]  # fmt: skip
+    compiled = [compile(each) for each in uses]
+    for scale in (2.0, 2.0, 3.0, 3.0):
+        held.scale, keys[held] = scale, scale
+        assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+    del held
+    gc.collect()
+    for _ in range(2):
+        assert not members and all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
+
+
+@pytest.mark.parametrize("match", [False, True])
+@pytest.mark.parametrize("kind", [None, collections.abc.Sized])
+def test_classes_that_are_registered_with_an_abstract_one(kind: type | None, match: bool) -> None:
+    class Kind:
+        """One that comes to be registered."""
+
+    base, held = kind or abc.ABCMeta("Base", (), {}), Kind()
+
+    def matching(x: numod.Tensor) -> numod.Tensor:
+        match held:
+            case base():
+                return x * 2
+        return x * 3
+
+    def asking(x: numod.Tensor) -> numod.Tensor:
+        return x * 2 if isinstance(held, base) else x * 3
+
+    compiled = compile(matching if match else asking)
+    assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
+    base.register(Kind)
+    assert equal(compiled(X), X * 2) and equal(compiled(X), X * 2)
+
+
+def test_what_a_metaclass_says_and_holds() -> None:
+    class Meta(type):
+        rate, known = 2.0, False
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return cls.known
+
+    class Kind(metaclass=Meta):
+        """One of its classes."""
+
+    use = lambda x: x * Kind.rate if isinstance(x, Kind) else x * -Kind.rate  # noqa: E731
+    compiled = compile(use)
+    for name, value in (("known", False), ("known", True), ("rate", 5.0), ("__instancecheck__", lambda cls, instance: False)):
+        setattr(Meta, name, value)
+        assert equal(compiled(X), use(X)) and equal(compiled(X), use(X))
+
+
+class Doubled(nn.Module):
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        return x * 2
+
+
+class Tripled(nn.Module):
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        return x * 3
+
+
+@pytest.mark.parametrize("linked", [None, False])
+@pytest.mark.parametrize("place", ["itself", "inside", "given"])
+def test_modules_that_are_given_another_class(place: str, linked: bool | None) -> None:
+    module = Doubled()
+    use = {"itself": module, "inside": nn.Sequential(module), "given": lambda x: module(x)}[place]
+    compiled = compiled_natively(use, options={"linked": linked}, fullgraph=True)
+    for kind in (Doubled, Doubled, Tripled, Tripled, Doubled):
+        module.__class__ = kind
+        assert equal(compiled(X), X * (2 if kind is Doubled else 3))
+    object.__setattr__(module, "__class__", Tripled)
+    assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
+
+
+@pytest.mark.parametrize("linked", [None, False])
+@pytest.mark.parametrize("name", ["inner", "weight", "scaled"])
+def test_attributes_that_hide_what_a_module_has(name: str, linked: bool | None) -> None:
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.weight = Doubled(), nn.Parameter(numod.ones(1))
+
+        def scaled(self, x: numod.Tensor) -> numod.Tensor:
+            return x * 1
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.scaled(self.inner(x) * self.weight)
+
+    module = Outer().requires_grad_(False)
+    compiled = compiled_natively(module, options={"linked": linked}, fullgraph=True)
+    hiding = {"inner": Tripled(), "weight": numod.full((1,), 1.5), "scaled": lambda x: x * 1.5}[name]
+    for turn in range(2):
+        assert equal(compiled(X), X * 2) and equal(compiled(X), X * 2)
+        before = module.__dict__.get(name)
+        module.__dict__[name] = hiding
+        assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
+        if before is None or turn:
+            del module.__dict__[name]
+        else:
+            module.__dict__[name] = before
+    assert before is None or equal(compiled(X), X * 2)
+
+
+def test_sets_of_numbers_that_are_equal_but_of_another_kind() -> None:
+    held = {1}
+    compiled = compile(lambda x: x.long() * sum(held))
+    for number in (1, 1.0, 1):
+        held.clear()
+        held.add(number)
+        assert compiled(X).dtype is (numod.float32 if number.__class__ is float else numod.int64)

@@ -11,6 +11,7 @@ from pairs import batch, compile, equal, net
 
 import numod
 from numod import nn
+from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
@@ -370,3 +371,30 @@ def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: 
         return [*found, *weights]
 
     assert equal(run(lambda step: step), run(partial(numod.compile, fullgraph=True, options={"linked": linked})))
+
+
+COMPLEX = [
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {}), ("Adam", {"amsgrad": True, "maximize": True}),
+    ("AdamW", {"amsgrad": True}), ("RMSprop", {}), ("RMSprop", {"centered": True, "momentum": 0.9}), ("Adagrad", {"initial_accumulator_value": 0.2}),
+    ("NAdam", {}), ("RAdam", {}), ("Adadelta", {}), ("Adamax", {}), ("Rprop", {}), ("ASGD", {"lr": 0.1, "t0": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("linked", [None, False])
+@pytest.mark.parametrize("number", range(len(COMPLEX)))
+def test_optimizers_take_both_parts_of_complex_parameters(number: int, linked: bool | None) -> None:
+    if linked is None and number % 3:
+        return  # one native function of each takes a tenth of a second to compile
+
+    def run(wrap: Callable) -> list:
+        numod.manual_seed(0)
+        whole, pairs = nn.Parameter(numod.randn(6, dtype=numod.complex64)[1::2]), nn.Parameter(numod.randn(3))
+        name, settings = COMPLEX[number]
+        optimizer = getattr(numod.optim, name)([whole, pairs], **settings)
+        step = wrap(optimizer.step)
+        for _ in range(6):
+            whole.grad, pairs.grad = numod.randn(3, dtype=numod.complex64), numod.randn(3)
+            step()
+        return [numod.view_as_real(whole.detach()), pairs.detach()]
+
+    assert equal(run(lambda function: compiled_natively(function, options={"linked": linked}, fullgraph=True)), run(lambda function: function))

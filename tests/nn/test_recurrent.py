@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
-from numod.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from numod.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
 from numod.ops import recurrent_layer
 
 LAYERS = {"LSTM": {}, "GRU": {}, "RNN": {}, "RNN relu": {"nonlinearity": "relu"}}
@@ -164,3 +166,81 @@ def test_replaced_weights_of_another_size_are_refused(kind):
         setattr(layer, name if "Cell" in kind else f"{name}_l0", nn.Parameter(numod.zeros(shape)))
         with pytest.raises(RuntimeError, match="expected|sizes differ|must match"):
             layer(numod.ones(4, 3))
+
+
+LENGTHS = [[7, 2, 5, 1], [3, 7, 1, 6], [7, 7, 7, 7], [1, 1, 7, 2], [2, 7, 4, 4]]
+
+
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(("name", "layers", "total_length"), [("LSTM", 1, 8), ("GRU", 2, 9), ("RNN", 2, None)])
+def test_a_compiled_program_takes_sequences_of_all_lengths(name: str, layers: int, total_length: int | None, inside: bool, enforce_sorted: bool) -> None:
+    numod.manual_seed(0)
+    layer = getattr(nn, name)(3, 4, num_layers=layers, bidirectional=layers == 2)
+
+    def function(x: numod.Tensor, lengths: numod.Tensor, first: numod.Tensor) -> list:
+        packed = pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted)
+        result, last = layer(packed, (first, first * 2) if name == "LSTM" else first)
+        found = [*pad_packed_sequence(result, padding_value=0.5, total_length=total_length), *(last if name == "LSTM" else (last,))]
+        loss = sum(each.square().sum() for each in (found[0], *found[2:]))
+        return [*found, *numod.autograd.grad(loss, [x, first, *layer.parameters()])] if inside else [*found[:2], loss]
+
+    compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
+    for each in LENGTHS:
+        lengths = numod.tensor(sorted(each, reverse=True) if enforce_sorted else each)
+        x, first = numod.randn(8, 4, 3, requires_grad=True), numod.randn(layers * (2 if layers == 2 else 1), 4, 4, requires_grad=True)
+        found, expected = compiled(x, lengths, first), function(x, lengths, first)
+        if not inside:
+            found, expected = ([*each[:2], *numod.autograd.grad(each[2], [x, *layer.parameters()])] for each in (found, expected))
+        assert all(numod.allclose(one, other, atol=1e-6) and one.shape == other.shape for one, other in zip(found, expected, strict=True))
+    assert compiled.recorded == 1
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("use", [
+    lambda packed: packed.data * 2, lambda packed: [each * 2 for each in packed], lambda packed: packed, lambda packed: packed[0] * 2,
+    lambda packed: [packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices], lambda packed: packed.double().data,
+    lambda packed: packed._replace(data=packed.data * 3), lambda packed: unpack_sequence(packed),
+    lambda packed: pad_packed_sequence(PackedSequence(packed.data.relu(), *packed[1:]), batch_first=True),
+    lambda packed: pad_packed_sequence(packed, total_length=6),
+])  # fmt: skip
+def test_what_a_compiled_function_sees_of_packed_sequences(use: Callable) -> None:
+    function = lambda x, lengths: use(pack_padded_sequence(x, lengths, enforce_sorted=False))  # noqa: E731
+    compiled = numod.compile(function, options={"linked": False})
+    x = numod.randn(8, 4, 3)
+    for each in (*LENGTHS, [0, 1, 1, 1], [9, 1, 1, 1], [1, 2]):
+        found = []
+        for call in (function, compiled):
+            try:
+                found.append(call(x, numod.tensor(each)))
+            except (RuntimeError, ValueError) as error:
+                found.append(str(error))
+        assert type(found[0]) is type(found[1]) and str(found[0]) == str(found[1])
+
+
+def test_lengths_in_a_list_are_numbers_that_change() -> None:
+    layer = nn.GRU(3, 4)
+    function = lambda x, lengths: pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=8)[0]  # noqa: E731
+    compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
+    x, draw = numod.randn(8, 4, 3), np.random.default_rng(0)
+    for _ in range(12):
+        lengths = draw.integers(1, 8, 4).tolist()
+        assert numod.allclose(compiled(x, lengths), function(x, lengths), atol=1e-6)
+    before = compiled.recorded
+    for lengths in LENGTHS:
+        assert numod.allclose(compiled(x, lengths), function(x, lengths), atol=1e-6)
+    assert compiled.recorded == before
+
+
+def test_gradients_of_gradients_over_lengths_that_are_data() -> None:
+    layer = nn.GRU(3, 4)
+
+    def function(x: numod.Tensor, lengths: numod.Tensor) -> numod.Tensor:
+        result = pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0])[0]
+        (slope,) = numod.autograd.grad(result.square().sum(), x, create_graph=True)
+        return numod.autograd.grad(slope.square().sum(), x)[0]
+
+    compiled = numod.compile(function, options={"linked": False})
+    x = numod.randn(8, 4, 3, requires_grad=True)
+    for each in LENGTHS[:3]:
+        assert numod.allclose(compiled(x, numod.tensor(each)), function(x, numod.tensor(each)), atol=1e-5)
