@@ -186,7 +186,7 @@ class Machine:
             yield self
         for each in known:
             each.cache_clear()
-        for each in op._ops:
+        for each in op.every_op():
             each.plans.clear()  # they have memory of this one
 
     # the driver's interface
