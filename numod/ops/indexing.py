@@ -423,7 +423,7 @@ def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
 index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim))
 _SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
-select_known = Read("index_select", index_select_kernel, index_select.gradients["x"])  # by indices that are not the user's
+select_known = Read("select_known", index_select_kernel, index_select.gradients["x"])  # by indices that are not the user's
 select_known.reusable = True
 index_add = Write("index_add", _SLABS, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
 index_copy = Write("index_copy", _SLABS, False, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))

@@ -138,8 +138,14 @@ class Running(Op):
 class Recurrence(Op):
     """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element less."""
 
+    takes = "x[*s]:f decay[*d]; dim=axis"
     inputs, parameters = ("x", "decay"), ("dim",)
     gradients = {("x", "decay"): lambda g, out, decay, dim: _recurrence_gradients(g, out, decay, dim)}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        (x, decay), (dim,) = arguments, parameters
+        expected = tuple(n - (d == dim) for d, n in enumerate(x.shape))
+        return None if x.ndim and tuple(decay.shape) == expected else f"decay must be of shape {expected}, got {tuple(decay.shape)}"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, decay), (dim,) = arguments, parameters
