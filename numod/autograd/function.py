@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core.apply import state
+from ..core.creation import zeros
 from ..core.tensor import Tensor
 from ..device import Layout
 from . import engine, tape
@@ -100,8 +101,8 @@ class FunctionNode(Node):
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         if self.context._materialize:
-            like = next(each for each in grads if each is not None)
-            grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
+            made = zip(grads, self.outputs)
+            grads = [zeros(out.shape, dtype=out.dtype, device=out.device) if each is None and out is not None else each for each, out in made]
         results = (
             _Transposed.apply(self, *grads)
             if here.transposing and self.function.jvp is not Function.jvp

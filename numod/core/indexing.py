@@ -38,10 +38,10 @@ def getitem(self: Tensor, index: object) -> Tensor:
         view, tensors = _basic(self, index)
     if not tensors:
         return view
-    result = _gathered(view, tensors)
     if not listeners or any([each.ndim for each in tensors.values()]):
-        return result
+        return _gathered(view, tensors)
     places = {dim: each.clone() for dim, each in tensors.items()}  # where a program is recorded, which has a copy in the view's place
+    result = _gathered(view, places)
     back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
     return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
 

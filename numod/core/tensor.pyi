@@ -496,6 +496,11 @@ class Tensor:
     @grad.setter
     def grad(self, value: Tensor | None) -> None: ...
     @property
+    def grad_dtype(self) -> _dtype | None:
+        """The dtype of a leaf's gradient, its own unless it was set; None allows any."""
+    @grad_dtype.setter
+    def grad_dtype(self, value: _dtype | None) -> None: ...
+    @property
     def grad_fn(self) -> object | None:
         """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
     def greater(self, other: Tensor | _float | complex) -> Tensor:
@@ -514,6 +519,12 @@ class Tensor:
         """Converted to float16; the tensor itself if it has that dtype."""
     def hardshrink(self, lambd: _float | complex = 0.5) -> Tensor:
         """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
+    @overload
+    def hash_tensor(self, dim: _int | Sequence[_int] = ..., *, keepdim: _bool = False, mode: _int = 0) -> Tensor:
+        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
+    @overload
+    def hash_tensor(self, *dim: _int, keepdim: _bool = False, mode: _int = 0) -> Tensor:
+        """The exclusive or of the bits of all elements, or along dimensions, as float64 or int64. PyTorch's uint64 is an int64 of the same bits here."""
     def heaviside(self, values: Tensor) -> Tensor:
         """heaviside(x, values), element by element, with broadcasting and type promotion."""
     def heaviside_(self, values: Tensor) -> Tensor:
@@ -825,6 +836,8 @@ class Tensor:
         """Product of two matrices."""
     def mode(self, dim: _int = -1, keepdim: _bool = False) -> return_types.mode:
         """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
+    def module_load(self, other: Any, assign: Any = False) -> Tensor:
+        """What `load_state_dict` puts in the place of this parameter or buffer: `other` detached where it assigns, else this tensor with other's values."""
     def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
         """Dimensions moved to other positions, the others in their order; a view."""
     def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:

@@ -309,6 +309,8 @@ class PackColumns(Op):
 class Packed:
     """A product that is given its second matrix packed too, by `pack_columns`, and reads that. The first has its rows in equal steps."""
 
+    takes = None  # on memory packed for this processor, which no file holds
+
     differentiable = portable = False
     gradients, joint = {}, {}
 

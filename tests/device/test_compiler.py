@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from numod.device import compiler, cpu, division, wrapper
-from numod.kernel import bind, build, inspection
+from numod.kernel import build, inspection, specialize
 
 HELPER = "@device_function\ndef {name}(x):\n    return x * {factor}\n"
 KERNEL = "def kernel(x, out):\n    for i in range(out.size):\n        out[i] = {name}(x[i]) + {more}\n"
@@ -139,8 +139,8 @@ def test_texts_end_where_functions_do() -> None:
             x,
         ]
 
-    assert bind._text(several).rstrip().endswith("]")
-    assert bind._text(several).startswith("def several(\n")
+    assert specialize._text(several).rstrip().endswith("]")
+    assert specialize._text(several).startswith("def several(\n")
 
 
 def test_elements_of_flat_arrays_are_those_that_numba_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from pairs import compile
 
 import numod
 from numod import nn
+from numod.core import signatures
 from numod.nn import functional as F
 
 NO_WRITES = {  # in-place methods that change what a tensor is a view of, or nothing
@@ -85,7 +86,7 @@ def in_place() -> dict[str, Callable]:
             continue
         if name.endswith("_"):
             ops[f"F.{name}"] = function
-        elif "inplace" in inspect.signature(function).parameters:
+        elif "inplace" in signatures.own(function).parameters:
             ops[f"F.{name}"] = functools.partial(function, inplace=True)
     return ops
 

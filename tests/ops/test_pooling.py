@@ -86,7 +86,7 @@ def test_an_infinity_stays_in_its_windows():
     assert np.isinf(found).sum() == 1 and found[0, 0, 0, 0] == np.inf
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize(("shape", "out"), [((1, 2, 21), (4,)), ((2, 2, 9, 37), (4, 5)), ((1, 1, 3, 5), (5, 7)), ((1, 2, 5, 4, 19), (2, 3, 18))])
 def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
     ndim = len(out)
@@ -126,6 +126,10 @@ def test_values_alone_are_those_that_come_with_indices(ndim, kernel, stride, pad
         x[np.random.default_rng(2).random(x.shape) < 0.1] = -np.inf
     pool = getattr(F, f"max_pool{ndim}d")
     values, _ = pool(numod.tensor(x), kernel, stride, padding, dilation, return_indices=True)
+    if dtype == "int32" and ndim == 1:  # as in PyTorch
+        with pytest.raises(NotImplementedError, match="not implemented for 'Int'"):
+            pool(numod.tensor(x), kernel, stride, padding, dilation)
+        return
     np.testing.assert_array_equal(pool(numod.tensor(x), kernel, stride, padding, dilation).numpy(), values.numpy())
 
 
