@@ -151,8 +151,8 @@ _shared_node = cache(_SharedNode)
 
 def with_shared_node(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Two results as those of one node: its prehooks get both gradients."""
-    if not (state.grad_enabled and first.requires_grad and second.requires_grad):
-        return first, second
+    if listeners or not (state.grad_enabled and first.requires_grad and second.requires_grad):
+        return first, second  # a recorded program has no nodes: it differentiates its own ops
     results = first._alias(Tensor), second._alias(Tensor)
     record(_shared_node(name), (first, second), [first._layout, second._layout], (), results)
     return results

@@ -133,7 +133,8 @@ def of(function: Callable) -> Signature | None:
 @cache
 def shown(paths: tuple[str, ...]) -> Signature | None:
     """The one signature that stands for a function's overloads, as documentation shows it: names and defaults. What only some overloads have is optional."""
-    found = overloads(*paths)
+    layers = tuple(path for path in paths if path.startswith("nn.functional."))  # the documented form of what `torch` has under the same name
+    found = (layers and overloads(*layers)) or overloads(*paths)
     if not found:
         return None
     widest = max(found, key=lambda each: (any(one.kind is one.VAR_POSITIONAL for one in each.parameters.values()), len(each.parameters)))

@@ -17,7 +17,7 @@ from pairs import equal
 
 import numod
 from numod import nn
-from numod.graph import turns
+from numod.graph import guards, turns
 
 ONES = numod.ones(3)
 assert not numod.compiler.is_compiling()  # a module that is imported when it is first used; a recording would wait for that
@@ -148,18 +148,18 @@ def test_threads_that_wait_for_a_recording_use_it() -> None:
     assert compiled.recorded == 1 and calls.get() == thread() and calls.empty()
 
 
-def test_containers_that_change_while_they_are_walked() -> None:
-    class Table(dict):
-        changing = 1
+def test_containers_that_change_while_they_are_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    look, disturbed = guards.Look, []
 
-        def items(self) -> object:
-            if self.changing:
-                self.changing -= 1
-                raise RuntimeError("dictionary changed size during iteration")
-            return super().items()
+    def walk(*arguments: object) -> guards.Look:
+        if not disturbed:
+            disturbed.append(True)
+            raise RuntimeError("dictionary changed size during iteration")
+        return look(*arguments)
 
-    holder = types.SimpleNamespace(table=Table(a=numod.full((3,), 2.0)))
+    holder = types.SimpleNamespace(table={"a": numod.full((3,), 2.0)})
     compiled = numod.compile(lambda x: x * holder.table["a"], fullgraph=True)
+    monkeypatch.setattr(guards, "Look", walk)
     assert equal(compiled(ONES), ONES * 2) and compiled.recorded == 0
     assert equal(compiled(ONES), ONES * 2) and compiled.recorded == 1
 

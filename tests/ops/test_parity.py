@@ -86,6 +86,8 @@ def test_binary_special_values(name):
 def test_binary_gradient_at_equal_and_zero_values(name):
     x = np.array([0.0, 0.0, 1.0, 2.0, 0.0, 5.0], np.float32)
     y = np.array([0.0, 1.0, 1.0, 2.0, 3.0, 5.0], np.float32)
+    if name == "xlogy":  # 0 for every y where x is 0; PyTorch's gradient by y is NaN where both are
+        x, y = x[1:], y[1:]
     compare(lambda library, x, y: getattr(library, name)(x, y), x, y)
 
 
