@@ -215,8 +215,12 @@ def pivots(m: Maker, n: int) -> numod.Tensor:
     return m.filled((n,), numod.int32, lambda rng, size, kind: np.arange(1, n + 1))
 
 
+# copies of views that not every layout allows, or whose elements the layout decides; what gives or takes a list
+LAYOUT_DECIDES = {"as_strided_copy", "view_copy", "view_as_complex_copy", "view_as_real_copy", "split_with_sizes_copy", "nonzero_static", "native_batch_norm"}
 # all arguments of functions, where they are not tensors of one shape, and then a number or dimension
 CALLS: dict[str, Arguments] = {
+    "expand_copy": lambda m: (m((1, 5)), (4, 5)), "permute_copy": lambda m: (m((4, 5, 6)), (2, 0, 1)), "select_copy": lambda m: (m(), 0, 1),
+    "transpose_copy": lambda m: (m((4, 5)), 0, 1), "unfold_copy": lambda m: (m((9,)), 0, 3, 2),
     "addbmm": lambda m: (m((4, 6)), m((2, 4, 3)), m((2, 3, 6))), "addmv": lambda m: (m((4,)), m((4, 3)), m((3,))), "addr": lambda m: (m((4, 5)), m((4,)), m((5,))),
     "baddbmm": lambda m: (m((2, 4, 6)), m((2, 4, 3)), m((2, 3, 6))), "addmm": lambda m: (m((40, 60)), m((40, 30)), m((30, 60))),
     "bmm": lambda m: (m((3, 4, 5)), m((3, 5, 6))), "matmul": lambda m: (m((2, 1, 40, 30)), m((3, 30, 50))), "mm": lambda m: (m((70, 30)), m((30, 90))),
@@ -247,6 +251,7 @@ CALLS: dict[str, Arguments] = {
         **{f"avg_pool{ndim}d": pooled(ndim, 2) for ndim in (1, 2, 3)}, **{f"lp_pool{ndim}d": pooled(ndim, 2, 2) for ndim in (1, 2, 3)},
         **{f"max_pool{ndim}d{end}": pooled(ndim, 2) for ndim in (1, 2, 3) for end in ("", "_with_indices")},
         **{f"adaptive_{kind}_pool{ndim}d": pooled(ndim, 3) for ndim in (1, 2, 3) for kind in ("avg", "max")},
+        **{f"adaptive_max_pool{ndim}d_with_indices": pooled(ndim, 3) for ndim in (2, 3)},
         **{f"fractional_max_pool{ndim}d{end}": pooled(ndim, 2, 3) for ndim in (2, 3) for end in ("", "_with_indices")},
         **{f"max_unpool{ndim}d": unpooled(ndim) for ndim in (1, 2, 3)}, **{f"dropout{ndim}d": pooled(ndim) for ndim in (1, 2, 3)},
         "cosine_embedding_loss": lambda m: (m((5, 4)), m((5, 4)), m.filled((5,), numod.int64, lambda rng, size, kind: np.array([1, -1, 1, 1, -1]))),
@@ -280,7 +285,7 @@ def functions() -> dict[str, Callable]:
         home = functools.reduce(getattr, filter(None, space.split(".")), numod)
         for name in sorted(dir(home)):
             function = getattr(home, name)
-            if inspect.isfunction(function) and not name.startswith("_") and not name.endswith("_") and (space or takes_out(function)):
+            if inspect.isfunction(function) and not name.startswith("_") and not name.endswith("_") and (space or takes_out(function)) and name not in LAYOUT_DECIDES:
                 found[f"{space}.{name}".strip(".")] = function
     return found
 
