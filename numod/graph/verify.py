@@ -15,7 +15,7 @@ from ..device.layout import same
 from ..kernel import bind
 from ..ops import contract
 from ..ops.op import Op
-from ..ops.pointwise import Pointwise
+from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import Update
 from .effects import described
 from .program import EMPTY, Check, Program, Step, Value, name
@@ -115,7 +115,7 @@ def _check_step(program: Program, step: Step, place: str) -> None:
 def _check_write(program: Program, step: Step, targets: list[Layout], place: str) -> None:
     """Check a step that writes over values: pointwise ops over any one, others over their first input."""
     over = tuple([next((k for k, each in enumerate(step.inputs) if each == target), None) for target in step.results])
-    _expect(len(over) == 1 and (isinstance(step.op, Pointwise) or over == (0,)), f"{place} writes over a value that is not its first input")
+    _expect(len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)), f"{place} writes over a value that is not its first input")
     step.op.prepare_into(described(step, program.layouts), step.parameters, tuple(targets), over)
 
 
