@@ -303,7 +303,7 @@ class Bag(Op):
     """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at index[bounds[b]:bounds[b + 1]], times their `share` where there
     are shares."""
 
-    takes = "x[n w]:f index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
+    takes = "x[n w]:buifc index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
     inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
     gradients = {
         "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
