@@ -14,6 +14,7 @@ import functools
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from types import MethodType
 from typing import Any
 
 from ..autograd import engine, tape
@@ -128,8 +129,8 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
-        owner = getattr(function, "__self__", None)
-        self.owned = is_module(owner) and getattr(type(owner), function.__name__, None) is function.__func__
+        self.owned = isinstance(function, MethodType) and is_module(function.__self__)
+        self.owned = self.owned and not self._is_outdated()  # whose class has it as its method
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.turn = Turn()
         self.versions: dict[tuple, list[Version]] = {}
@@ -160,6 +161,8 @@ class Compiled:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
             return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
+        if self._is_outdated():
+            type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
         if overrides.has_torch_function((*arguments, *named.values())):
             why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
             return self._run_apart(why, arguments, named)
@@ -168,8 +171,6 @@ class Compiled:
             return self._run_free(free, given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
-        if self._is_outdated():
-            type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
         try:
             key, tensors = describe(arguments, named)
         except RecursionError:
