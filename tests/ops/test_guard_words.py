@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import zlib
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -170,7 +171,7 @@ def compiled(op: Callable, *given: object) -> object:
 @pytest.mark.guards
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place(name: str, guards: Guards) -> None:
-    turn = [*IN_PLACE].index(name)
+    turn = zlib.crc32(name.encode())
     for shape, kinds in combinations(name, turn):
         check_in_place(name, guards, shape, kinds, directly)
         if name not in NOT_COMPILED:
@@ -272,6 +273,7 @@ CALLS: dict[str, Arguments] = {
         "feature_alpha_dropout": pooled(2), "threshold": lambda m: (m(), 0.5, 2.0), "gumbel_softmax": lambda m: (m(),),
     }.items()},
 }  # fmt: skip
+SINGULAR_IF_EXPANDED = {"inverse", "cholesky_inverse", "cholesky_solve", "lu_solve", "pinverse", "slogdet", "triangular_solve", "geqrf", "qr", "svd"}
 NAMESPACES = "", "linalg", "special", "fft", "nn.functional"
 
 
@@ -322,9 +324,10 @@ def suiting_call(name: str) -> tuple[Arguments, numod.dtype, dict]:
 def check_function(name: str, guards: Guards, shape: tuple[int, ...], kinds: tuple[str, str], run: Callable, kind_of_out: str = "") -> None:
     """A function of views gives what it gives of dense tensors, where it has an `out` of this kind also there, and writes nothing elsewhere."""
     arguments, dtype, _ = suiting_call(name)
-    expected = results(FUNCTIONS[name], arguments, Maker(shape, kinds, dtype, dense=True))
+    make = functools.partial(Maker, shape, kinds, dtype, repeats=not name.startswith("linalg.") and name not in SINGULAR_IF_EXPANDED)
+    expected = results(FUNCTIONS[name], arguments, make(dense=True))
     compare = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5, err_msg=f"{name} {shape} {kinds} {kind_of_out}")
-    found = results(FUNCTIONS[name], arguments, Maker(shape, kinds, dtype), run)
+    found = results(FUNCTIONS[name], arguments, make(), run)
     guards.check()
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected):
@@ -333,7 +336,7 @@ def check_function(name: str, guards: Guards, shape: tuple[int, ...], kinds: tup
         return
     targets = [Placed(np.zeros(each.shape, np.float32), WRITABLE[kind_of_out], each.dtype) for each in expected]
     out = targets[0].view if len(targets) == 1 else tuple(each.view for each in targets)
-    results(functools.partial(FUNCTIONS[name], out=out), arguments, Maker(shape, kinds, dtype), run)
+    results(functools.partial(FUNCTIONS[name], out=out), arguments, make(), run)
     guards.check()
     for target, theirs in zip(targets, expected):
         target.check(written=True)
@@ -344,7 +347,7 @@ def check_function(name: str, guards: Guards, shape: tuple[int, ...], kinds: tup
 @pytest.mark.filterwarnings("ignore::UserWarning")  # names and defaults that are deprecated
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(name: str, guards: Guards) -> None:
-    turn, shapes = [*FUNCTIONS].index(name), suiting_call(name)[2]
+    turn, shapes = zlib.crc32(name.encode()), suiting_call(name)[2]
     kinds = [([*READABLE][(turn + k) % 6], [*READABLE][(turn + 2 * k + 3) % 6]) for k in range(2)]
     kind_of_out = [*WRITABLE][turn % 5] if takes_out(FUNCTIONS[name]) else ""
     check_function(name, guards, shapes[2], kinds[0], directly, kind_of_out)

@@ -136,9 +136,13 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
 
 
 class Maker:
-    """Makes an op's arguments in turn, the same numbers every time, as views of these kinds (the last one serves for all further ones), or as dense tensors."""
+    """Makes an op's arguments in turn, the same numbers every time, as views of these kinds (the last one serves for all further ones), or as dense tensors.
 
-    def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], dtype: object, dense: bool = False) -> None:
+    Without `repeats` no tensor has equal rows: an expanded matrix is singular.
+    """
+
+    def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], dtype: object, dense: bool = False, repeats: bool = True) -> None:
+        self.repeats = repeats
         self.shape, self.kinds, self.dtype, self.dense = shape, kinds, dtype, dense
         self.placed: list[Placed] = []
 
@@ -148,7 +152,7 @@ class Maker:
         def values(rng: np.random.Generator, size: tuple[int, ...], kind: str) -> np.ndarray:
             return rng.uniform(0.1, 0.9, size) if kind in "fc" else rng.integers(*((0, 2) if kind == "b" else (1, 5)), size)
 
-        return self.filled(self.shape if shape is None else tuple(shape), dtype or self.dtype, values, expands=True)
+        return self.filled(self.shape if shape is None else tuple(shape), dtype or self.dtype, values, expands=self.repeats)
 
     def index(self, shape: tuple[int, ...], below: int) -> numod.Tensor:
         """Indices that differ along the first dimension."""
