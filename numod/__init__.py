@@ -1,4 +1,7 @@
-"""numod: a tensor and module runtime in pure Python, compiled by Numba. `import numod as torch` should run a model file."""
+"""numod: a tensor and module runtime in pure Python, compiled by Numba.
+
+`import numod as torch` should run a model file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,20 @@ from .core import foreach as _foreach, methods as _methods, overrides as _overri
 from .core.printing import get_printoptions, set_printoptions
 from .core.signatures import document as _document
 from .core.random import (
-    bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed,
+    bernoulli,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    multinomial,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    seed,
     set_rng_state,
 )
 from .device import Size
@@ -21,27 +37,88 @@ from .device.device import Device as device, default_device as get_default_devic
 from .errors import OutOfMemoryError, absent as _absent
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import (
-    bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8,
+    bfloat16,
+    complex64,
+    complex128,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    set_default_dtype,
+    uint8,
 )
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
 from sys import modules as _modules
 from types import FunctionType as _FunctionType
-from .formats import ABSENT as _layouts, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
+from .formats import (
+    ABSENT as _layouts,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from .graph import compile
 
 bernoulli, multinomial = (_methods.checked(_each.__name__, _each) for _each in (bernoulli, multinomial))
 globals().update(_foreach.functions)
 globals().update(_methods.functions)
 newaxis = None
-globals().update({**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"], "legacy_contiguous_format": contiguous_format})
-globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
+globals().update(
+    {**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"], "legacy_contiguous_format": contiguous_format}
+)
+globals().update(
+    bool=dtypes.bool_,
+    float=float32,
+    double=float64,
+    half=float16,
+    long=int64,
+    int=int32,
+    short=int16,
+    cfloat=complex64,
+    cdouble=complex128,
+)
 
 from . import cuda, fft, linalg, nn, special
 from .nn.functional import (
-    adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d,
-    conv_transpose3d, cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, layer_norm,
-    max_pool1d, max_pool2d, max_pool3d, pairwise_distance, pixel_shuffle, pixel_unshuffle, prelu, rms_norm, rrelu, selu,
+    adaptive_avg_pool1d,
+    alpha_dropout,
+    avg_pool1d,
+    bilinear,
+    celu,
+    channel_shuffle,
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    cosine_similarity,
+    dropout,
+    feature_alpha_dropout,
+    group_norm,
+    hardshrink,
+    layer_norm,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    pairwise_distance,
+    pixel_shuffle,
+    pixel_unshuffle,
+    prelu,
+    rms_norm,
+    rrelu,
+    selu,
 )
 
 from .nn.functional import older as _older
@@ -50,7 +127,10 @@ globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _na
 
 
 def _give_names(home: object, path: str) -> None:
-    """Name the functions that tables and closures made, and those such as `all_`, as they are found: `__torch_function__` and pickle read names."""
+    """Name the functions that tables and closures made, and those such as `all_`, as they are found:
+
+    `__torch_function__` and pickle read names.
+    """
     for name, function in list(vars(home).items()):
         if isinstance(function, _FunctionType):
             if getattr(home, function.__name__, None) is not function:
@@ -61,32 +141,48 @@ def _give_names(home: object, path: str) -> None:
 
 _give_names(_methods.Tensor, "Tensor.")
 _give_names(_modules[__name__], "")
-_document({"": _modules[__name__], "Tensor.": _methods.Tensor, "nn.functional.": nn.functional, "special.": special, "linalg.": linalg, "fft.": fft})
+_document(
+    {
+        "": _modules[__name__],
+        "Tensor.": _methods.Tensor,
+        "nn.functional.": nn.functional,
+        "special.": special,
+        "linalg.": linalg,
+        "fft.": fft,
+    }
+)
 _overrides.homes += nn.functional, _modules[__name__], linalg, fft, special, nn.init, nn.utils.rnn
-_overrides.others += autograd.grad, *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)]
+_overrides.others += (
+    autograd.grad,
+    *[kind.forward for kind in (nn.RNNBase, nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.AdaptiveLogSoftmaxWithLoss)],
+)
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
+    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random",
+        "serialization", "testing", "utils")),
     **dict.fromkeys((
-        "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
-        "set_autocast_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype",
-        "set_autocast_cpu_enabled", "set_autocast_gpu_dtype",
+        "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
+        "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
+        "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
+        "set_autocast_gpu_dtype",
     ), "amp.autocast"),
-    "autocast": "amp", "Future": "paths.futures",
-    "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization",
+    "save": "serialization",
     **dict.fromkeys((
-        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage", "DoubleStorage", "FloatStorage",
-        "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "TypedStorage", "UntypedStorage",
+        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",
+        "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage", "LongStorage", "ShortStorage", "TypedStorage",
+        "UntypedStorage",
     ), "paths.storage"),
     **dict.fromkeys((
-        "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data", "_softmax_backward_data", "sym_float", "sym_int",
-        "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
+        "PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType", "_log_softmax_backward_data",
+        "_softmax_backward_data", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
     ), "paths.internal"),
     "ScriptModule": "paths.jit", "get_device_module": "paths.accelerator", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
-        "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
-        "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",
-        "set_flush_denormal", "set_warn_always", "is_warn_always_enabled",
+        "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
+        "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode", "set_float32_matmul_precision",
+        "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads", "set_flush_denormal",
+        "set_warn_always", "is_warn_always_enabled",
     ), "backends.switches"),
 }  # fmt: skip
 
@@ -109,9 +205,13 @@ def _check(cond: object, message: object = None) -> None:
 
 
 def set_default_tensor_type(t: object) -> None:
-    """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
+    """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or
+    `cuda.FloatTensor`.
+    """
     module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
-    set_default_dtype({"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name])
+    set_default_dtype(
+        {"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name]
+    )
     set_default_device("cuda" if module.endswith(".cuda") else None)
 
 

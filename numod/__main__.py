@@ -1,4 +1,7 @@
-"""The command line, `python -m numod COMMAND`. Only the dispatch: a command is a module with `add_command`, which registers its options."""
+"""The command line, `python -m numod COMMAND`.
+
+Only the dispatch: a command is a module with `add_command`, which registers its options.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ COMMANDS = (demo, inventory, profile, tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command named by `arguments` (None: those of the process) and give its exit code. Bad arguments exit with code 2."""
+    """Run the command named by `arguments` (None: those of the process) and give its exit code.
+
+    Bad arguments exit with code 2.
+    """
     options = _parser().parse_args(arguments)
     try:
         return options.run(options)
@@ -34,8 +40,12 @@ class _Commands(argparse._SubParsersAction):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m numod", description="numod: small networks in Python, compiled by Numba.")
-    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True, action=_Commands)
+    parser = argparse.ArgumentParser(
+        prog="python -m numod", description="numod: small networks in Python, compiled by Numba."
+    )
+    subcommands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True, action=_Commands
+    )
     for command in COMMANDS:
         command.add_command(subcommands)
     return parser

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 
+
 def cache_dir() -> str | None:
-    """Folder of compiled kernels: NUMOD_CACHE_DIR, else the user's cache folder. None (memory only) where NUMOD_CACHE_DIR is empty, or there is no home."""
+    """Folder of compiled kernels:
+
+    NUMOD_CACHE_DIR, else the user's cache folder. None (memory only) where NUMOD_CACHE_DIR is empty, or there is no
+    home.
+    """
     chosen = os.environ.get("NUMOD_CACHE_DIR")
     if chosen is not None:
         return chosen or None
@@ -21,7 +26,11 @@ def cache_is_off() -> bool:
 
 def why_no_cache_dir() -> str:
     """The reason where `cache_dir` returns None."""
-    return "NUMOD_CACHE_DIR is empty" if cache_is_off() else "this process has no home folder: HOME is not set, and its user has no entry in passwd"
+    return (
+        "NUMOD_CACHE_DIR is empty"
+        if cache_is_off()
+        else "this process has no home folder: HOME is not set, and its user has no entry in passwd"
+    )
 
 
 def num_threads() -> int:

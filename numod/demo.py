@@ -1,4 +1,6 @@
-"""`python -m numod demo`: a network learns to read digits, is saved, reloaded and shown at work. Code to read, not a benchmark.
+"""`python -m numod demo`: a network learns to read digits, is saved, reloaded and shown at work.
+
+Code to read, not a benchmark.
 
 The first part is what a user of numod writes; the second prints it nicely.
 """
@@ -43,7 +45,10 @@ class Network(nn.Module):
 
 
 def train(network: Network, epochs: int, device: str, report: Callable[[int, float, float, float], None]) -> None:
-    """Adam on the training digits. `report` is told the epoch, the part of all work done, the loss and the accuracy so far in the epoch."""
+    """Adam on the training digits.
+
+    `report` is told the epoch, the part of all work done, the loss and the accuracy so far in the epoch.
+    """
     loader = DataLoader(Digits(train=True), batch_size=64, shuffle=True)
     optimizer = optim.Adam(network.parameters(), lr=5e-3)
     network.train()
@@ -83,8 +88,12 @@ def save_and_reload(network: Network, path: Path, device: str) -> Network:
 def add_command(subcommands: argparse._SubParsersAction) -> None:
     """Register `demo` with its options."""
     parser = subcommands.add_parser("demo", help="train a small network on handwritten digits and show what it reads")
-    parser.add_argument("--epochs", type=_whole_number(1), default=EPOCHS, metavar="N", help=f"passes over the data (default: {EPOCHS})")
-    parser.add_argument("--seed", type=_whole_number(0), default=0, metavar="N", help="of weights, order and dropout (default: 0)")
+    parser.add_argument(
+        "--epochs", type=_whole_number(1), default=EPOCHS, metavar="N", help=f"passes over the data (default: {EPOCHS})"
+    )
+    parser.add_argument(
+        "--seed", type=_whole_number(0), default=0, metavar="N", help="of weights, order and dropout (default: 0)"
+    )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute (default: cpu)")
     parser.set_defaults(run=lambda options: run(options, parser))
 
@@ -116,7 +125,10 @@ def run(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     print(draw_some(test, predicted, sys.stdout))
     print(times.table())
     if accuracy < BAR and options.epochs == EPOCHS:
-        print(f"demo: accuracy {100 * accuracy:.1f} % is below {100 * BAR:.0f} %; something is wrong with this build", file=sys.stderr)
+        print(
+            f"demo: accuracy {100 * accuracy:.1f} % is below {100 * BAR:.0f} %; something is wrong with this build",
+            file=sys.stderr,
+        )
         return 1
     return 0
 
@@ -150,8 +162,12 @@ class Progress:
         self.drawn, self.width = 0.0, 0
 
     def report(self, epoch: int, done: float, loss: float, accuracy: float) -> None:
-        """Show where the training stands: on a terminal a few times a second, elsewhere at the end of every tenth of the epochs."""
-        text = f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs}  loss {loss:.4f}  accuracy {100 * accuracy:5.1f} %"
+        """Show where the training stands: on a terminal a few times a second, elsewhere at the end of every tenth of
+        the epochs.
+        """
+        text = (
+            f"epoch {epoch:>{len(str(self.epochs))}}/{self.epochs}  loss {loss:.4f}  accuracy {100 * accuracy:5.1f} %"
+        )
         epoch_ended = done * self.epochs > epoch - 1e-6
         if not self.live:
             if epoch_ended and (epoch % self.every == 0 or epoch == self.epochs):

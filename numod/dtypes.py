@@ -1,4 +1,7 @@
-"""The dtype table, a row per dtype, and PyTorch's type promotion. Not where values are converted: that is `ops.pointwise`."""
+"""The dtype table, a row per dtype, and PyTorch's type promotion.
+
+Not where values are converted: that is `ops.pointwise`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,17 @@ import numpy as np
 
 
 class dtype:
-    """An element type. `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes, 16-bit
-    floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself); `real` that of a complex
-    number's parts, else itself. `differentiable`: whether its tensors may require gradients.
+    """An element type.
+
+    `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes,
+    16-bit floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself);
+    `real` that of a complex number's parts, else itself. `differentiable`: whether its tensors may require gradients.
     """
 
-    __slots__ = ("name", "numpy", "storage", "compute", "real", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "differentiable", "short")
+    __slots__ = (
+        "name", "numpy", "storage", "compute", "real", "kind", "itemsize", "is_floating_point", "is_signed",
+        "is_complex", "differentiable", "short",
+    )  # fmt: skip
 
     def __init__(self, name: str, kind: str, numpy: object, storage: object, short: str) -> None:
         self.name, self.kind, self.short, self.compute, self.real = name, kind, short, self, self
@@ -40,7 +48,8 @@ class dtype:
         return self.real
 
 
-# name, kind (b bool, u unsigned, i signed, f float, c complex), what NumPy shows, what kernels read, PyTorch's short name
+# name, kind (b bool, u unsigned, i signed, f float, c complex), what NumPy shows, what kernels read, PyTorch's short
+# name
 _ROWS = [
     dtype("bool", "b", np.bool_, np.uint8, "Bool"),
     dtype("uint8", "u", np.uint8, np.uint8, "Byte"),
@@ -59,7 +68,10 @@ ALL = {row.name: row for row in _ROWS}
 
 
 class AbsentDtype(dtype):
-    """A dtype of PyTorch's that numod has no tensors of: files that name it, in tables and comparisons, import. Asking what a kernel needs raises TypeError."""
+    """A dtype of PyTorch's that numod has no tensors of: files that name it, in tables and comparisons, import.
+
+    Asking what a kernel needs raises TypeError.
+    """
 
     __slots__ = ()
 
@@ -77,7 +89,10 @@ class AbsentDtype(dtype):
 
 
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
-ABSENT = {name: AbsentDtype(name, size) for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8, "complex32": 4}.items()}
+ABSENT = {
+    name: AbsentDtype(name, size)
+    for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8, "complex32": 4}.items()
+}
 bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
@@ -90,7 +105,10 @@ _OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def given(kind: object) -> object:
-    """`kind`, where users may also write a Python type: `dtype=float` is float64, as in NumPy. Raises TypeError for a name or what else is no dtype."""
+    """`kind`, where users may also write a Python type:
+
+    `dtype=float` is float64, as in NumPy. Raises TypeError for a name or what else is no dtype.
+    """
     kind = _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
     if kind is not None and not isinstance(kind, dtype):
         raise TypeError(f"argument 'dtype' must be a numod.dtype, such as numod.float32, not {kind!r}")
@@ -125,7 +143,9 @@ def from_numpy(numpy_dtype: object) -> dtype:
         return _FROM_NUMPY[numpy_dtype]
     except KeyError:
         supported = ", ".join(ALL)
-        raise TypeError(f"can't convert numpy dtype {numpy_dtype} to a numod dtype. The supported types are: {supported}.") from None
+        raise TypeError(
+            f"can't convert numpy dtype {numpy_dtype} to a numod dtype. The supported types are: {supported}."
+        ) from None
 
 
 def of_scalar(value: object) -> dtype:
@@ -143,7 +163,16 @@ def scalar_category(kind: type) -> int:
     """0 bool, 1 integer, 2 float, 3 complex. Raises TypeError where `kind` is no number type."""
     category = _SCALAR_CATEGORY.get(kind)
     if category is None:
-        for base, category in ((np.bool_, 0), (bool, 0), (np.integer, 1), (int, 1), (np.floating, 2), (float, 2), (np.complexfloating, 3), (complex, 3)):
+        for base, category in (
+            (np.bool_, 0),
+            (bool, 0),
+            (np.integer, 1),
+            (int, 1),
+            (np.floating, 2),
+            (float, 2),
+            (np.complexfloating, 3),
+            (complex, 3),
+        ):
             if issubclass(kind, base):
                 return category
         raise TypeError(f"expected a Tensor or a number, got {kind.__name__}")
@@ -159,10 +188,12 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
             raise TypeError(f"promote_types() takes two dtypes, not {type(each).__name__}")
     low, high = sorted((type1, type2), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
-        return promote_types(high, low.to_complex()) if low.is_floating_point else high  # a complex number's parts are as precise as the other
+        # a complex number's parts are as precise as the other
+        return promote_types(high, low.to_complex()) if low.is_floating_point else high
     if "u" in (low.kind, high.kind):  # uint8 with a signed integer: int8 cannot hold 255
         return int16 if high is int8 else high
-    return float32 if high.compute is low.compute is not high and low.kind == "f" else high  # float16 and bfloat16 hold only parts of each other
+    # float16 and bfloat16 hold only parts of each other
+    return float32 if high.compute is low.compute is not high and low.kind == "f" else high
 
 
 def _order(row: dtype) -> tuple:
@@ -170,7 +201,9 @@ def _order(row: dtype) -> tuple:
 
 
 def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars: list[type]) -> dtype:
-    """PyTorch's promotion: tensors with dimensions decide; zero-dimensional ones, then Python numbers, only raise the category."""
+    """PyTorch's promotion: tensors with dimensions decide; zero-dimensional ones, then Python numbers, only raise the
+    category.
+    """
     result = None
     for group in (dimensioned, zero_dimensional, [of_scalar_type(kind) for kind in scalars]):
         group_result = None
@@ -184,9 +217,15 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink. Raises TypeError for what is no dtype."""
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink.
+
+    Raises TypeError for what is no dtype.
+    """
     if not (isinstance(from_, dtype) and isinstance(to, dtype)):
-        raise TypeError(f"can_cast(): arguments 'from_' and 'to' must be numod dtypes, not {type(from_).__name__} and {type(to).__name__}")
+        raise TypeError(
+            f"can_cast(): arguments 'from_' and 'to' must be numod dtypes, not {type(from_).__name__} and "
+            f"{type(to).__name__}"
+        )
     return _CATEGORY[to.kind] >= _CATEGORY[from_.kind]
 
 
@@ -208,10 +247,13 @@ class _Info:
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
 
 
-
-def _limits(bits: int, largest: float, eps: float, smallest: float, resolution: float = 1.0, low: float | None = None) -> SimpleNamespace:
+def _limits(
+    bits: int, largest: float, eps: float, smallest: float, resolution: float = 1.0, low: float | None = None
+) -> SimpleNamespace:
     low = -largest if low is None else low
-    return SimpleNamespace(bits=bits, resolution=resolution, min=low, max=largest, eps=eps, smallest_normal=smallest, tiny=smallest)
+    return SimpleNamespace(
+        bits=bits, resolution=resolution, min=low, max=largest, eps=eps, smallest_normal=smallest, tiny=smallest
+    )
 
 
 _LIMITS = {  # of the formats that NumPy has not
@@ -226,7 +268,11 @@ class finfo(_Info):
     """Limits of a floating dtype: resolution, min, max, eps, smallest_normal, tiny."""
 
     _kinds, _other, _source = "f", "iinfo", staticmethod(np.finfo)
-    _fields = {"resolution": lambda value: float(f"{value:.0e}"), **dict.fromkeys(("min", "max", "eps", "smallest_normal", "tiny"), float)}  # a power of 10
+    # a power of 10
+    _fields = {
+        "resolution": lambda value: float(f"{value:.0e}"),
+        **dict.fromkeys(("min", "max", "eps", "smallest_normal", "tiny"), float),
+    }
 
 
 class iinfo(_Info):
@@ -243,7 +289,9 @@ RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest numbe
 
 
 def fitting(number: object, kind: dtype) -> object:
-    """A Python number as `kind` holds it: of complex ones without an imaginary part the real one. What is no Python number is given as it is.
+    """A Python number as `kind` holds it: of complex ones without an imaginary part the real one.
+
+    What is no Python number is given as it is.
 
     Raises RuntimeError for a number beyond what `kind` holds; infinities and NaN are floats.
     """

@@ -18,12 +18,18 @@ WHOLE = (int, _Single("Single", (), {}))  # types of what is one number where se
 
 
 def plain(value: object) -> object:
-    """`value`, as an int where it is another kind of integer. Raises TypeError for tensors and arrays of other numbers."""
+    """`value`, as an int where it is another kind of integer.
+
+    Raises TypeError for tensors and arrays of other numbers.
+    """
     return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
 
 
 def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
-    """`dim` counted from the front. Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension."""
+    """`dim` counted from the front.
+
+    Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
+    """
     if not isinstance(dim, int):
         try:
             dim = dim.__index__()
@@ -42,7 +48,10 @@ def every_dim(ndim: int) -> tuple[int, ...]:
 
 
 def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Distinct dimensions counted from the front; None means all of them. Raises IndexError and RuntimeError (repeated) as PyTorch does."""
+    """Distinct dimensions counted from the front; None means all of them.
+
+    Raises IndexError and RuntimeError (repeated) as PyTorch does.
+    """
     if dims is None:
         return every_dim(ndim)
     if isinstance(dims, WHOLE):
@@ -56,9 +65,13 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
 
 
 class LinAlgError(RuntimeError):
-    """A matrix without the factorisation asked for: singular, or not positive definite. `numod.linalg.LinAlgError`, as PyTorch has it."""
+    """A matrix without the factorisation asked for: singular, or not positive definite.
 
-    listeners: list[Callable[[], None]] = []  # called wherever one is made: what is recorded holds for such matrices only
+    `numod.linalg.LinAlgError`, as PyTorch has it.
+    """
+
+    # called wherever one is made: what is recorded holds for such matrices only
+    listeners: list[Callable[[], None]] = []
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
@@ -67,14 +80,17 @@ class LinAlgError(RuntimeError):
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):
-    """A device, or the host, has no room for a tensor. `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it."""
+    """A device, or the host, has no room for a tensor.
+
+    `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it.
+    """
 
 
 _ABSENT = {
-    "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_compressed_tensor
-        hspmm smm sspaddmm""",
-    "tensors of a quantized dtype": """quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8 qint32 dequantize
-        fake_quantize_per_tensor_affine""",
+    "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor hspmm smm sspaddmm""",
+    "tensors of a quantized dtype": """quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8
+        qint32 dequantize fake_quantize_per_tensor_affine""",
 }
 
 
@@ -84,8 +100,9 @@ def absent(name: str) -> str:
 
 
 class NameOnly(type):
-    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for `isinstance`: there are no instances, and what
-    is asked of one is another. Calling one raises NotImplementedError."""
+    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for
+    `isinstance`: there are no instances, and what is asked of one is another. Calling one raises NotImplementedError.
+    """
 
     def __call__(cls, *arguments: object, **named: object) -> None:
         raise NotImplementedError(f"numod has no {cls._path}: {cls._instead}")
@@ -98,6 +115,12 @@ class NameOnly(type):
 
 @cache
 def name_only(path: str, instead: str) -> NameOnly:
-    """The name at PyTorch's path, such as `distributed.device_mesh.DeviceMesh`; `instead` is what the error tells to do."""
+    """The name at PyTorch's path, such as `distributed.device_mesh.DeviceMesh`; `instead` is what the error tells to
+    do.
+    """
     home, _, name = path.rpartition(".")
-    return NameOnly(name, (), {"_path": path, "_instead": instead, "__module__": f"numod.{home}", "__doc__": f"Only a name: {instead}."})
+    return NameOnly(
+        name,
+        (),
+        {"_path": path, "_instead": instead, "__module__": f"numod.{home}", "__doc__": f"Only a name: {instead}."},
+    )

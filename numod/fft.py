@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from .core import fourier as _fourier, methods as _methods
 
-globals().update({name: _methods.with_out(_methods.checked(name, getattr(_fourier, name))) for name in _fourier.NAMES.split()})
+globals().update(
+    {name: _methods.with_out(_methods.checked(name, getattr(_fourier, name))) for name in _fourier.NAMES.split()}
+)
 __all__ = _fourier.NAMES.split()  # noqa: PLE0605

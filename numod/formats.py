@@ -1,4 +1,7 @@
-"""Names for how a tensor's elements lie in memory: `strided`, the only layout of tensors, and the memory formats. What they do is in `core.formats`."""
+"""Names for how a tensor's elements lie in memory:
+
+`strided`, the only layout of tensors, and the memory formats. What they do is in `core.formats`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
-ABSENT = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
+ABSENT = {
+    name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
+}
 contiguous_format, preserve_format, channels_last, channels_last_3d = map(
     memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 )

@@ -1,4 +1,7 @@
-"""What of PyTorch's public names numod has, per namespace: `python -m numod api`. Compares with the installed torch; without it lists numod's own."""
+"""What of PyTorch's public names numod has, per namespace:
+
+`python -m numod api`. Compares with the installed torch; without it lists numod's own.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,106 @@ import inspect
 from collections.abc import Iterator
 
 NAMESPACES = (
-    "", "Tensor", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.parametrize", "nn.utils.parametrizations", "nn.utils.prune", "nn.utils.rnn", "optim",
-    "optim.lr_scheduler", "optim.swa_utils", "autograd", "linalg", "special", "distributions", "func", "utils.data", "utils.checkpoint", "testing", "cuda",
-    "amp",
+    "", "Tensor", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.parametrize", "nn.utils.parametrizations",
+    "nn.utils.prune", "nn.utils.rnn", "optim", "optim.lr_scheduler", "optim.swa_utils", "autograd", "linalg", "special",
+    "distributions", "func", "utils.data", "utils.checkpoint", "testing", "cuda", "amp",
 )  # fmt: skip
 _REASONS = (  # a reason, and the parts of names it explains
     ("no 16-bit complex dtype", ("chalf",)),
     (
         "no sparse or nested layouts",
-        ("sparse", "coo", "csr", "csc", "bsr", "bsc", "nested", "to_dense", "coalesce", "hspmm", "smm", "sspaddmm", "indices", "values"),
+        (
+            "sparse",
+            "coo",
+            "csr",
+            "csc",
+            "bsr",
+            "bsc",
+            "nested",
+            "to_dense",
+            "coalesce",
+            "hspmm",
+            "smm",
+            "sspaddmm",
+            "indices",
+            "values",
+        ),
     ),
     (
         "no quantized dtypes here",
         (
-            "quant", "qint", "quint", "q_", "fake_", "fbgemm", "int_repr", "dequantize", "qscheme", "int1", "int2", "int3", "int4", "int5", "int6", "int7",
-            "float8", "float4", "bits", "uint16", "uint32", "uint64",
+            "quant",
+            "qint",
+            "quint",
+            "q_",
+            "fake_",
+            "fbgemm",
+            "int_repr",
+            "dequantize",
+            "qscheme",
+            "int1",
+            "int2",
+            "int3",
+            "int4",
+            "int5",
+            "int6",
+            "int7",
+            "float8",
+            "float4",
+            "bits",
+            "uint16",
+            "uint32",
+            "uint64",
         ),
     ),
     ("one process", ("distributed", "Distributed", "DataParallel", "share_memory", "multiprocessing")),
     (
         "internal to PyTorch",
         (
-            "_", "cudnn", "miopen", "mkldnn", "mps", "xpu", "ipc", "jit", "Script", "script", "Sym", "sym_", "torch_function", "vmap", "names", "rename",
-            "refine", "align_", "dispatch", "Storage", "storage", "onednn", "cuda_", "hip", "mtia", "Graph", "graph", "Stream", "Event", "nccl", "tunable",
-            "gds", "green", "native_", "grid_sampler", "batch_norm_", "_copy", "fused", "foreach", "export", "compile", "library", "cond", "while_loop",
+            "_",
+            "cudnn",
+            "miopen",
+            "mkldnn",
+            "mps",
+            "xpu",
+            "ipc",
+            "jit",
+            "Script",
+            "script",
+            "Sym",
+            "sym_",
+            "torch_function",
+            "vmap",
+            "names",
+            "rename",
+            "refine",
+            "align_",
+            "dispatch",
+            "Storage",
+            "storage",
+            "onednn",
+            "cuda_",
+            "hip",
+            "mtia",
+            "Graph",
+            "graph",
+            "Stream",
+            "Event",
+            "nccl",
+            "tunable",
+            "gds",
+            "green",
+            "native_",
+            "grid_sampler",
+            "batch_norm_",
+            "_copy",
+            "fused",
+            "foreach",
+            "export",
+            "compile",
+            "library",
+            "cond",
+            "while_loop",
         ),
     ),
 )
@@ -39,7 +118,9 @@ _REASONS = (  # a reason, and the parts of names it explains
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     """Register `api`."""
-    parser = commands.add_parser("api", help="which of PyTorch's public names exist here, and which are missing and why")
+    parser = commands.add_parser(
+        "api", help="which of PyTorch's public names exist here, and which are missing and why"
+    )
     parser.add_argument("--details", action="store_true", help="every missing name, and signatures that differ")
     parser.set_defaults(run=_run)
 
@@ -82,11 +163,20 @@ def _explained(names: list[str], space: object) -> dict[str, list[str]]:
     """Missing names of a namespace by reason."""
     found: dict[str, list[str]] = {}
     for name in names:
-        made_in_c = inspect.isclass(getattr(space, name, None)) and getattr(space, name).__module__.startswith("torch._C")
+        made_in_c = inspect.isclass(getattr(space, name, None)) and getattr(space, name).__module__.startswith(
+            "torch._C"
+        )
         reason = (
             "internal to PyTorch"
             if made_in_c
-            else next((text for text, parts in _REASONS if any(part in name if part != "_" else name.startswith("_") for part in parts)), _OTHER)
+            else next(
+                (
+                    text
+                    for text, parts in _REASONS
+                    if any(part in name if part != "_" else name.startswith("_") for part in parts)
+                ),
+                _OTHER,
+            )
         )
         found.setdefault(reason, []).append(name)
     return found
@@ -103,11 +193,17 @@ def _names(space: object) -> list[str]:
     if space is None:
         return []
     listed = getattr(space, "__all__", None)
-    names = [name for name in (listed or dir(space)) if not name.startswith("_") and not inspect.ismodule(getattr(space, name, None))]
+    names = [
+        name
+        for name in (listed or dir(space))
+        if not name.startswith("_") and not inspect.ismodule(getattr(space, name, None))
+    ]
     if listed or inspect.isclass(space):
         return sorted(set(names))
     home = getattr(space, "__name__", "").partition(".")[0]
-    return [name for name in names if (getattr(getattr(space, name), "__module__", None) or home).partition(".")[0] == home]
+    return [
+        name for name in names if (getattr(getattr(space, name), "__module__", None) or home).partition(".")[0] == home
+    ]
 
 
 def _difference(mine: object, theirs: object) -> str | None:
@@ -118,5 +214,9 @@ def _difference(mine: object, theirs: object) -> str | None:
         return None
     if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in ours.values()):
         return None
-    missing = [name for name, each in others.items() if name not in ours and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)]
+    missing = [
+        name
+        for name, each in others.items()
+        if name not in ours and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+    ]
     return f"takes no {', '.join(missing)}" if missing else None

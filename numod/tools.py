@@ -20,11 +20,19 @@ from .version import release
 def add_command(commands: argparse._SubParsersAction) -> None:
     """Register the four."""
     commands.add_parser("doctor", help="what numod finds on this machine, and what to mend").set_defaults(run=_doctor)
-    warmup = commands.add_parser("warmup", help="run a script, or a model once, so that its kernels are compiled ahead of time")
+    warmup = commands.add_parser(
+        "warmup", help="run a script, or a model once, so that its kernels are compiled ahead of time"
+    )
     warmup.add_argument("target", help="a Python file, or MODULE:NAME of a model (or of a function that makes one)")
-    warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script; for a model its input's shape, such as 1 3 32 32")
+    warmup.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        help="arguments of the script; for a model its input's shape, such as 1 3 32 32",
+    )
     warmup.set_defaults(run=_warmup)
-    actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
     for name, does, file in (
         ("list", "what it holds", None),
         ("clear", "empty it", None),
@@ -35,7 +43,11 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         if file:
             action.add_argument("file", metavar=file, help="an archive such as kernels.tar.gz; it holds native code")
         if name == "unpack":
-            action.add_argument("--trust", action="store_true", help="accept kernels that another cache folder made: they run as native code")
+            action.add_argument(
+                "--trust",
+                action="store_true",
+                help="accept kernels that another cache folder made: they run as native code",
+            )
         action.set_defaults(run=_cache)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("script", help="a Python file")
@@ -48,11 +60,21 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def _doctor(options: argparse.Namespace) -> int:
     problems: list[str] = []
-    for title, check in (("versions", _versions), ("processor", _processor), ("threads", _threads), ("kernel cache", _folder), ("CUDA", _gpu)):
+    for title, check in (
+        ("versions", _versions),
+        ("processor", _processor),
+        ("threads", _threads),
+        ("kernel cache", _folder),
+        ("CUDA", _gpu),
+    ):
         print(title)
         for line in check(problems):
             print(f"  {line}")
-    print("\nnothing to mend" if not problems else "\nto mend\n" + "\n".join(f"  {k}. {each}" for k, each in enumerate(problems, 1)))
+    print(
+        "\nnothing to mend"
+        if not problems
+        else "\nto mend\n" + "\n".join(f"  {k}. {each}" for k, each in enumerate(problems, 1))
+    )
     return int(bool(problems))
 
 
@@ -80,14 +102,20 @@ def _threads(problems: list[str]) -> Iterator[str]:
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     if hasattr(os, "getloadavg") and (load := os.getloadavg()[0]) > config.num_threads():
-        yield f"load {load:.1f}: other programs use the cores; launches that wait for a thread use fewer, until the cores are free"
+        yield (
+            f"load {load:.1f}: other programs use the cores; launches that wait for a thread use fewer, until the "
+            "cores are free"
+        )
     layer = _threading_layer()
     yield f"Numba's threading layer: {layer}" + {
         "omp": "; forked children run serial kernels",
         "workqueue": "; one parallel kernel at a time, slow to start: 130 us",
     }.get(layer, "")
     if layer == "workqueue":
-        problems.append("only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip install tbb")
+        problems.append(
+            "only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip "
+            "install tbb"
+        )
     registers = tiles.host()
     yield f"products: tiles of {registers.rows} x {tiles.VECTORS} registers of {8 * registers.width} bits"
 
@@ -107,13 +135,19 @@ def _folder(problems: list[str]) -> Iterator[str]:
     folder = config.cache_dir()
     if folder is None:
         yield "off: kernels are compiled in every process"
-        problems.append(f"there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own ({config.why_no_cache_dir()})")
+        problems.append(
+            "there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own "
+            f"({config.why_no_cache_dir()})"
+        )
         return
     obstacle = cache.obstacle(folder)
     found = store.entries(folder)
     yield f"{folder}: {len(found)} kernels, {_size(sum(each.size for each in found))}"
     if obstacle:
-        problems.append(f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set NUMOD_CACHE_DIR")
+        problems.append(
+            f"the kernel cache {folder} is not used, so that every process compiles: {obstacle}; mend that, or set "
+            "NUMOD_CACHE_DIR"
+        )
 
 
 def _gpu(problems: list[str]) -> Iterator[str]:
@@ -123,13 +157,22 @@ def _gpu(problems: list[str]) -> Iterator[str]:
         yield "Numba's simulator (NUMBA_ENABLE_CUDASIM)"
     elif cuda.is_available():
         free, total = cuda.mem_get_info()
-        yield f"{cuda.get_device_name()}, capability {'.'.join(map(str, cuda.get_device_capability()))}, {_size(free)} of {_size(total)} free"
+        yield (
+            f"{cuda.get_device_name()}, capability {'.'.join(map(str, cuda.get_device_capability()))}, "
+            f"{_size(free)} of {_size(total)} free"
+        )
     else:
         yield "no device; kernels can be tried in the simulator with NUMBA_ENABLE_CUDASIM=1"
 
 
 def _size(count: float) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+    return (
+        f"{count / 1e9:.2f} GB"
+        if count >= 1e9
+        else f"{count / 1e6:.1f} MB"
+        if count >= 1e5
+        else f"{count / 1e3:.1f} kB"
+    )
 
 
 # ---- warmup and kernels
@@ -150,7 +193,9 @@ def _warmup(options: argparse.Namespace) -> int:
 
 def _script(path: str, arguments: list[str], output: io.StringIO | None = None) -> int:
     """Run a script as Python would; its exit code. What it prints goes to `output` where one is given."""
-    return run_script(path, arguments, contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext())
+    return run_script(
+        path, arguments, contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext()
+    )
 
 
 def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
@@ -171,7 +216,11 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
     try:
         model = made if isinstance(made, Module) or not isinstance(made, Callable) else made()
         if not isinstance(model, Module) or not shape:
-            print("warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32", file=sys.stderr)
+            print(
+                "warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net "
+                "1 3 32 32",
+                file=sys.stderr,
+            )
             return 2
         result = model(rand(*shape))
         if getattr(result, "requires_grad", False):
@@ -195,7 +244,10 @@ def _kernels(options: argparse.Namespace) -> int:
             f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
         )
     done = build.statistics
-    print(f"{len(found)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in {done.load_seconds:.2f} s")
+    print(
+        f"{len(found)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in "
+        f"{done.load_seconds:.2f} s"
+    )
     return code
 
 
@@ -210,7 +262,9 @@ def _cache(options: argparse.Namespace) -> int:
     if options.action == "list":
         found = store.entries(folder)
         for each in found:
-            print(f"{_size(each.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(each.written))}  {each.name}")
+            print(
+                f"{_size(each.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(each.written))}  {each.name}"
+            )
         print(f"{len(found)} kernels, {_size(sum(each.size for each in found))} in {folder}")
         return 0
     if options.action == "clear":

@@ -1,4 +1,7 @@
-"""`numod.version`: the version of the PyTorch interface that numod follows, with numod's own behind it. Nothing is built, so there is no CUDA version."""
+"""`numod.version`: the version of the PyTorch interface that numod follows, with numod's own behind it.
+
+Nothing is built, so there is no CUDA version.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Any
 from . import __version__ as release
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip", "release"]
-_NAMES = (2, 13)  # the PyTorch release whose interface numod follows: libraries ask for it by `packaging.version`, or by splitting the text
+# the PyTorch release whose interface numod follows: libraries ask for it by `packaging.version`, or by splitting the
+# text
+_NAMES = (2, 13)
 
 
 def _numbers(version: Any) -> tuple[int, ...]:
@@ -21,8 +26,10 @@ def _numbers(version: Any) -> tuple[int, ...]:
 
 
 class Release(str):
-    """PyTorch's release and, as its local part, numod's. Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and
-    mean those."""
+    """PyTorch's release and, as its local part, numod's.
+
+    Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and mean those.
+    """
 
     __slots__ = ()
 

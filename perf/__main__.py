@@ -1,4 +1,7 @@
-"""The command `python -m perf`: choose rows, time them, print the table, write JSON. What a row is stands in `row`, how it is timed in `measure`."""
+"""The command `python -m perf`: choose rows, time them, print the table, write JSON.
+
+What a row is stands in `row`, how it is timed in `measure`.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +48,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m perf", description="Time numod beside its peers, in turns in one process. `python -m perf ladder` shows how a kernel got its speed."
+        prog="python -m perf",
+        description="Time numod beside its peers, in turns in one process. `python -m perf ladder` shows how a kernel "
+        "got its speed.",
     )
     parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds, and rougher")
-    parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="threads of each library (default: 1)")
-    parser.add_argument("--rows", type=_expression, default=re.compile(""), metavar="REGEX", help="only the rows whose name this matches somewhere")
-    parser.add_argument("--peers", type=_expression, default=re.compile(""), metavar="REGEX", help=f"only these peers of: {', '.join(peers.PEERS)}")
+    parser.add_argument(
+        "--threads", type=_positive, default=1, metavar="N", help="threads of each library (default: 1)"
+    )
+    parser.add_argument(
+        "--rows",
+        type=_expression,
+        default=re.compile(""),
+        metavar="REGEX",
+        help="only the rows whose name this matches somewhere",
+    )
+    parser.add_argument(
+        "--peers",
+        type=_expression,
+        default=re.compile(""),
+        metavar="REGEX",
+        help=f"only these peers of: {', '.join(peers.PEERS)}",
+    )
     parser.add_argument("--json", metavar="FILE", help="write every round of every contender, in seconds")
-    parser.add_argument("--plot", metavar="FILE", help="draw each row's ratio to its best peer (needs matplotlib, of the extra `bench`)")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw each row's ratio to its best peer (needs matplotlib, of the extra `bench`)"
+    )
     return parser
 
 
@@ -74,9 +95,16 @@ def _report(options: argparse.Namespace, present: list[str]) -> dict:
     from .limit import limits
 
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    machine = {"processor": measure.processor(), "cores": os.cpu_count(), "load_before": load, "system": platform.system(), "python": platform.python_version()}
+    machine = {
+        "processor": measure.processor(),
+        "cores": os.cpu_count(),
+        "load_before": load,
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
     return {
-        "machine": machine, "limits": asdict(limits()), "threads": options.threads, "quick": options.quick, "peers": present,
+        "machine": machine, "limits": asdict(limits()), "threads": options.threads, "quick": options.quick,
+        "peers": present,
         "versions": peers.versions(present), "rows": [],
     }  # fmt: skip
 

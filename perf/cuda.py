@@ -1,11 +1,12 @@
-"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then how fast, beside PyTorch in one process, then are they
-stable.
+"""`python -m perf.cuda`: kernels on a GPU.
 
-On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command in the repository's root. Each
-part can be had alone: `check`, `times`, `races`. A row that fails is told and the others go on; after `--seconds` what is left is left out. `--json` is
-written before and after every row, so that what was found is not lost: `--resume` goes on from there, in a process of its own where a kernel broke the GPU
-for this one. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say
-nothing.
+First are they right (against float64 on the CPU), then how fast, beside PyTorch in one process, then are they stable.
+
+On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command
+in the repository's root. Each part can be had alone: `check`, `times`, `races`. A row that fails is told and the others
+go on; after `--seconds` what is left is left out. `--json` is written before and after every row, so that what was
+found is not lost: `--resume` goes on from there, in a process of its own where a kernel broke the GPU for this one.
+With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from . import measure, networks
 
 NO_GPU = (
     "perf.cuda: there is no GPU that numod can use.\n"
-    "On a machine with an NVIDIA GPU: install its driver (nvidia-smi must list the GPU), then `pip install '.[cuda]'` here, and run this again.\n"
+    "On a machine with an NVIDIA GPU: install its driver (nvidia-smi must list the GPU), then `pip install '.[cuda]'` "
+    "here, and run this again.\n"
     "Without one: `NUMBA_ENABLE_CUDASIM=1 python -m perf.cuda --tiny` runs every row in Numba's simulator."
 )
 MIB = 1 << 20
@@ -39,8 +41,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """`run(torch, *tensors)` on any library with PyTorch's names; `inputs(tiny)` gives the arrays. Costs are per run: bytes that must move, flops that must be
-    done."""
+    """`run(torch, *tensors)` on any library with PyTorch's names; `inputs(tiny)` gives the arrays.
+
+    Costs are per run: bytes that must move, flops that must be done.
+    """
 
     name: str
     inputs: Callable[[bool], list[np.ndarray]]
@@ -48,7 +52,8 @@ class Row:
     bytes: Callable[[list[np.ndarray]], float] = lambda arrays: 0
     flops: Callable[[list[np.ndarray]], float] = lambda arrays: 0
     tolerance: float = 1e-4
-    bar: tuple[float, str] | None = None  # the least share of "copy" bandwidth, or of the speed of PyTorch's "cuBLAS", "cuDNN" or "eager"; or the most "us"
+    # the least share of "copy" bandwidth, or of the speed of PyTorch's "cuBLAS", "cuDNN" or "eager"; or the most "us"
+    bar: tuple[float, str] | None = None
 
     def told(self, numbers: dict[str, float]) -> str:
         """The bar in words, and whether it was met: a part of what is known without PyTorch is not."""
@@ -101,7 +106,9 @@ def _pair(n: int) -> Callable:
 
 def _images(images: int, channels: int, size: int, features: int, kernel: int) -> Callable:
     return lambda small: (
-        [normal(1, 2, 5, 4), normal(3, 2, 3, 3)] if small else [normal(images, channels, size, size), normal(features, channels, kernel, kernel) * 0.05]
+        [normal(1, 2, 5, 4), normal(3, 2, 3, 3)]
+        if small
+        else [normal(images, channels, size, size), normal(features, channels, kernel, kernel) * 0.05]
     )
 
 
@@ -183,20 +190,31 @@ def _lenet(small: bool) -> list[np.ndarray]:
     if small:
         shapes, images, side, classes = [(2, 1, 3, 3), (2, 2, 2, 2), (3, 2), (3, 3), (2, 3), (2,)], 2, 6, 2
     else:
-        shapes, images, side, classes = [(6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (10, 84), (10,)], 128, 28, 10
-    weights = [normal(*shape, seed=k) / np.float32(np.prod(shape[1:])) ** np.float32(0.5) for k, shape in enumerate(shapes)]
+        shapes = [(6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (10, 84), (10,)]
+        images = 128
+        side = 28
+        classes = 10
+    weights = [
+        normal(*shape, seed=k) / np.float32(np.prod(shape[1:])) ** np.float32(0.5) for k, shape in enumerate(shapes)
+    ]
     return [normal(images, 1, side, side), np.arange(images) % classes, *weights]
 
 
 def _trained(make: Callable, compiled: bool = False) -> dict[str, Callable]:
-    """Inputs and run of a row: a step of training of a network of `perf.networks`; its loss. The rate is 0, so that every step is like the first."""
+    """Inputs and run of a row: a step of training of a network of `perf.networks`; its loss.
+
+    The rate is 0, so that every step is like the first.
+    """
     small, steps = networks.perceptron(3, 2, batch=2), {}
 
     def inputs(tiny: bool) -> list[np.ndarray]:
         return list((small if tiny else make)(numod)[1])
 
     def run(torch: object, *given: object) -> object:
-        kind = next((each.dtype for each in given if each.dtype.is_floating_point and each.dtype is not torch.float32), torch.float32)
+        kind = next(
+            (each.dtype for each in given if each.dtype.is_floating_point and each.dtype is not torch.float32),
+            torch.float32,
+        )
         key = torch.__name__, str(given[0].device), str(kind)
         if key not in steps:
             torch.manual_seed(0)
@@ -222,55 +240,73 @@ def _step_of(torch: object, model: object, compiled: bool) -> Callable:
 
 ROWS = [
     Row("add 256 MiB", _vector(256 * MIB, count=2), lambda torch, x, y: x + y, _moved(3), bar=(0.85, "copy")),
-    Row("gelu 256 MiB", _vector(256 * MIB), lambda torch, x: torch.nn.functional.gelu(x), _moved(2), bar=(0.85, "copy")),
+    Row("gelu 256 MiB", _vector(256 * MIB), lambda torch, x: torch.nn.functional.gelu(x), _moved(2),
+        bar=(0.85, "copy")),
     Row("softmax 65536 x 1024", _matrix(1 << 16, 1024), lambda torch, x: x.softmax(1), _moved(2), bar=(0.85, "copy")),
-    Row("layer_norm 65536 x 1024", _matrix(1 << 16, 1024), lambda torch, x: torch.nn.functional.layer_norm(x, x.shape[1:]), _moved(2), bar=(0.85, "copy")),
+    Row("layer_norm 65536 x 1024", _matrix(1 << 16, 1024), lambda torch,
+        x: torch.nn.functional.layer_norm(x, x.shape[1:]), _moved(2), bar=(0.85, "copy")),
     Row("sum 1 GiB", _vector(1 << 30), lambda torch, x: x.sum(), _moved(1), tolerance=1e-2, bar=(0.8, "copy")),
     Row("argmax 1 GiB", _vector(1 << 30), lambda torch, x: x.argmax(), _moved(1), bar=(0.8, "copy")),
     Row("sum of rows", _matrix(1 << 16, 1024), lambda torch, x: x.sum(1), _moved(1), bar=(0.8, "copy")),
-    Row("sum of columns", _matrix(1 << 16, 1024), lambda torch, x: x.sum(0), _moved(1), tolerance=1e-2, bar=(0.8, "copy")),
+    Row("sum of columns", _matrix(1 << 16, 1024), lambda torch, x: x.sum(0), _moved(1), tolerance=1e-2,
+        bar=(0.8, "copy")),
     Row("argmax of rows", _matrix(1 << 16, 1024), lambda torch, x: x.argmax(1), _moved(1), bar=(0.8, "copy")),
     Row("cumsum of rows", _matrix(1 << 12, 1024), lambda torch, x: x.cumsum(1), _moved(2)),
     Row("sort of rows", _matrix(1 << 12, 1024), lambda torch, x: x.sort(1)[0], _moved(2)),
     Row("cumsum 64 MiB", _vector(64 * MIB), lambda torch, x: x.cumsum(0), _moved(2), tolerance=1e-3),
-    Row("fft of rows", _matrix(1 << 12, 1024), lambda torch, x: torch.view_as_real(torch.fft.rfft(x)), _moved(2), tolerance=1e-3),
-    Row("cholesky 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.cholesky(_definite(torch, x)), tolerance=1e-3),
-    Row("inverse 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.inv(_definite(torch, x)), tolerance=1e-3),
+    Row("fft of rows", _matrix(1 << 12, 1024), lambda torch, x: torch.view_as_real(torch.fft.rfft(x)), _moved(2),
+        tolerance=1e-3),
+    Row("cholesky 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.cholesky(_definite(torch, x)),
+        tolerance=1e-3),
+    Row("inverse 1024", _matrix(1024, 1024, (3, 3)), lambda torch, x: torch.linalg.inv(_definite(torch, x)),
+        tolerance=1e-3),
     Row("eigenvalues 512", _matrix(512, 512, (3, 3)), lambda torch, x: torch.linalg.eigvalsh(x + x.mT), tolerance=1e-3),
     Row("singular values 512", _matrix(512, 512, (2, 3)), lambda torch, x: torch.linalg.svdvals(x), tolerance=1e-3),
     Row("sort 16 MiB", _vector(16 * MIB), lambda torch, x: x.sort()[0], _moved(2)),
     Row("turned copy 8192", _matrix(8192, 8192), lambda torch, x: x.T.contiguous(), _moved(2)),
     Row("batch_norm 32 x 64 x 56", lambda small: [normal(2, 3, 4, 5) if small else normal(32, 64, 56, 56)],
         lambda torch, x: torch.nn.functional.batch_norm(x, None, None, training=True), _moved(2), tolerance=1e-3),
-    Row("cross_entropy 8192 x 32000", lambda small: [normal(5, 7), np.arange(5) % 7] if small else [normal(8192, 32000), np.arange(8192) * 7 % 32000],
+    Row("cross_entropy 8192 x 32000",
+        lambda small: [normal(5, 7), np.arange(5) % 7] if small else [normal(8192, 32000), np.arange(8192) * 7 % 32000],
         lambda torch, x, target: torch.nn.functional.cross_entropy(x, target), _moved(1)),
     Row("index_add", _matrix(1 << 14, 256), _scatter, _moved(2), tolerance=1e-3),
-    Row("sgemm 4096", _pair(4096), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-2, bar=(0.6, "cuBLAS")),
+    Row("sgemm 4096", _pair(4096), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-2,
+        bar=(0.6, "cuBLAS")),
     Row("sgemm 512", _pair(512), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-3),
     Row(
-        "sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b, flops=_product_flops, tolerance=1e-2,
+        "sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b,
+        flops=_product_flops, tolerance=1e-2,
         bar=(0.6, "cuBLAS"),
     ),
     # with its conversions
-    Row("product 4096 of bfloat16", _pair(4096), lambda torch, a, b: (a.bfloat16() @ b.bfloat16()).float(), flops=_product_flops, tolerance=2e-2),
+    Row("product 4096 of bfloat16", _pair(4096), lambda torch, a, b: (a.bfloat16() @ b.bfloat16()).float(),
+        flops=_product_flops, tolerance=2e-2),
     Row(
-        "conv2d 3x3 of float16", _images(32, 64, 56, 64, 3), lambda torch, x, w: torch.nn.functional.conv2d(x.half(), w.half(), padding=1).float(),
+        "conv2d 3x3 of float16", _images(32, 64, 56, 64, 3), lambda torch, x,
+        w: torch.nn.functional.conv2d(x.half(), w.half(), padding=1).float(),
         flops=_convolution_flops(1), tolerance=1e-2,
     ),
-    Row("conv2d 3x3, 32 x 64 x 56", _images(32, 64, 56, 64, 3), _convolve(1, 1), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
-    Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
-    Row("conv2d 3x3 stride 2, 32 x 128 x 56", _images(32, 128, 56, 128, 3), _convolve(2, 1), flops=_convolution_flops(2), tolerance=1e-3, bar=(0.4, "cuDNN")),
+    Row("conv2d 3x3, 32 x 64 x 56", _images(32, 64, 56, 64, 3), _convolve(1, 1), flops=_convolution_flops(1),
+        tolerance=1e-3, bar=(0.4, "cuDNN")),
+    Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1),
+        tolerance=1e-3, bar=(0.4, "cuDNN")),
+    Row("conv2d 3x3 stride 2, 32 x 128 x 56", _images(32, 128, 56, 128, 3), _convolve(2, 1),
+        flops=_convolution_flops(2), tolerance=1e-3, bar=(0.4, "cuDNN")),
     Row(
-        "conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1), flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2,
+        "conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1),
+        flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2,
         bar=(0.4, "cuDNN"),
     ),
     Row("LeNet step, eager", _lenet, _step, tolerance=1e-3, bar=(0.5, "eager")),
     Row(
-        "LeNet step, compiled", _lenet, lambda torch, *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3,
+        "LeNet step, compiled", _lenet, lambda torch,
+        *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3,
         bar=(1.0, "eager"),
     ),
-    Row("max_pool2d 3x3/2 and gradient", lambda small: [normal(2, 3, 5, 5) if small else normal(32, 64, 112, 112)], _pooled, _moved(3)),
-    Row("attention 8 x 8 x 512 x 64 and gradients", lambda small: [normal(*((1, 2, 5, 4) if small else (8, 8, 512, 64)), seed=k) for k in range(3)], _attended),
+    Row("max_pool2d 3x3/2 and gradient", lambda small: [normal(2, 3, 5, 5) if small else normal(32, 64, 112, 112)],
+        _pooled, _moved(3)),
+    Row("attention 8 x 8 x 512 x 64 and gradients",
+        lambda small: [normal(*((1, 2, 5, 4) if small else (8, 8, 512, 64)), seed=k) for k in range(3)], _attended),
     Row("embedding 32 k x 512 and gradient", _words, _embedded, tolerance=1e-3),
     Row("ResNet-18 CIFAR step, batch 32, eager", **_trained(networks.resnet18(32)), tolerance=1e-3),
     Row("ResNet-18 CIFAR step, batch 32, compiled", **_trained(networks.resnet18(32), compiled=True), tolerance=1e-3),
@@ -293,7 +329,9 @@ def arrays_of(row: Row, tiny: bool) -> list[np.ndarray]:
 
 def moved(library: object, arrays: list[np.ndarray], device: str, double: bool = False) -> list:
     """The arrays as a library's tensors."""
-    tensors = [library.from_numpy(each.astype(np.float64) if double and each.dtype == np.float32 else each) for each in arrays]
+    tensors = [
+        library.from_numpy(each.astype(np.float64) if double and each.dtype == np.float32 else each) for each in arrays
+    ]
     return [each.to(device) for each in tensors]
 
 
@@ -302,12 +340,16 @@ def error_of(row: Row, tiny: bool) -> float:
     arrays = arrays_of(row, tiny)
     found = results(row.run(numod, *moved(numod, arrays, "cuda")))
     expected = results(row.run(numod, *moved(numod, arrays, "cpu", double=True)))
-    errors = [float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected, strict=True) if a.size]
+    errors = [
+        float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected, strict=True) if a.size
+    ]
     return float(np.max(errors, initial=0.0))  # NaN if one is, which `max` would pass over
 
 
 def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
-    """How many runs, of at most `runs` in so many seconds, gave other bits than the first, with deterministic algorithms; and how many there were."""
+    """How many runs, of at most `runs` in so many seconds, gave other bits than the first, with deterministic
+    algorithms; and how many there were.
+    """
     numod.use_deterministic_algorithms(True)
     try:
         return _unstable(row, tiny, runs, seconds)
@@ -329,8 +371,10 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def timer(library: object, run: Callable[[], object], seconds: float) -> Callable[[], float]:
-    """A measurement on the default stream, seconds a run. The GPU is waited for before and behind, so that long rows are its own time and short ones the
-    host's."""
+    """A measurement on the default stream, seconds a run.
+
+    The GPU is waited for before and behind, so that long rows are its own time and short ones the host's.
+    """
     run()
     library.cuda.synchronize()
     start = time.perf_counter()
@@ -367,7 +411,9 @@ def times(row: Row, tiny: bool, torch: object | None, rounds: int, seconds: floa
     for name, library in (("numod", numod), ("torch", torch)):
         if library is not None:
             tensors = moved(library, arrays, "cuda")
-            contenders[name] = timer(library, lambda library=library, tensors=tensors: row.run(library, *tensors), seconds)
+            contenders[name] = timer(
+                library, lambda library=library, tensors=tensors: row.run(library, *tensors), seconds
+            )
     return measure.take_turns(contenders, rounds)
 
 
@@ -390,7 +436,10 @@ def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
     if "torch" in result.rounds:
         numbers["torch"], numbers["ratio"] = result.best("torch"), result.ratio("torch")
         text += f"   torch {1e6 * numbers['torch']:12.1f} us   ratio {numbers['ratio']:6.2f}"
-    for cost, limit, unit in ((row.bytes(arrays), report.bandwidth, "GB/s"), (row.flops(arrays), report.peak, "GFLOP/s")):
+    for cost, limit, unit in (
+        (row.bytes(arrays), report.bandwidth, "GB/s"),
+        (row.flops(arrays), report.peak, "GFLOP/s"),
+    ):
         if cost and limit:
             numbers["of limit"] = cost / best / limit
             text += f"   {cost / best / 1e9:9.1f} {unit} ({numbers['of limit']:.0%} of what was measured)"
@@ -401,15 +450,38 @@ def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the parts asked for. Exit code 0 if all that was checked is right and stable, 1 if not, 2 where there is no GPU."""
-    parser = argparse.ArgumentParser(prog="python -m perf.cuda", description="numod's kernels on a GPU: right, stable, fast.")
+    """Run the parts asked for.
+
+    Exit code 0 if all that was checked is right and stable, 1 if not, 2 where there is no GPU.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.cuda", description="numod's kernels on a GPU: right, stable, fast."
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help="check, times, races; all where none is named")
-    parser.add_argument("--rows", type=re.compile, default=re.compile(""), metavar="REGEX", help="only rows whose name this matches somewhere")
+    parser.add_argument(
+        "--rows",
+        type=re.compile,
+        default=re.compile(""),
+        metavar="REGEX",
+        help="only rows whose name this matches somewhere",
+    )
     parser.add_argument("--tiny", action="store_true", help="a few elements: for the simulator")
-    parser.add_argument("--runs", type=int, default=100, metavar="N", help="runs that must agree to the bit (default: 100)")
-    parser.add_argument("--seconds", type=float, default=440.0, metavar="S", help="when to begin no further row, in seconds from the start (default: 440)")
+    parser.add_argument(
+        "--runs", type=int, default=100, metavar="N", help="runs that must agree to the bit (default: 100)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=440.0,
+        metavar="S",
+        help="when to begin no further row, in seconds from the start (default: 440)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write all numbers")
-    parser.add_argument("--resume", action="store_true", help="take what the file of --json has, such as from a run that was ended, and measure only the rest")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="take what the file of --json has, such as from a run that was ended, and measure only the rest",
+    )
     options = parser.parse_args(arguments)
     if options.resume and not options.json:
         parser.error("--resume needs --json FILE, with what was found so far")
@@ -458,7 +530,8 @@ def _run(options: argparse.Namespace) -> int:
         verdicts = list(report.bars.values())
         missed = "; ".join(name for name, each in report.bars.items() if each == "MISSED")
         print(
-            f"bars: {verdicts.count('met')} met, {verdicts.count('MISSED')} missed, {verdicts.count('known')} not known{f': missed {missed}' if missed else ''}"
+            f"bars: {verdicts.count('met')} met, {verdicts.count('MISSED')} missed, {verdicts.count('known')} not "
+            f"known{f': missed {missed}' if missed else ''}"
         )
     if report.left_out:
         print(f"left out after {options.seconds:.0f} seconds: {'; '.join(report.left_out)}")
@@ -481,7 +554,16 @@ def _broken() -> bool:
 def _go_on(options: argparse.Namespace, seconds: float) -> int:
     """The exit code of a process that measures the rest."""
     print(f"the GPU is lost to this process; a new one measures the rest in {seconds:.0f} seconds", flush=True)
-    arguments = [*options.parts, f"--rows={options.rows.pattern}", "--runs", str(options.runs), f"--seconds={seconds}", "--json", options.json, "--resume"]
+    arguments = [
+        *options.parts,
+        f"--rows={options.rows.pattern}",
+        "--runs",
+        str(options.runs),
+        f"--seconds={seconds}",
+        "--json",
+        options.json,
+        "--resume",
+    ]
     return subprocess.call([sys.executable, "-m", "perf.cuda", *arguments, *["--tiny"] * options.tiny])
 
 
@@ -493,7 +575,8 @@ def _measure_limits(report: Report, options: argparse.Namespace, torch: object |
         print(f"limits could not be measured: {type(error).__name__}: {error}", flush=True)
         return False
     print(
-        f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}",
+        f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} "
+        f"GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}",
         flush=True,
     )
     return True
@@ -502,7 +585,10 @@ def _measure_limits(report: Report, options: argparse.Namespace, torch: object |
 def _check(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
     error = error_of(row, options.tiny)
     report.rows.setdefault(row.name, {})["error"] = error
-    print(f"{row.name:36} error {error:.1e}{'' if error <= row.tolerance else f'   WRONG: above {row.tolerance:.0e}'}", flush=True)
+    print(
+        f"{row.name:36} error {error:.1e}{'' if error <= row.tolerance else f'   WRONG: above {row.tolerance:.0e}'}",
+        flush=True,
+    )
     return error <= row.tolerance
 
 

@@ -1,4 +1,7 @@
-"""The networks of `networks` in JAX: a function per class of module, over the same weights. Only what those networks need, in evaluation."""
+"""The networks of `networks` in JAX: a function per class of module, over the same weights.
+
+Only what those networks need, in evaluation.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,11 @@ def _linear(module: object, weight: Callable, inside: Callable, x: jax.Array) ->
 
 def _conv2d(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
     product = lax.conv_general_dilated(
-        x, weight("weight"), module.stride, [(each, each) for each in module.padding], dimension_numbers=("NCHW", "OIHW", "NCHW")
+        x,
+        weight("weight"),
+        module.stride,
+        [(each, each) for each in module.padding],
+        dimension_numbers=("NCHW", "OIHW", "NCHW"),
     )
     return product if weight("bias") is None else product + weight("bias")[:, None, None]
 
@@ -52,7 +59,9 @@ def _batch_norm(module: object, weight: Callable, inside: Callable, x: jax.Array
 
 
 def _layer_norm(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
-    return (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + module.eps) * weight("weight") + weight("bias")
+    return (x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + module.eps) * weight(
+        "weight"
+    ) + weight("bias")
 
 
 def _basic_block(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
@@ -60,15 +69,25 @@ def _basic_block(module: object, weight: Callable, inside: Callable, x: jax.Arra
     return jax.nn.relu(inside("bn2", inside("conv2", out)) + inside("shortcut", x))
 
 
-def _lstm_cell(module: object, weight: Callable, inside: Callable, x: jax.Array, hidden: jax.Array, state: jax.Array) -> tuple:
-    gates = x @ weight("cell.weight_ih").T + weight("cell.bias_ih") + hidden @ weight("cell.weight_hh").T + weight("cell.bias_hh")
+def _lstm_cell(
+    module: object, weight: Callable, inside: Callable, x: jax.Array, hidden: jax.Array, state: jax.Array
+) -> tuple:
+    gates = (
+        x @ weight("cell.weight_ih").T
+        + weight("cell.bias_ih")
+        + hidden @ weight("cell.weight_hh").T
+        + weight("cell.bias_hh")
+    )
     i, f, g, o = jnp.split(gates, 4, axis=1)
     state = jax.nn.sigmoid(f) * state + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jax.nn.sigmoid(o) * jnp.tanh(state), state
 
 
 def _gru(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
-    given, (kernel, bias) = x @ weight("gru.weight_ih_l0").T + weight("gru.bias_ih_l0"), (weight("gru.weight_hh_l0").T, weight("gru.bias_hh_l0"))
+    given, (kernel, bias) = (
+        x @ weight("gru.weight_ih_l0").T + weight("gru.bias_ih_l0"),
+        (weight("gru.weight_hh_l0").T, weight("gru.bias_hh_l0")),
+    )
 
     def step(hidden: jax.Array, given: jax.Array) -> tuple:
         (r, z, n), (hr, hz, hn) = jnp.split(given, 3, axis=1), jnp.split(hidden @ kernel + bias, 3, axis=1)
@@ -81,7 +100,10 @@ def _gru(module: object, weight: Callable, inside: Callable, x: jax.Array) -> ja
 
 def _block(module: object, weight: Callable, inside: Callable, x: jax.Array, *cache: jax.Array) -> tuple:
     batch, steps, size = x.shape
-    q, k, v = (each.reshape(batch, steps, module.heads, -1).transpose(0, 2, 1, 3) for each in jnp.split(inside("c_attn", inside("ln_1", x)), 3, axis=2))
+    q, k, v = (
+        each.reshape(batch, steps, module.heads, -1).transpose(0, 2, 1, 3)
+        for each in jnp.split(inside("c_attn", inside("ln_1", x)), 3, axis=2)
+    )
     k, v = (jnp.concatenate(pair, axis=2) for pair in zip(cache, (k, v))) if cache else (k, v)
     scores = q @ k.swapaxes(2, 3) * (size // module.heads) ** -0.5
     scores = scores if cache else jnp.where(weight("mask"), -jnp.inf, scores)
@@ -89,7 +111,9 @@ def _block(module: object, weight: Callable, inside: Callable, x: jax.Array, *ca
     return x + inside("mlp", inside("ln_2", x)), k, v
 
 
-def _gpt(module: object, weight: Callable, inside: Callable, token: jax.Array, position: jax.Array, *cache: jax.Array) -> object:
+def _gpt(
+    module: object, weight: Callable, inside: Callable, token: jax.Array, position: jax.Array, *cache: jax.Array
+) -> object:
     x, kept = inside("tokens", token) + inside("positions", position), []
     for number in range(len(module.blocks)):
         x, *both = inside(f"blocks.{number}", x, *cache[2 * number : 2 * number + 2])
@@ -99,9 +123,13 @@ def _gpt(module: object, weight: Callable, inside: Callable, token: jax.Array, p
 
 
 FORWARD = {
-    "Sequential": _sequential, "Linear": _linear, "Conv2d": _conv2d, "AvgPool2d": _average, "BatchNorm2d": _batch_norm, "LayerNorm": _layer_norm,
+    "Sequential": _sequential, "Linear": _linear, "Conv2d": _conv2d, "AvgPool2d": _average, "BatchNorm2d": _batch_norm,
+    "LayerNorm": _layer_norm,
     "Tanh": lambda module, weight, inside, x: jnp.tanh(x), "ReLU": lambda module, weight, inside, x: jax.nn.relu(x),
-    "GELU": lambda module, weight, inside, x: jax.nn.gelu(x), "Flatten": lambda module, weight, inside, x: x.reshape(len(x), -1),
-    "Embedding": lambda module, weight, inside, x: weight("weight")[x], "BasicBlock": _basic_block, "Cell": _lstm_cell, "Sequence": _gru,
-    "Block": _block, "GPT": _gpt, "ActorCritic": lambda module, weight, inside, x: (inside("actor", x), inside("critic", x)),
+    "GELU": lambda module, weight, inside, x: jax.nn.gelu(x), "Flatten": lambda module, weight, inside,
+    x: x.reshape(len(x), -1),
+    "Embedding": lambda module, weight, inside, x: weight("weight")[x], "BasicBlock": _basic_block, "Cell": _lstm_cell,
+    "Sequence": _gru,
+    "Block": _block, "GPT": _gpt, "ActorCritic": lambda module, weight, inside,
+    x: (inside("actor", x), inside("critic", x)),
 }  # fmt: skip

@@ -1,4 +1,7 @@
-"""How things are timed: contenders take turns in one process, round after round. Not what is timed, which is in `rows`."""
+"""How things are timed: contenders take turns in one process, round after round.
+
+Not what is timed, which is in `rows`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Result:
-    """Seconds per call of every contender, one number a round, and the least seconds this machine's limits allow, where they are known."""
+    """Seconds per call of every contender, one number a round, and the least seconds this machine's limits allow, where
+    they are known.
+    """
 
     rounds: dict[str, list[float]] = field(default_factory=dict)
     limit: float | None = None
@@ -44,13 +49,19 @@ class Result:
         return self.limit and self.limit / self.best("numod")
 
 
-def take_turns(contenders: dict[str, Callable[[], float]], rounds: int, budget: float = float("inf"), least: int = 5) -> Result:
-    """Let each contender measure itself `rounds` times, or `least` times and until `budget` seconds are spent. Who begins changes from round to round, so
-    that no one always follows the same other."""
+def take_turns(
+    contenders: dict[str, Callable[[], float]], rounds: int, budget: float = float("inf"), least: int = 5
+) -> Result:
+    """Let each contender measure itself `rounds` times, or `least` times and until `budget` seconds are spent.
+
+    Who begins changes from round to round, so that no one always follows the same other.
+    """
     result = Result({name: [] for name in contenders})
     names = list(contenders)
     gc.collect()
-    gc.freeze()  # a program with one library has fewer objects to look through than this process, whose collections would cost all contenders more
+    # a program with one library has fewer objects to look through than this process, whose collections would cost all
+    # contenders more
+    gc.freeze()
     end = timeit.default_timer() + budget
     for number in range(rounds):
         if number >= least and timeit.default_timer() > end:
@@ -63,7 +74,10 @@ def take_turns(contenders: dict[str, Callable[[], float]], rounds: int, budget: 
 
 
 def statement_timer(statement: str, names: dict[str, object], seconds: float) -> Callable[[], float]:
-    """A measurement of `statement`, seconds per run, repeated for about `seconds`. Garbage is collected as in any program, not put off."""
+    """A measurement of `statement`, seconds per run, repeated for about `seconds`.
+
+    Garbage is collected as in any program, not put off.
+    """
     timer = timeit.Timer(statement, "gc.enable()", globals={**names, "gc": gc})
     timer.timeit(3)  # compile what is compiled on first use
     count = 1
@@ -74,7 +88,10 @@ def statement_timer(statement: str, names: dict[str, object], seconds: float) ->
 
 
 def wait_for_line(script: str, **variables: str) -> float:
-    """Seconds from the start of a fresh Python process with `script` until its first line arrives. The end of the process does not count."""
+    """Seconds from the start of a fresh Python process with `script` until its first line arrives.
+
+    The end of the process does not count.
+    """
     start = timeit.default_timer()
     process = _start(script, variables)
     with process:
@@ -97,7 +114,8 @@ def printed_seconds(script: str, **variables: str) -> float:
 
 def _start(script: str, variables: dict[str, str]) -> subprocess.Popen:
     variables = {**os.environ, **variables}
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # where it is set, numod alone would be compiled from its text in every process
+    # where it is set, numod alone would be compiled from its text in every process
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=variables)
 
 
@@ -129,9 +147,14 @@ def folders() -> Iterator[Folders]:
 
 
 def set_library_threads(threads: int) -> None:
-    """Tell BLAS, OpenMP, XLA and numod how many threads to use, and let each choose its own instructions. Works only before they are loaded: else this
-    process is started anew."""
-    wanted = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMOD_NUM_THREADS", "NPROC")}
+    """Tell BLAS, OpenMP, XLA and numod how many threads to use, and let each choose its own instructions.
+
+    Works only before they are loaded: else this process is started anew.
+    """
+    wanted = {
+        name: str(threads)
+        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMOD_NUM_THREADS", "NPROC")
+    }
     if threads == 1:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     held = [name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ]

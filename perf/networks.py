@@ -1,4 +1,7 @@
-"""The networks that are timed, written once for numod and PyTorch: `make(torch)` gives (module, inputs as NumPy arrays). `in_jax` reads them for JAX."""
+"""The networks that are timed, written once for numod and PyTorch:
+
+`make(torch)` gives (module, inputs as NumPy arrays). `in_jax` reads them for JAX.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def actor_critic(batch: int, seen: int = 17, actions: int = 6) -> Callable:
         class ActorCritic(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
-                self.actor, self.critic = (perceptron(seen, 64, 64, out, batch=batch, activation="Tanh")(torch)[0] for out in (actions, 1))
+                self.actor, self.critic = (
+                    perceptron(seen, 64, 64, out, batch=batch, activation="Tanh")(torch)[0] for out in (actions, 1)
+                )
 
             def forward(self, x: object) -> tuple:
                 return self.actor(x), self.critic(x)
@@ -48,7 +53,8 @@ def lenet(batch: int) -> Callable:
     def make(torch: object) -> tuple:
         nn = torch.nn
         layers = (
-            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 120),
+            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
+            nn.Flatten(), nn.Linear(400, 120),
             nn.Tanh(),
             nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
         )  # fmt: skip
@@ -68,15 +74,30 @@ def resnet18(batch: int) -> Callable:
                 super().__init__()
                 self.conv1, self.bn1 = nn.Conv2d(inner, outer, 3, stride, 1, bias=False), nn.BatchNorm2d(outer)
                 self.conv2, self.bn2 = nn.Conv2d(outer, outer, 3, 1, 1, bias=False), nn.BatchNorm2d(outer)
-                short = () if stride == 1 and inner == outer else (nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+                short = (
+                    ()
+                    if stride == 1 and inner == outer
+                    else (nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+                )
                 self.shortcut = nn.Sequential(*short)
 
             def forward(self, x: object) -> object:
                 return relu(self.bn2(self.conv2(relu(self.bn1(self.conv1(x))))) + self.shortcut(x))
 
-        widths = ((64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1))
+        widths = (
+            (64, 64, 1),
+            (64, 64, 1),
+            (64, 128, 2),
+            (128, 128, 1),
+            (128, 256, 2),
+            (256, 256, 1),
+            (256, 512, 2),
+            (512, 512, 1),
+        )
         stem = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()
-        return nn.Sequential(*stem, *(BasicBlock(*each) for each in widths), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10)), (draw(batch, 3, 32, 32),)
+        return nn.Sequential(
+            *stem, *(BasicBlock(*each) for each in widths), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10)
+        ), (draw(batch, 3, 32, 32),)
 
     return make
 
@@ -115,9 +136,14 @@ def gru(size: int, steps: int, batch: int) -> Callable:
     return make
 
 
-def gpt(batch: int, steps: int, past: int = 0, layers: int = 2, size: int = 128, heads: int = 4, tokens: int = 256) -> Callable:
-    """A GPT, tokens (batch, steps), positions (steps,) -> (batch, steps, tokens). Where `past` > 0, keys and values of so many earlier positions are
-    inputs, (batch, heads, past, size / heads) each, and those of all positions results too: decoding with a cache."""
+def gpt(
+    batch: int, steps: int, past: int = 0, layers: int = 2, size: int = 128, heads: int = 4, tokens: int = 256
+) -> Callable:
+    """A GPT, tokens (batch, steps), positions (steps,) -> (batch, steps, tokens).
+
+    Where `past` > 0, keys and values of so many earlier positions are inputs, (batch, heads, past, size / heads) each,
+    and those of all positions results too: decoding with a cache.
+    """
 
     def make(torch: object) -> tuple:
         nn = torch.nn
@@ -128,11 +154,16 @@ def gpt(batch: int, steps: int, past: int = 0, layers: int = 2, size: int = 128,
                 self.heads = heads
                 self.ln_1, self.ln_2 = nn.LayerNorm(size), nn.LayerNorm(size)
                 self.c_attn, self.c_proj = nn.Linear(size, 3 * size), nn.Linear(size, size)
-                self.mlp = nn.Sequential(nn.Linear(size, 4 * size), nn.GELU(approximate="tanh"), nn.Linear(4 * size, size))
+                self.mlp = nn.Sequential(
+                    nn.Linear(size, 4 * size), nn.GELU(approximate="tanh"), nn.Linear(4 * size, size)
+                )
                 self.register_buffer("mask", torch.tril(torch.ones(steps, steps)).view(1, 1, steps, steps) == 0)
 
             def forward(self, x: object, *cache: object) -> tuple:
-                q, k, v = (each.reshape(batch, steps, heads, size // heads).transpose(1, 2) for each in self.c_attn(self.ln_1(x)).split(size, dim=2))
+                q, k, v = (
+                    each.reshape(batch, steps, heads, size // heads).transpose(1, 2)
+                    for each in self.c_attn(self.ln_1(x)).split(size, dim=2)
+                )
                 if cache:
                     k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
                 scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(size // heads))

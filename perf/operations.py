@@ -1,5 +1,6 @@
-"""Rows of single operations: pointwise, reductions, products, convolutions, layers. numod and PyTorch run them eagerly, JAX and ONNX Runtime as functions of
-one op."""
+"""Rows of single operations: pointwise, reductions, products, convolutions, layers. numod and PyTorch run them eagerly,
+JAX and ONNX Runtime as functions of one op.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def whole(below: int, *shape: int) -> np.ndarray:
 
 
 POINTWISE = {  # name: what numod and PyTorch say, what JAX says, what NumPy says
-    "add": ("x + y", "x + y", "x + y"), "mul": ("x * y", "x * y", "x * y"), "relu": ("x.relu()", "jax.nn.relu(x)", "np.maximum(x, 0)"),
+    "add": ("x + y", "x + y", "x + y"), "mul": ("x * y", "x * y", "x * y"),
+    "relu": ("x.relu()", "jax.nn.relu(x)", "np.maximum(x, 0)"),
     "exp": ("x.exp()", "jnp.exp(x)", "np.exp(x)"), "tanh": ("x.tanh()", "jnp.tanh(x)", "np.tanh(x)"),
     "gelu": ("F.gelu(x)", "jax.nn.gelu(x, approximate=False)", ""),
     "sigmoid": ("x.sigmoid()", "jax.nn.sigmoid(x)", ""),
@@ -51,11 +53,16 @@ def pointwise() -> list[Row]:
 
 
 def reductions() -> list[Row]:
-    """Over rows, over columns, over all of a million floats. `max` is of values alone, as in NumPy; with places it is beside PyTorch, which has that too."""
+    """Over rows, over columns, over all of a million floats.
+
+    `max` is of values alone, as in NumPy; with places it is beside PyTorch, which has that too.
+    """
     kinds = {"of rows, 1000×1000": ("1", "1"), "of columns, 1000×1000": ("0", "0"), "1000×1000": ("", "None")}
     array = {"x": partial(draw, 1000, 1000)}
     rows = [
-        Row(f"{name} {where}", expression(f"x.{'amax' if name == 'max' else name}({mine})", array, f"x.{name}({axis})", f"x.{name}({axis})"), Bar(1.0))
+        Row(f"{name} {where}",
+            expression(f"x.{'amax' if name == 'max' else name}({mine})", array, f"x.{name}({axis})",
+                f"x.{name}({axis})"), Bar(1.0))
         for name in ("sum", "max", "argmax", "mean") for where, (mine, axis) in kinds.items()
     ]  # fmt: skip
     for where, (mine, _) in list(kinds.items())[:2]:
@@ -72,10 +79,14 @@ def products() -> list[Row]:
         arrays = {"a": partial(uniform, m, k), "b": partial(uniform, k, n, seed=1)}
         rows.append(Row(f"product {m}×{k}×{n}", expression("a @ b", arrays, "a @ b", "a @ b"), Bar(1.05)))
     arrays = {"a": partial(uniform, 1024, 1024), "b": partial(uniform, 1024, 1024, seed=1)}
-    rows.append(Row("product 1024×1024×1024, a transposed", expression("a.T @ b", arrays, "a.T @ b", "a.T @ b"), Bar(1.05)))
+    rows.append(
+        Row("product 1024×1024×1024, a transposed", expression("a.T @ b", arrays, "a.T @ b", "a.T @ b"), Bar(1.05))
+    )
     for m, k, n in [*sizes, (16, 512, 512)]:
         arrays = {"x": partial(draw, m, k), "w": partial(draw, n, k, seed=1), "b": partial(draw, n, seed=2)}
-        contenders = expression("F.relu(F.linear(x, w, b))", arrays, "jax.nn.relu(x @ w.T + b)", "np.maximum(x @ w.T + b, 0)", compiled=True)
+        contenders = expression(
+            "F.relu(F.linear(x, w, b))", arrays, "jax.nn.relu(x @ w.T + b)", "np.maximum(x @ w.T + b, 0)", compiled=True
+        )
         rows.append(Row(f"compiled product {m}×{k}×{n}, bias, ReLU", contenders, Bar(0.95)))
     arrays = {"a": partial(signed, 1024, 1024), "b": partial(signed, 1024, 1024, seed=1)}
     return [*rows, Row("product of bytes 1024×1024×1024", expression("torch._int_mm(a, b)", arrays, onnx=False))]
@@ -147,30 +158,40 @@ def recurrent(gradients: bool) -> dict[str, Callable[[], Timed]]:
 
 def layers() -> list[Row]:
     """Softmax, norms, losses, pools, recurrent layers, attention, embedding, sorting."""
-    images, logits = {"x": partial(draw, 8, 64, 56, 56)}, {"x": partial(draw, 128, 1000), "y": partial(whole, 1000, 128)}
+    images = {"x": partial(draw, 8, 64, 56, 56)}
+    logits = {"x": partial(draw, 128, 1000), "y": partial(whole, 1000, 128)}
     q = {"x": partial(draw, 4, 8, 128, 32)}
     table, at = {"table": partial(draw, 10_000, 128)}, {"at": partial(whole, 10_000, 4000)}
     maximum = "lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), 'VALID')"
     normed = "(x - x.mean(-1, keepdims=True)) * lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)"
     over = "(0, 2, 3), keepdims=True"
     return [
-        Row("softmax 256×1000", expression("x.softmax(1)", {"x": partial(draw, 256, 1000)}, "jax.nn.softmax(x)"), Bar(0.9)),
-        Row("layer_norm 512×768", expression("F.layer_norm(x, (768,))", {"x": partial(draw, 512, 768)}, normed), Bar(0.9)),
+        Row("softmax 256×1000", expression("x.softmax(1)", {"x": partial(draw, 256, 1000)}, "jax.nn.softmax(x)"),
+            Bar(0.9)),
+        Row("layer_norm 512×768", expression("F.layer_norm(x, (768,))", {"x": partial(draw, 512, 768)}, normed),
+            Bar(0.9)),
         Row("batch_norm, training, 8×64×56×56", expression(
-            "F.batch_norm(x, None, None, training=True)", images, f"(x - x.mean({over})) * lax.rsqrt(x.var({over}) + 1e-5)", onnx=False), Bar(0.9)),
-        Row("batch_norm, training, forward+backward", backward("batch_norm", images["x"], running_mean=None, running_var=None, training=True), Bar(0.9)),
+            "F.batch_norm(x, None, None, training=True)", images,
+            f"(x - x.mean({over})) * lax.rsqrt(x.var({over}) + 1e-5)", onnx=False), Bar(0.9)),
+        Row("batch_norm, training, forward+backward",
+            backward("batch_norm", images["x"], running_mean=None, running_var=None, training=True), Bar(0.9)),
         Row("cross_entropy 128×1000", expression(
-            "F.cross_entropy(x, y)", logits, "-jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()"), Bar(0.9)),
+            "F.cross_entropy(x, y)", logits, "-jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()"),
+            Bar(0.9)),
         Row("max_pool2d 3×3/2, 8×64×56×56", expression("F.max_pool2d(x, 3, 2)", images, maximum), Bar(0.3)),
         Row("avg_pool2d 2×2, 8×64×56×56", expression("F.avg_pool2d(x, 2)", images)),
         Row("LSTM(128, 128), T=32 B=8, forward", recurrent(False), Bar(0.9)),
         Row("LSTM(128, 128), T=32 B=8, forward+backward", recurrent(True), Bar(0.9)),
         Row("attention 4×8×128×32", expression(
-            "F.scaled_dot_product_attention(x, x, x)", q, "jax.nn.softmax(x @ x.swapaxes(2, 3) * 32 ** -0.5) @ x"), Bar(0.9)),
-        Row("embedding 10 k × 128, 4 k indices", expression("F.embedding(at, table)", table | at, "table[at]", "table[at]"), Bar(0.9)),
+            "F.scaled_dot_product_attention(x, x, x)", q, "jax.nn.softmax(x @ x.swapaxes(2, 3) * 32 ** -0.5) @ x"),
+            Bar(0.9)),
+        Row("embedding 10 k × 128, 4 k indices",
+            expression("F.embedding(at, table)", table | at, "table[at]", "table[at]"), Bar(0.9)),
         Row("embedding, forward+backward", backward("embedding", at["at"], table["table"]), Bar(0.9)),
-        Row("sort, 1 M floats", expression("x.sort()[0]", {"x": partial(uniform, 1_000_000)}, "jnp.sort(x)", "np.sort(x)", onnx=False)),
-        Row("topk, 1000 of 1 M floats", expression("x.topk(1000)[0]", {"x": partial(uniform, 1_000_000)}, "lax.top_k(x, 1000)[0]", onnx=False)),
+        Row("sort, 1 M floats",
+            expression("x.sort()[0]", {"x": partial(uniform, 1_000_000)}, "jnp.sort(x)", "np.sort(x)", onnx=False)),
+        Row("topk, 1000 of 1 M floats",
+            expression("x.topk(1000)[0]", {"x": partial(uniform, 1_000_000)}, "lax.top_k(x, 1000)[0]", onnx=False)),
     ]  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""What the profiler costs the smallest training step: `python -m perf.overhead`. Processor time, on and off in turns; below 1.01 off and 1.15 on is the aim."""
+"""What the profiler costs the smallest training step:
+
+`python -m perf.overhead`. Processor time, on and off in turns; below 1.01 off and 1.15 on is the aim.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from .steps import TRAINED
 
 SETTINGS = {
     "on, with_modules=False": {"with_modules": False}, "on": {}, "on, with_jit": {"with_jit": True},
-    "on, everything": {"with_jit": True, "record_shapes": True, "with_flops": True, "profile_memory": True, "with_stack": True},
+    "on, everything": {"with_jit": True, "record_shapes": True, "with_flops": True, "profile_memory": True,
+        "with_stack": True},
 }  # fmt: skip
 
 
@@ -26,14 +30,17 @@ def seconds(step: Callable[[], None], times: int = 10) -> float:
 
 
 def blocks(step: Callable[[], None], number: int = 5) -> list[float]:
-    """Seconds of a step in short blocks, after Python has learnt what its calls are: it does so anew where functions were exchanged."""
+    """Seconds of a step in short blocks, after Python has learnt what its calls are: it does so anew where functions
+    were exchanged.
+    """
     seconds(step, 50)
     return [seconds(step) for _ in range(number)]
 
 
 def main(rounds: int = 60) -> None:
-    """Print a step's time on beside that off, and off beside that before it was ever on: the middle of all blocks, and the fastest tenth, which other work
-    disturbs least."""
+    """Print a step's time on beside that off, and off beside that before it was ever on: the middle of all blocks, and
+    the fastest tenth, which other work disturbs least.
+    """
     step = training(*TRAINED["MLP 4-3-1, batch 1"])["numod"]().names["step"]
     never = [each for _ in range(rounds) for each in blocks(step)]
     found: dict[str, list[float]] = {"off, after it was on": [], **{name: [] for name in SETTINGS}}
@@ -45,7 +52,10 @@ def main(rounds: int = 60) -> None:
     off = found["off, after it was on"]
     for name, times in found.items():
         plain = never if times is off else off
-        print(f"{name:<26} × {statistics.median(times) / statistics.median(plain):.3f}   fastest tenth × {_fast(times) / _fast(plain):.3f}")
+        print(
+            f"{name:<26} × {statistics.median(times) / statistics.median(plain):.3f}   fastest tenth × "
+            f"{_fast(times) / _fast(plain):.3f}"
+        )
 
 
 def _fast(times: list[float]) -> float:

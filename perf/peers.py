@@ -1,4 +1,7 @@
-"""Who takes part, and how each library runs an expression, a network or a training step. Every contender of a row gets the same numbers."""
+"""Who takes part, and how each library runs an expression, a network or a training step.
+
+Every contender of a row gets the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,31 @@ import numpy as np
 
 from .row import Timed
 
-PEERS = {"PyTorch": ("torch",), "torch.compile": ("torch",), "NumPy": ("numpy",), "JAX": ("jax",), "ONNX Runtime": ("onnxruntime", "onnx", "torch")}
+PEERS = {
+    "PyTorch": ("torch",),
+    "torch.compile": ("torch",),
+    "NumPy": ("numpy",),
+    "JAX": ("jax",),
+    "ONNX Runtime": ("onnxruntime", "onnx", "torch"),
+}
 SGD = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}
 Make = Callable[[object], tuple]  # a function of `networks`
 
 
 def installed() -> list[str]:
-    """Names of the peers that can run here. torch.compile needs a C++ compiler; ONNX Runtime is given what PyTorch exports."""
+    """Names of the peers that can run here. torch.compile needs a C++ compiler; ONNX Runtime is given what PyTorch
+    exports.
+    """
     found = [name for name, modules in PEERS.items() if all(map(importlib.util.find_spec, modules))]
     return [name for name in found if name != "torch.compile" or shutil.which("g++") or shutil.which("clang++")]
 
 
 def versions(peers: Collection[str]) -> dict[str, str]:
     """The versions of numod and of these peers."""
-    modules = {"numod": "numod", **{name: PEERS[name][0] for name in PEERS if name in peers and name != "torch.compile"}}
+    modules = {
+        "numod": "numod",
+        **{name: PEERS[name][0] for name in PEERS if name in peers and name != "torch.compile"},
+    }
     return {name: importlib.import_module(module).__version__ for name, module in modules.items()}
 
 
@@ -43,7 +57,9 @@ def set_threads(threads: int, peers: Collection[str]) -> None:
 def expression(
     text: str, arrays: Mapping[str, object], jax: str = "", numpy: str = "", onnx: bool = True, compiled: bool = False
 ) -> dict[str, Callable[[], Timed]]:
-    """`text` in the names of `arrays`, torch and F; `jax` says it in jnp, jax and lax; `numpy` in np. Arrays may be a function that gives them.
+    """`text` in the names of `arrays`, torch and F; `jax` says it in jnp, jax and lax; `numpy` in np.
+
+    Arrays may be a function that gives them.
 
     numod and PyTorch run it eagerly; numod compiles it if `compiled`, and torch.compile takes part.
     """
@@ -53,8 +69,14 @@ def expression(
 
     def eager(library: str) -> Timed:
         torch = importlib.import_module(library)
-        names = {"torch": torch, "F": torch.nn.functional, **{name: torch.tensor(each) for name, each in given().items()}}
-        return Timed(text, names, lambda: _arrays(eval(text, names)), (lambda: eval(text, names)) if library == "numod" else None)
+        names = {
+            "torch": torch,
+            "F": torch.nn.functional,
+            **{name: torch.tensor(each) for name, each in given().items()},
+        }
+        return Timed(
+            text, names, lambda: _arrays(eval(text, names)), (lambda: eval(text, names)) if library == "numod" else None
+        )
 
     def jitted(library: str) -> Timed:
         torch, plain = importlib.import_module(library), eager(library)
@@ -86,16 +108,24 @@ def expression(
 
     found = {"numod": lambda: (jitted if compiled else eager)("numod"), "PyTorch": lambda: eager("torch")}
     found |= {"torch.compile": lambda: jitted("torch")} if compiled else {}
-    return found | ({"NumPy": in_numpy} if numpy else {}) | ({"JAX": in_jax} if jax else {}) | ({"ONNX Runtime": in_onnx} if onnx else {})
+    return (
+        found
+        | ({"NumPy": in_numpy} if numpy else {})
+        | ({"JAX": in_jax} if jax else {})
+        | ({"ONNX Runtime": in_onnx} if onnx else {})
+    )
 
 
 # ---- a network
 
 
 def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]]:
-    """A network's results for its inputs, compiled by all who compile. No gradients are wanted, so no weight asks for any.
+    """A network's results for its inputs, compiled by all who compile.
 
-    If `frozen`, numod packs weights once, as ONNX Runtime does, and torch.compile may; else each call follows what is written to them.
+    No gradients are wanted, so no weight asks for any.
+
+    If `frozen`, numod packs weights once, as ONNX Runtime does, and torch.compile may; else each call follows what is
+    written to them.
     """
 
     def of(library: str, compiled: bool) -> Timed:
@@ -103,9 +133,14 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
         plain, inputs = network(make, library)
         plain.eval().requires_grad_(False)
         arguments = {f"x{number}": torch.tensor(each) for number, each in enumerate(inputs)}
-        names = {"model": torch.compile(plain, options={"freezing": True} if frozen else None) if compiled else plain, **arguments}
+        names = {
+            "model": torch.compile(plain, options={"freezing": True} if frozen else None) if compiled else plain,
+            **arguments,
+        }
         counted = (lambda: plain(*arguments.values())) if library == "numod" else None
-        return Timed(f"model({', '.join(arguments)})", names, lambda: _arrays(names["model"](*arguments.values())), counted)
+        return Timed(
+            f"model({', '.join(arguments)})", names, lambda: _arrays(names["model"](*arguments.values())), counted
+        )
 
     def in_jax() -> Timed:
         import jax
@@ -124,7 +159,8 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
         return session(module.eval().requires_grad_(False), inputs)
 
     return {
-        "numod": lambda: of("numod", True), "PyTorch": lambda: of("torch", False), "torch.compile": lambda: of("torch", True), "JAX": in_jax,
+        "numod": lambda: of("numod", True), "PyTorch": lambda: of("torch", False),
+        "torch.compile": lambda: of("torch", True), "JAX": in_jax,
         "ONNX Runtime": in_onnx,
     }  # fmt: skip
 
@@ -132,10 +168,13 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
 def training(
     make: Make, target: np.ndarray, loss: str, compiled: bool = False, jax: bool = False, loss_alone: bool = False
 ) -> dict[str, Callable[[], Timed]]:
-    """A step of SGD with momentum and weight decay: `loss` is the name of one in nn.functional, between the network's results and `target`.
+    """A step of SGD with momentum and weight decay:
 
-    Eager numod beside eager PyTorch; if `compiled`, numod's step as one function, torch.compile of model and loss and of the optimizer, and JAX's jit if `jax`.
-    With `loss_alone` numod too compiles model and loss, and calls backward and the optimizer outside.
+    `loss` is the name of one in nn.functional, between the network's results and `target`.
+
+    Eager numod beside eager PyTorch; if `compiled`, numod's step as one function, torch.compile of model and loss and
+    of the optimizer, and JAX's jit if `jax`. With `loss_alone` numod too compiles model and loss, and calls backward
+    and the optimizer outside.
     """
 
     def of(library: str, compiled: bool) -> Timed:
@@ -152,7 +191,12 @@ def training(
             return value
 
         timed = torch.compile(step) if compiled and library == "numod" and not loss_alone else step
-        return Timed("step()", {"step": timed}, lambda: _arrays([timed().detach() for _ in range(3)]), step if library == "numod" else None)
+        return Timed(
+            "step()",
+            {"step": timed},
+            lambda: _arrays([timed().detach() for _ in range(3)]),
+            step if library == "numod" else None,
+        )
 
     def in_jax() -> Timed:
         step = jax_step(make, target, loss)
@@ -165,7 +209,9 @@ def training(
 def _objective(torch: object, make: Make, target: np.ndarray, loss: str, compiled: bool) -> tuple:
     """(loss of nothing, module) of a network in training."""
     module, inputs = network(make, torch.__name__)
-    inputs, target, measure = [torch.tensor(each) for each in inputs], torch.tensor(target), getattr(torch.nn.functional, loss)
+    inputs = [torch.tensor(each) for each in inputs]
+    target = torch.tensor(target)
+    measure = getattr(torch.nn.functional, loss)
 
     def between(target: object, *inputs: object) -> object:
         results = module(*inputs)
@@ -191,7 +237,9 @@ def jax_step(make: Make, target: np.ndarray, loss: str) -> Callable[[], object]:
 
     def advance(p: dict, momentum: dict, inputs: list) -> tuple:
         value, gradients = jax.value_and_grad(lambda p: measures[loss](forward(module, p, *inputs)))(p)
-        momentum = jax.tree.map(lambda m, g, w: SGD["momentum"] * m + g + SGD["weight_decay"] * w, momentum, gradients, p)
+        momentum = jax.tree.map(
+            lambda m, g, w: SGD["momentum"] * m + g + SGD["weight_decay"] * w, momentum, gradients, p
+        )
         return jax.tree.map(lambda w, m: w - SGD["lr"] * m, p, momentum), momentum, value
 
     advance, p = jax.jit(advance, donate_argnums=(0, 1)), weights(module)
@@ -228,7 +276,9 @@ def session(module: object, inputs: tuple) -> Timed:
         warnings.simplefilter("ignore")
         torch.onnx.export(module, tuple(map(torch.tensor, inputs)), file, input_names=names, dynamo=False)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = torch.get_num_threads(), 1, 3
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
     run = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"]).run
     fed = dict(zip(names, inputs))
     return Timed("run(None, fed)", {"run": run, "fed": fed}, lambda: run(None, fed))

@@ -1,4 +1,7 @@
-"""What a row of the table is: a name, its contenders and the bar it is to reach. Which rows there are stands in `operations`, `steps` and `starts`."""
+"""What a row of the table is: a name, its contenders and the bar it is to reach.
+
+Which rows there are stands in `operations`, `steps` and `starts`.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from .measure import Folders, Result, statement_timer, take_turns
 
 @dataclass(frozen=True)
 class Bar:
-    """What numod is to reach: a ratio to `peer` (the best one where none is named), or a number of seconds; either will do."""
+    """What numod is to reach: a ratio to `peer` (the best one where none is named), or a number of seconds; either will
+    do.
+    """
 
     ratio: float | None = None
     seconds: float | None = None
     peer: str | None = None
 
     def __str__(self) -> str:
-        parts = [f"{self.seconds:g} s" if self.seconds >= 0.01 else f"{1e6 * self.seconds:g} µs"] if self.seconds else []
+        parts = (
+            [f"{self.seconds:g} s" if self.seconds >= 0.01 else f"{1e6 * self.seconds:g} µs"] if self.seconds else []
+        )
         parts += [f"{self.ratio:g} × {self.peer or 'best'}"] if self.ratio else []
         return "≤ " + " or ".join(parts)
 
@@ -34,7 +41,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Timed:
-    """A statement ready to be timed, in the names it uses. `values()` runs it once for what it computes, as NumPy arrays, where that can be compared."""
+    """A statement ready to be timed, in the names it uses.
+
+    `values()` runs it once for what it computes, as NumPy arrays, where that can be compared.
+    """
 
     statement: str
     names: dict[str, object]
@@ -74,13 +84,19 @@ class FreshRow:
 
     def measure(self, peers: Collection[str], pace: Pace, folders: Folders) -> Result:
         """Start processes in turns."""
-        contenders = {name: (lambda run=run: run(folders)) for name, run in self.contenders.items() if name == "numod" or name in peers}
+        contenders = {
+            name: (lambda run=run: run(folders))
+            for name, run in self.contenders.items()
+            if name == "numod" or name in peers
+        }
         return take_turns(contenders, max(1, round(self.share * pace.processes)))
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to measure: short rounds, some of which nothing disturbs, of so many seconds for each contender, within a budget of seconds; fresh processes."""
+    """How long to measure: short rounds, some of which nothing disturbs, of so many seconds for each contender, within
+    a budget of seconds; fresh processes.
+    """
 
     seconds: float = 0.004
     rounds: int = 200

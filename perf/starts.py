@@ -1,4 +1,7 @@
-"""Rows of what happens once per process: imports, the first step, the first call of a compiled function. Each is timed in processes of its own."""
+"""Rows of what happens once per process: imports, the first step, the first call of a compiled function.
+
+Each is timed in processes of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from .row import Bar, FreshRow
 
 MODULES = {"numod": "numod", "PyTorch": "torch"}
 CACHES = {
-    "numod": ("NUMOD_CACHE_DIR",), "torch.compile": ("TORCHINDUCTOR_CACHE_DIR",), "JAX": ("JAX_COMPILATION_CACHE_DIR",), "PyTorch": (),
+    "numod": ("NUMOD_CACHE_DIR",), "torch.compile": ("TORCHINDUCTOR_CACHE_DIR",),
+    "JAX": ("JAX_COMPILATION_CACHE_DIR",), "PyTorch": (),
 }  # fmt: skip
 JAX_KEEPS_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 IMPORT = """
@@ -38,7 +42,10 @@ FIRST_CALL = "from perf.starts import first_call; print(first_call({row!r}, {con
 
 
 def first_call(name: str, contender: str) -> float:
-    """Seconds from before a row's function is handed to the compiler to its first result. Libraries, weights and inputs are there already."""
+    """Seconds from before a row's function is handed to the compiler to its first result.
+
+    Libraries, weights and inputs are there already.
+    """
     from .steps import STEPS
 
     row = next(row for row in STEPS if row.name == name)
@@ -57,24 +64,35 @@ def _cold(contender: str, start: Callable[..., float], script: str, folders: Fol
 
 
 def _warm(contender: str, start: Callable[..., float], script: str, folders: Folders) -> float:
-    return start(script, **_cache(contender, folders.filled(f"{contender} {script}", lambda folder: start(script, **_cache(contender, folder)))))
+    return start(
+        script,
+        **_cache(
+            contender,
+            folders.filled(f"{contender} {script}", lambda folder: start(script, **_cache(contender, folder))),
+        ),
+    )
 
 
 def _steps() -> list[FreshRow]:
     import numod
 
-    scripts = {name: FIRST_STEP.format(module=module, threads=numod.get_num_threads()) for name, module in MODULES.items()}
+    scripts = {
+        name: FIRST_STEP.format(module=module, threads=numod.get_num_threads()) for name, module in MODULES.items()
+    }
     kinds = (("cold", _cold, None, 0.6), ("warm", _warm, Bar(seconds=1.0), 1.0))
     return [
-        FreshRow(f"process start to first step, {kind}", {name: partial(how, name, wait_for_line, script) for name, script in scripts.items()}, bar, share)
+        FreshRow(f"process start to first step, {kind}",
+            {name: partial(how, name, wait_for_line, script) for name, script in scripts.items()}, bar, share)
         for kind, how, bar, share in kinds
     ]  # fmt: skip
 
 
 def _first_calls() -> list[FreshRow]:
     rows = {
-        "compiled step, MLP 4-3-1, batch 1": ("numod", "torch.compile", "JAX"), "compiled step, LeNet, batch 64": ("numod", "torch.compile", "JAX"),
-        "compiled forward, ResNet-18 CIFAR, batch 1": ("numod", "torch.compile", "JAX"), "eager step, ResNet-18 CIFAR, batch 8": ("numod",),
+        "compiled step, MLP 4-3-1, batch 1": ("numod", "torch.compile", "JAX"),
+        "compiled step, LeNet, batch 64": ("numod", "torch.compile", "JAX"),
+        "compiled forward, ResNet-18 CIFAR, batch 1": ("numod", "torch.compile", "JAX"),
+        "eager step, ResNet-18 CIFAR, batch 8": ("numod",),
     }  # fmt: skip
     cold, warm = (2.0, 8.0, 30.0, 40.0), (0.3, 0.3, 0.3, 2.0)
     return [
@@ -93,7 +111,10 @@ def imports() -> FreshRow:
     """Importing the library where NumPy is there already."""
     return FreshRow(
         "import, beyond import numpy",
-        {name: (lambda folders, module=module: printed_seconds(IMPORT.format(module=module))) for name, module in MODULES.items()},
+        {
+            name: (lambda folders, module=module: printed_seconds(IMPORT.format(module=module)))
+            for name, module in MODULES.items()
+        },
         Bar(seconds=0.15),
     )
 

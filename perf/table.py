@@ -1,4 +1,7 @@
-"""What is shown of the measurements: the table's lines, an entry of the JSON report, a picture. Nothing is measured here."""
+"""What is shown of the measurements: the table's lines, an entry of the JSON report, a picture.
+
+Nothing is measured here.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +17,44 @@ VERDICTS = {True: "yes", False: "NO", None: "no peer"}
 def entry(row: Row | FreshRow, result: Result) -> dict:
     """A row of the report."""
     return {
-        "row": row.name, "best_peer": result.best_peer(), "ratios": {name: result.ratio(name) for name in result.rounds if name != "numod"},
+        "row": row.name, "best_peer": result.best_peer(),
+        "ratios": {name: result.ratio(name) for name in result.rounds if name != "numod"},
         "of_limit": result.of_limit(),
-        "bar": str(row.bar) if row.bar else None, "met": row.bar.met(result) if row.bar else None, "seconds": result.rounds,
+        "bar": str(row.bar) if row.bar else None, "met": row.bar.met(result) if row.bar else None,
+        "seconds": result.rounds,
     }  # fmt: skip
 
 
 def cells(row: Row | FreshRow, result: Result) -> tuple[str, ...]:
     """The texts of a line."""
     peer, part = result.best_peer(), result.of_limit()
-    beside = (peer, seconds(result.best(peer)), seconds(result.median(peer)), f"{result.ratio(peer):.2f}") if peer else ("none", "", "", "")
+    beside = (
+        (peer, seconds(result.best(peer)), seconds(result.median(peer)), f"{result.ratio(peer):.2f}")
+        if peer
+        else ("none", "", "", "")
+    )
     bar, verdict = (str(row.bar), VERDICTS[row.bar.met(result)]) if row.bar else ("", "")
     named = row.bar and row.bar.peer
     if named and named != peer and named in result.rounds:
         bar += f" ({result.ratio(named):.2f})"
-    return (row.name, seconds(result.best("numod")), seconds(result.median("numod")), *beside, f"{100 * part:.0f} %" if part else "", bar, verdict)
+    return (
+        row.name,
+        seconds(result.best("numod")),
+        seconds(result.median("numod")),
+        *beside,
+        f"{100 * part:.0f} %" if part else "",
+        bar,
+        verdict,
+    )
 
 
 def line(cells: Sequence[str]) -> str:
     """Cells in columns."""
     name, mine, median, peer, theirs, their_median, ratio, part, bar, met = cells
-    return f"{name:<56} {mine:>8} {median:>8}  {peer:<13} {theirs:>8} {their_median:>8} {ratio:>6} {part:>6}  {bar:<31} {met}".rstrip()
+    return (
+        f"{name:<56} {mine:>8} {median:>8}  {peer:<13} {theirs:>8} {their_median:>8} {ratio:>6} {part:>6}  "
+        f"{bar:<31} {met}"
+    ).rstrip()
 
 
 def seconds(taken: float) -> str:
@@ -46,14 +66,20 @@ def seconds(taken: float) -> str:
 
 def heading(report: dict) -> str:
     """What stands above the table."""
-    machine, limits, versions = report["machine"], report["limits"], ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    machine = report["machine"]
+    limits = report["limits"]
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
     busy = "" if machine["load_before"] is None else f", load {machine['load_before']:.1f} before the start"
-    missing = "" if "PyTorch" in report["peers"] else "\nPyTorch is not installed: `pip install torch` to compare with it."
+    missing = (
+        "" if "PyTorch" in report["peers"] else "\nPyTorch is not installed: `pip install torch` to compare with it."
+    )
     return (
-        f"{versions}, Python {machine['python']}; threads of each: {report['threads']}\n{machine['processor']}, {machine['cores']} cores{busy}; "
+        f"{versions}, Python {machine['python']}; threads of each: {report['threads']}\n{machine['processor']}, "
+        f"{machine['cores']} cores{busy}; "
         f"at most {limits['gflops']:.0f} GFLOP/s, copies of {limits['cache_gbs']:.0f} GB/s within a core's "
         f"caches, {limits['shared_gbs']:.0f} in the shared one, {limits['memory_gbs']:.0f} in memory\n"
-        f"Absolute times mean little on a shared machine; the ratios are of times taken in turns in one process.{missing}\n"
+        "Absolute times mean little on a shared machine; the ratios are of times taken in turns in one "
+        f"process.{missing}\n"
     )
 
 
@@ -63,7 +89,8 @@ def foot(report: dict) -> str:
     unjudged = f", {verdicts.count(None)} more had no peer to be judged by" if None in verdicts else ""
     rough = " These are quick rounds: run without --quick before drawing conclusions." if report["quick"] else ""
     return (
-        f"\nTimes are the best round and the median round; ratio is numod's best over the best peer's; limit is the part of what the machine allows."
+        "\nTimes are the best round and the median round; ratio is numod's best over the best peer's; limit is the "
+        "part of what the machine allows."
         f" Bars met: {verdicts.count(True)} of {len(verdicts) - verdicts.count(None)}{unjudged}.{rough}"
     )
 
@@ -77,7 +104,11 @@ def plot(report: dict, file: str) -> None:
 
     rows = [(row["row"], row["ratios"][row["best_peer"]]) for row in reversed(report["rows"]) if row["best_peer"]]
     figure, axes = pyplot.subplots(figsize=(9, 1 + 0.2 * len(rows)), layout="constrained")
-    axes.barh([name for name, _ in rows], [ratio for _, ratio in rows], color=["tab:blue" if ratio <= 1 else "tab:orange" for _, ratio in rows])
+    axes.barh(
+        [name for name, _ in rows],
+        [ratio for _, ratio in rows],
+        color=["tab:blue" if ratio <= 1 else "tab:orange" for _, ratio in rows],
+    )
     axes.axvline(1.0, color="black", linewidth=1)
     axes.set(xscale="log", xlabel="time beside the best peer's (below 1 numod is faster)")
     axes.margins(y=0.01)

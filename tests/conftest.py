@@ -1,7 +1,8 @@
-"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in Numba's simulator (marker cudasim),
-and with `-m cuda` on a GPU.
+"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in
+Numba's simulator (marker cudasim), and with `-m cuda` on a GPU.
 
-In the simulator, where a kernel is Python, the first and the last of a test's parameters run, but for the tests that say below why they do not.
+In the simulator, where a kernel is Python, the first and the last of a test's parameters run, but for the tests that
+say below why they do not.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import pytest
 import numod
 from numod import config
 
-pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")  # what tests share, in tests/shared
+# what tests share, in tests/shared
+pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
+# not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the
+# host's memory and the text that says "cpu"
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
 ON_GPU = (
     "ops/test_(attention|convolution|extremum|fourier_rows|grid_sample|matmul|pad|patches|resample|rows_of_constants|sampling|substitution|triangle|turning)"
@@ -30,9 +33,11 @@ ON_GPU = (
     "|nn/test_(corner_inputs|embedding|layers|layers_by_numpy|losses|normalization|recurrent)|optim/test_(optimizer|steps)"
 )
 LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|digits_that|any_reach|selecting|serial_loop|every_float16|every_bfloat16"
-MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32|division_by_zero"  # compare with the CPU's memory or text; Python raises
+# compare with the CPU's memory or text; Python raises
+MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32|division_by_zero"
 
-# on a GPU neither: errors that kernels tell of after the call, tensors that the module made before, what only the CPU's kernels promise, and zeros of borders
+# on a GPU neither: errors that kernels tell of after the call, tensors that the module made before, what only the CPU's
+# kernels promise, and zeros of borders
 # times infinities
 APART = (
     "errors|bad_targets|one_launch|longer_runs|selecting|expanded_vector|not_be_dense|chances|numbers_drawn|activation|stft|printing|across_blocks|eigenvalues_of_real|imaginary_parts|borders_make"
@@ -42,7 +47,9 @@ APART = (
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """The processes of `-n auto`: each takes a gigabyte or two for its compiled kernels, and several may compile the same one."""
+    """The processes of `-n auto`: each takes a gigabyte or two for its compiled kernels, and several may compile the
+    same one.
+    """
     return min(numod.get_num_threads(), 8)
 
 
@@ -59,7 +66,11 @@ def moves(item: pytest.Item) -> bool:
     on_gpu = item.config.option.markexpr == "cuda" and not config.cuda_simulator() and numod.cuda.is_available()
     name, file = item.name.partition("[")[0], f"{item.path.parent.name}/{item.path.stem}"
     there = (on_gpu or config.cuda_simulator()) and re.fullmatch(f"{FILES}|{ON_GPU}" if on_gpu else FILES, file)
-    return bool(there) and not re.search(MEMORY, name) and not re.search(APART if on_gpu else LARGE, f"{name} in {file}" if on_gpu else name)
+    return (
+        bool(there)
+        and not re.search(MEMORY, name)
+        and not re.search(APART if on_gpu else LARGE, f"{name} in {file}" if on_gpu else name)
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -92,7 +103,9 @@ def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         yield
         return
     numpy, from_numpy = numod.Tensor.numpy, numod.from_numpy
-    monkeypatch.setattr(numod.Tensor, "numpy", lambda self, **named: numpy(self if self.requires_grad else self.cpu(), **named))
+    monkeypatch.setattr(
+        numod.Tensor, "numpy", lambda self, **named: numpy(self if self.requires_grad else self.cpu(), **named)
+    )
     monkeypatch.setattr(numod, "from_numpy", lambda array: from_numpy(array).cuda())
     numod.set_default_device("cuda")
     yield

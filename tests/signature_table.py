@@ -1,10 +1,13 @@
-"""Writes `numod/core/signatures.txt`, the table of public signatures, from those that PyTorch documents. Needs the installed torch:
+"""Writes `numod/core/signatures.txt`, the table of public signatures, from those that PyTorch documents.
+
+Needs the installed torch:
 
     python tests/signature_table.py
 
-Sources: the wheel's stubs for functions and Tensor methods made in C++, `inspect.signature` for those written in Python, and docstrings with the operators'
-schemas for `special`, `linalg` and `fft`. A name is listed if numod has it. Overloads that differ in types only share a line; those with named dimensions and
-the deprecated ones (a `self` that is not a method's) are left out.
+Sources: the wheel's stubs for functions and Tensor methods made in C++, `inspect.signature` for those written in
+Python, and docstrings with the operators' schemas for `special`, `linalg` and `fft`. A name is listed if numod has it.
+Overloads that differ in types only share a line; those with named dimensions and the deprecated ones (a `self` that is
+not a method's) are left out.
 """
 
 from __future__ import annotations
@@ -26,16 +29,28 @@ SECTIONS = ("", "Tensor", "nn.functional", "special", "linalg", "fft")
 HEAD = """# PyTorch 2.13's documented signatures of what numod has, one overload a line. Written by tests/signature_table.py; read by core/signatures.py.
 """
 TYPES = {  # in the stubs, Python's functions and schemas -> here
-    "_int": "int", "_bool": "bool", "_float": "float", "_complex": "complex", "_size": "Sequence[int]", "_dtype": "dtype", "_layout": "layout", "Tensor?": "Tensor | None",
-    "_device": "device | str | int", "DeviceLikeType": "device | str | int", "SymInt": "int", "SymFloat": "float", "FileLike": "Any", "BroadcastingList1": "Sequence[int]",
-    "BroadcastingList2": "Sequence[int]", "BroadcastingList3": "Sequence[int]", "_symsize": "Sequence[int]", "Optional": "Optional", "list": "Sequence[Any]",
-    "Scalar": "Number", "ScalarType": "dtype", "IntLikeType": "int",
+    "_int": "int", "_bool": "bool", "_float": "float", "_complex": "complex", "_size": "Sequence[int]",
+    "_dtype": "dtype", "_layout": "layout", "Tensor?": "Tensor | None", "_device": "device | str | int",
+    "DeviceLikeType": "device | str | int", "SymInt": "int", "SymFloat": "float", "FileLike": "Any",
+    "BroadcastingList1": "Sequence[int]", "BroadcastingList2": "Sequence[int]", "BroadcastingList3": "Sequence[int]",
+    "_symsize": "Sequence[int]", "Optional": "Optional", "list": "Sequence[Any]", "Scalar": "Number",
+    "ScalarType": "dtype", "IntLikeType": "int",
 }  # fmt: skip
-OPTIONS = {"dtype": "dtype | None", "device": "device | str | int | None", "layout": "layout | None", "requires_grad": "bool"}  # which schemas number
+# which schemas number
+OPTIONS = {
+    "dtype": "dtype | None",
+    "device": "device | str | int | None",
+    "layout": "layout | None",
+    "requires_grad": "bool",
+}
 OWN = (  # whose arguments are numod's own, or which take none by name
-    "compile", "get_device_module", "load", "save", "set_autocast_enabled", "set_flush_denormal", "set_num_interop_threads", "set_num_threads",
+    "compile", "get_device_module", "load", "save", "set_autocast_enabled", "set_flush_denormal",
+    "set_num_interop_threads", "set_num_threads",
 )  # fmt: skip
-KNOWN = {"Tensor", "Number", "int", "float", "bool", "complex", "str", "dtype", "device", "layout", "memory_format", "Generator", "Sequence", "Any", "None", "Callable", "object"}
+KNOWN = {
+    "Tensor", "Number", "int", "float", "bool", "complex", "str", "dtype", "device", "layout", "memory_format",
+    "Generator", "Sequence", "Any", "None", "Callable", "object",
+}  # fmt: skip
 
 
 def simple(annotation: str) -> str:
@@ -44,7 +59,11 @@ def simple(annotation: str) -> str:
         return annotation
     text = re.sub(r"torch\.(?:types\.|_C\.|return_types\.)?", "", annotation.strip("'\""))
     text = re.sub(r"Optional\[(.*)\]$", r"\1 | None", text)
-    text = re.sub(r"(?:Broadcasting)?List\d?\[(\w+)\]|list\[(\w+)\]|tuple\[(\w+), \.\.\.\]|Sequence\[(\w+) \| \w+\]", lambda found: f"Sequence[{next(filter(None, found.groups()))}]", text)
+    text = re.sub(
+        r"(?:Broadcasting)?List\d?\[(\w+)\]|list\[(\w+)\]|tuple\[(\w+), \.\.\.\]|Sequence\[(\w+) \| \w+\]",
+        lambda found: f"Sequence[{next(filter(None, found.groups()))}]",
+        text,
+    )
     text = re.sub(r"[A-Za-z_]\w*", lambda found: TYPES.get(found[0], found[0]), text)
     parts = list(dict.fromkeys(text.split(" | ")))
     if "Number" in parts:
@@ -65,21 +84,33 @@ def returned(annotation: str) -> str:
 
 
 def default(value: str) -> str:
-    """A default as text; names of PyTorch's constants without their module, and what is made by a call (`legacy_contiguous_format`) or left out as None."""
+    """A default as text; names of PyTorch's constants without their module, and what is made by a call
+    (`legacy_contiguous_format`) or left out as None.
+    """
     text = value.replace("torch.", "")
     return "None" if text == "..." or "(" in text.replace("()", "").replace("(-2, -1)", "") else text
 
 
 def of_node(node: ast.FunctionDef) -> tuple[list[tuple], list[tuple], str]:
-    """(positional parameters, keyword-only ones, result) of a stub's function, each (name with its star, type, default or None)."""
+    """(positional parameters, keyword-only ones, result) of a stub's function, each (name with its star, type, default
+    or None).
+    """
     args = node.args
     first = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(first) - len(args.defaults)) + [ast.unparse(each) for each in args.defaults]
-    one = lambda each, value: (each.arg, simple(ast.unparse(each.annotation)) if each.annotation else "", value if value is None else default(value))  # noqa: E731
+    one = lambda each, value: (
+        each.arg,
+        simple(ast.unparse(each.annotation)) if each.annotation else "",
+        value if value is None else default(value),
+    )  # noqa: E731
     positional = [one(each, value) for each, value in zip(first, defaults) if each.arg != "names" or value is None]
     if args.vararg:
         positional.append(("*" + args.vararg.arg, *one(args.vararg, None)[1:]))
-    named = [one(each, None if value is None else ast.unparse(value)) for each, value in zip(args.kwonlyargs, args.kw_defaults) if each.arg != "names" or value is None]
+    named = [
+        one(each, None if value is None else ast.unparse(value))
+        for each, value in zip(args.kwonlyargs, args.kw_defaults)
+        if each.arg != "names" or value is None
+    ]
     if args.kwarg:
         named.append(("**" + args.kwarg.arg, "", None))
     return positional, named, returned(ast.unparse(node.returns) if node.returns else "")
@@ -98,7 +129,10 @@ def of_documentation(section: str, name: str, function: Callable, operator: str)
     types = {}
     for schema in schemas:
         for k, each in enumerate(schema.arguments):
-            types.setdefault("input" if each.name == "self" else each.name, simple(str(each.real_type if hasattr(each, "real_type") else each.type)))
+            types.setdefault(
+                "input" if each.name == "self" else each.name,
+                simple(str(each.real_type if hasattr(each, "real_type") else each.type)),
+            )
             types.setdefault(k, simple(str(each.real_type if hasattr(each, "real_type") else each.type)))
     types |= {"out": "Tensor | None"} | OPTIONS
     for line in (function.__doc__ or "").strip().splitlines():
@@ -115,7 +149,9 @@ def of_documentation(section: str, name: str, function: Callable, operator: str)
             positional = [("self", "", None), *positional]
         result = "Tensor" if found[2].startswith("Tensor") else "Any"
         typed = lambda each, k: (each[0], types.get(each[0]) or types.get(k) or "Any", each[2])  # noqa: E731
-        overloads.append(([typed(each, k) for k, each in enumerate(positional)], [typed(each, each[0]) for each in named], result))
+        overloads.append(
+            ([typed(each, k) for k, each in enumerate(positional)], [typed(each, each[0]) for each in named], result)
+        )
     return overloads
 
 
@@ -123,7 +159,9 @@ def stubs() -> tuple[dict, dict]:
     """name -> nodes, of functions and of Tensor's methods."""
     functions: dict[str, list] = {}
     methods: dict[str, list] = {}
-    trees = [ast.parse((WHEEL / "_C" / name).read_text()) for name in ("_VariableFunctions.pyi", "_nn.pyi", "__init__.pyi")]
+    trees = [
+        ast.parse((WHEEL / "_C" / name).read_text()) for name in ("_VariableFunctions.pyi", "_nn.pyi", "__init__.pyi")
+    ]
     for tree in trees:
         for node in tree.body:
             if isinstance(node, ast.FunctionDef):
@@ -137,21 +175,37 @@ def stubs() -> tuple[dict, dict]:
 
 def text(name: str, positional: list, named: list, result: str) -> str:
     """A line of the table."""
-    one = lambda name, kind, value: name + (f": {kind}" if kind else "") + ("" if value is None else f" = {value}" if kind else f"={value}")  # noqa: E731
+    one = lambda name, kind, value: (
+        name + (f": {kind}" if kind else "") + ("" if value is None else f" = {value}" if kind else f"={value}")
+    )  # noqa: E731
     starred = any(each[0].startswith("*") for each in positional)
     star = ["*"] if named and not starred and not named[0][0].startswith("**") else []
-    return f"{name}({', '.join([*[one(*each) for each in positional], *star, *[one(*each) for each in named]])}) -> {result}"
+    return (
+        f"{name}({', '.join([*[one(*each) for each in positional], *star, *[one(*each) for each in named]])}) -> "
+        f"{result}"
+    )
 
 
 def merged(overloads: list[tuple]) -> list[tuple]:
     """Overloads that differ in types only as one, which takes any of them."""
     found: dict[tuple, list] = {}
     for positional, named, result in overloads:
-        key = tuple(each[0] for each in positional), tuple(each[0] for each in named), tuple(each[2] is None for each in (*positional, *named))
+        key = (
+            tuple(each[0] for each in positional),
+            tuple(each[0] for each in named),
+            tuple(each[2] is None for each in (*positional, *named)),
+        )
         found.setdefault(key, []).append((positional, named, result))
-    union = lambda kinds: "Any" if "Any" in kinds else " | ".join(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))  # noqa: E731
+    union = lambda kinds: (
+        "Any"
+        if "Any" in kinds
+        else " | ".join(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))
+    )  # noqa: E731
     joined = lambda groups: [(same[0][0], union([each[1] for each in same]), same[0][2]) for same in zip(*groups)]  # noqa: E731
-    return [(joined([each[0] for each in group]), joined([each[1] for each in group]), union([each[2] for each in group])) for group in found.values()]
+    return [
+        (joined([each[0] for each in group]), joined([each[1] for each in group]), union([each[2] for each in group]))
+        for group in found.values()
+    ]
 
 
 def is_covered(one: tuple, others: list[tuple]) -> bool:
@@ -160,7 +214,11 @@ def is_covered(one: tuple, others: list[tuple]) -> bool:
         names, own = [each[0] for each in positional], [each[0] for each in one[0]]
         needed = {each[0] for each in (*positional, *named) if each[2] is None and not each[0].startswith("*")}
         given = {each[0] for each in (*one[0], *one[1]) if each[2] is None}
-        if names[: len(own)] == own and {each[0] for each in one[1]} <= {each[0] for each in (*named, *positional)} and needed <= given:
+        if (
+            names[: len(own)] == own
+            and {each[0] for each in one[1]} <= {each[0] for each in (*named, *positional)}
+            and needed <= given
+        ):
             return True
     return False
 
@@ -176,7 +234,13 @@ def overloads(section: str, name: str, function: object, functions: dict, method
     if name in ("requires_grad_", "einsum"):  # of which the stubs know less than the documentation
         return of_documentation(section, name, function, name)
     nodes = (methods if section == "Tensor" else functions).get(name, [])
-    if inspect.isfunction(function) and not (nodes and any(each.kind is each.VAR_KEYWORD or each.name == "args" for each in inspect.signature(function).parameters.values())):
+    if inspect.isfunction(function) and not (
+        nodes
+        and any(
+            each.kind is each.VAR_KEYWORD or each.name == "args"
+            for each in inspect.signature(function).parameters.values()
+        )
+    ):
         return [of_function(function)]
     if section == "nn.functional":  # its stubs leave out defaults
         return of_documentation(section, name, function, name) or [of_node(node) for node in nodes]
@@ -189,13 +253,22 @@ def of_schemas(operator: str) -> list[tuple]:
     found = []
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{operator}"):
         one = lambda each: (  # noqa: E731
-            "input" if each.name == "self" else each.name, OPTIONS.get(each.name) or simple(str(each.type)), repr(each.default_value) if each.has_default_value() else None
+            "input" if each.name == "self" else each.name, OPTIONS.get(each.name) or simple(str(each.type)),
+            repr(each.default_value) if each.has_default_value() else None
         )  # fmt: skip
         written = [each.name for each in schema.arguments if each.is_out]
         named = [one(each) for each in schema.arguments if each.kwarg_only and not each.is_out]
         positional = [one(each) for each in schema.arguments if not each.kwarg_only]
-        named += [("out", "Tensor | None" if len(written) == 1 else "Sequence[Tensor] | None", "None")] if written else []
-        found.append((positional, named, "Tensor" if len(schema.returns) == 1 else f"tuple[{', '.join(['Tensor'] * len(schema.returns))}]"))
+        named += (
+            [("out", "Tensor | None" if len(written) == 1 else "Sequence[Tensor] | None", "None")] if written else []
+        )
+        found.append(
+            (
+                positional,
+                named,
+                "Tensor" if len(schema.returns) == 1 else f"tuple[{', '.join(['Tensor'] * len(schema.returns))}]",
+            )
+        )
     return found
 
 
@@ -218,9 +291,18 @@ def lines() -> Iterator[str]:
         yield f"\n[{section}]"
         for name in sorted(dir(theirs)):
             function = getattr(theirs, name)
-            if name.startswith("_") or name in OWN or not callable(function) or inspect.isclass(function) or not hasattr(ours, name) or inspect.isclass(getattr(ours, name)):
+            if (
+                name.startswith("_")
+                or name in OWN
+                or not callable(function)
+                or inspect.isclass(function)
+                or not hasattr(ours, name)
+                or inspect.isclass(getattr(ours, name))
+            ):
                 continue
-            found = [each for each in overloads(section, name, function, functions, methods) if is_listed(section, each)]
+            found = [
+                each for each in overloads(section, name, function, functions, methods) if is_listed(section, each)
+            ]
             found = merged(found)
             for each in list(found):
                 if is_covered(each, [other for other in found if other is not each]):

@@ -1,9 +1,10 @@
-"""Writes `numod/paths/sobol.npz`, the primitive polynomials and initial direction numbers of Joe and Kuo (2008) by which Sobol sequences of up to 21201 dimensions are
-made, as PyTorch has them. Needs the installed torch:
+"""Writes `numod/paths/sobol.npz`, the primitive polynomials and initial direction numbers of Joe and Kuo (2008) by
+which Sobol sequences of up to 21201 dimensions are made, as PyTorch has them. Needs the installed torch:
 
     python tests/sobol_table.py
 
-Column j holds the j-th initial number m of every dimension, odd and less than 2 ** (j + 1), as m // 2; a dimension has as many as its polynomial's degree.
+Column j holds the j-th initial number m of every dimension, odd and less than 2 ** (j + 1), as m // 2; a dimension has
+as many as its polynomial's degree.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def following(m: list[int], j: int, polynomial: int, degree: int) -> int:
 
 
 def polynomials(m: np.ndarray) -> np.ndarray:
-    """The primitive polynomials by dimension, by whose recurrences the numbers follow. They rise, so that each is looked for from the one before."""
+    """The primitive polynomials by dimension, by whose recurrences the numbers follow.
+
+    They rise, so that each is looked for from the one before.
+    """
     found = [1]
     rows = m.tolist()
     candidate = 2
@@ -52,5 +56,10 @@ if __name__ == "__main__":
     m = numbers()
     p = polynomials(m)
     degrees = np.frompyfunc(int.bit_length, 1, 1)(p.astype(object)).astype(int) - 1
-    columns = {f"m{j}": (m[:, j] // 2 * (degrees > j)).astype(np.uint8 if j < 9 else np.uint16 if j < 17 else np.uint32) for j in range(DEGREE)}
-    np.savez_compressed(Path(numod.__file__).parent / "paths" / "sobol.npz", steps=np.diff(p, prepend=0).astype(np.uint16), **columns)
+    columns = {
+        f"m{j}": (m[:, j] // 2 * (degrees > j)).astype(np.uint8 if j < 9 else np.uint16 if j < 17 else np.uint32)
+        for j in range(DEGREE)
+    }
+    np.savez_compressed(
+        Path(numod.__file__).parent / "paths" / "sobol.npz", steps=np.diff(p, prepend=0).astype(np.uint16), **columns
+    )

@@ -1,9 +1,11 @@
-"""Writes the stubs (`*.pyi`) that tell editors and type checkers of the functions and methods that tables add at import.
+"""Writes the stubs (`*.pyi`) that tell editors and type checkers of the functions and methods that tables add at
+import.
 
     python tests/stubs.py
 
-Signatures are those of the table (`core/signatures.txt`), and the package's own where it has none. `test_stubs.py` checks that every name in the stubs exists, and not that they are up to date: run this after
-adding public functions or changing their arguments.
+Signatures are those of the table (`core/signatures.txt`), and the package's own where it has none. `test_stubs.py`
+checks that every name in the stubs exists, and not that they are up to date: run this after adding public functions or
+changing their arguments.
 """
 
 from __future__ import annotations
@@ -18,19 +20,37 @@ import numod
 from numod.core import return_types, signatures
 
 PACKAGE = Path(numod.__file__).parent
-SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")  # names of types that numod or Tensor has another meaning for
-KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Tensor", "complex", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
-RENAMED = {"Number": "float | complex", "DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "Sizes": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
-HEAD = '''# Written by tests/stubs.py: signatures of what tables add to this module at import.
+# names of types that numod or Tensor has another meaning for
+SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")
+KNOWN = {
+    "Any", "Callable", "Generator", "None", "Sequence", "Tensor", "complex", "dict", "list", "np.ndarray", "str",
+    "tuple", "type", *SHADOWED,
+}  # fmt: skip
+RENAMED = {
+    "Number": "float | complex",
+    "DType": "dtype",
+    "Device": "device",
+    "Dims": "int | Sequence[int] | None",
+    "Sizes": "int | Sequence[int] | None",
+    "MemoryFormat": "memory_format",
+    "Layout": "layout",
+}
+HEAD = """# Written by tests/stubs.py: signatures of what tables add to this module at import.
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
 
-'''
-TYPES = "from {0}device.layout import Size as _Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
-COMPARED = "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and or xor rand ror rxor lshift rshift rlshift rrshift".split()
+"""
+TYPES = (
+    "from {0}device.layout import Size as _Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes "
+    "import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
+)
+COMPARED = (
+    "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul "
+    "rmatmul and or xor rand ror rxor lshift rshift rlshift rrshift"
+).split()
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
 
 
@@ -40,9 +60,14 @@ def summary(text: str) -> str:
 
 
 def annotation(text: object, parameter: bool) -> str:
-    """An annotation in names that the stubs know; anything else is Any. `object`, which takes everything, says nothing of what comes back."""
+    """An annotation in names that the stubs know; anything else is Any.
+
+    `object`, which takes everything, says nothing of what comes back.
+    """
     if not isinstance(text, str):
-        return "Any" if text is inspect.Parameter.empty else "None" if text is None else getattr(text, "__name__", "Any")
+        return (
+            "Any" if text is inspect.Parameter.empty else "None" if text is None else getattr(text, "__name__", "Any")
+        )
     text = re.sub(r"[A-Za-z_][\w.]*", lambda found: RENAMED.get(found[0], found[0]), text)
     words = set(re.findall(r"[A-Za-z_][\w.]*", text))
     if parameter and "Size" in words:  # a name of several files' own
@@ -60,14 +85,23 @@ def parameters(signature: inspect.Signature) -> str:
             texts, starred = [*texts, "*"], True
         starred |= each.kind is each.VAR_POSITIONAL
         mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-        default = "" if each.default is each.empty else f" = {each.default!r}" if isinstance(each.default, (int, float, str, bool, type(None))) else " = ..."
+        default = (
+            ""
+            if each.default is each.empty
+            else f" = {each.default!r}"
+            if isinstance(each.default, (int, float, str, bool, type(None)))
+            else " = ..."
+        )
         untyped = each.annotation is each.empty and each.name in ("self", "cls")
         texts.append(f"{mark}{each.name}" + ("" if untyped else f": {annotation(each.annotation, True)}") + default)
     return ", ".join(texts)
 
 
 def definition(name: str, function: Callable, said: Callable | None = None) -> str:
-    """A function of the stubs, with the overloads of the table of signatures, or as its file defines it. `said`: whose docstring it gets, if not its own."""
+    """A function of the stubs, with the overloads of the table of signatures, or as its file defines it.
+
+    `said`: whose docstring it gets, if not its own.
+    """
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
     found = signatures.overloads(*paths[:1]) or (signatures.own(function),)
@@ -75,7 +109,12 @@ def definition(name: str, function: Callable, said: Callable | None = None) -> s
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
     mark = "@overload\n" if len(found) > 1 else ""
-    results = [own if own.startswith("return_types") or each.return_annotation == "Any" else annotation(each.return_annotation, False) for each in found]
+    results = [
+        own
+        if own.startswith("return_types") or each.return_annotation == "Any"
+        else annotation(each.return_annotation, False)
+        for each in found
+    ]
     return "\n".join(f"{mark}def {name}({parameters(each)}) -> {result}:{body}" for each, result in zip(found, results))
 
 
@@ -91,17 +130,36 @@ def members() -> Iterator[str]:
         if name.startswith("_") or isinstance(own, type):
             continue
         if isinstance(own, property):
-            found = "Tensor" if name in ("T", "H", "mT", "mH", "real", "data") else annotation(inspect.signature(own.fget).return_annotation, False)
-            yield f"@property\ndef {name}(self) -> {found}:" + (f'\n    """{summary(own.fget.__doc__)}"""' if own.fget.__doc__ else " ...")
+            found = (
+                "Tensor"
+                if name in ("T", "H", "mT", "mH", "real", "data")
+                else annotation(inspect.signature(own.fget).return_annotation, False)
+            )
+            yield f"@property\ndef {name}(self) -> {found}:" + (
+                f'\n    """{summary(own.fget.__doc__)}"""' if own.fget.__doc__ else " ..."
+            )
             if own.fset is not None:
                 yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
         elif callable(own) and hasattr(own, "__code__"):
             yield definition(name, own)
     for name in COMPARED:
-        yield f"def __{name}__(self, other: Any) -> Tensor: ..." + ("  # type: ignore[override]" if name in ("eq", "ne") else "")
+        yield f"def __{name}__(self, other: Any) -> Tensor: ..." + (
+            "  # type: ignore[override]" if name in ("eq", "ne") else ""
+        )
     for name in IN_PLACE:
         yield f"def __{name}__(self, other: Any) -> Tensor: ..."
-    for name, found in {"neg": "Tensor", "abs": "Tensor", "pos": "Tensor", "invert": "Tensor", "len": "_int", "bool": "_bool", "int": "_int", "float": "_float", "index": "_int", "hash": "_int"}.items():
+    for name, found in {
+        "neg": "Tensor",
+        "abs": "Tensor",
+        "pos": "Tensor",
+        "invert": "Tensor",
+        "len": "_int",
+        "bool": "_bool",
+        "int": "_int",
+        "float": "_float",
+        "index": "_int",
+        "hash": "_int",
+    }.items():
         yield f"def __{name}__(self) -> {found}: ..."
     yield "def __iter__(self) -> Iterator[Tensor]: ..."
     yield "def __contains__(self, value: Any) -> _bool: ..."
@@ -112,22 +170,49 @@ def members() -> Iterator[str]:
 
 def tensor_stub() -> str:
     """The text of `core/tensor.pyi`."""
-    parts = [HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence") + TYPES.format("..") + "from . import return_types\nfrom .random import Generator\n\n"]
-    parts.append("class Tensor:\n" + indented(f'"""{numod.Tensor.__doc__.partition(chr(10))[0]}"""\n\ndef __init__(self, *arguments: Any, **named: Any) -> None: ...\n' + "\n".join(members())) + "\n\n")
+    parts = [
+        HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence")
+        + TYPES.format("..")
+        + "from . import return_types\nfrom .random import Generator\n\n"
+    ]
+    parts.append(
+        "class Tensor:\n"
+        + indented(
+            f'"""{numod.Tensor.__doc__.partition(chr(10))[0]}"""\n\ndef __init__(self, *arguments: Any, **named: Any) '
+            "-> None: ...\n" + "\n".join(members())
+        )
+        + "\n\n"
+    )
     return "".join(parts) + "def wrap(storage: Any, layout: Any, offset: _int) -> Tensor: ...\n"
 
 
 def named_results_stub() -> str:
     """The text of `core/return_types.pyi`."""
-    kinds = {name: value for name, value in vars(return_types).items() if isinstance(value, type) and not name.startswith("_")}
-    classes = [f"class {name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in kind.__match_args__) for name, kind in sorted(kinds.items())]
-    return HEAD.splitlines()[0] + "\nfrom typing import NamedTuple\n\nfrom .tensor import Tensor\n\n" + "\n\n".join(classes) + "\n"
+    kinds = {
+        name: value
+        for name, value in vars(return_types).items()
+        if isinstance(value, type) and not name.startswith("_")
+    }
+    classes = [
+        f"class {name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in kind.__match_args__)
+        for name, kind in sorted(kinds.items())
+    ]
+    return (
+        HEAD.splitlines()[0]
+        + "\nfrom typing import NamedTuple\n\nfrom .tensor import Tensor\n\n"
+        + "\n\n".join(classes)
+        + "\n"
+    )
 
 
 def is_plain(function: Callable) -> bool:
     """Whether a function can be imported as its file defines it, without options that a wrapper adds."""
     source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
-    return function.__module__ != "numod" and function.__code__.co_name not in ("make", "filled") and f"\ndef {function.__name__}(" in source
+    return (
+        function.__module__ != "numod"
+        and function.__code__.co_name not in ("make", "filled")
+        and f"\ndef {function.__name__}(" in source
+    )
 
 
 def namespace_stub() -> str:
@@ -141,23 +226,49 @@ def namespace_stub() -> str:
             home, _, own = value.__name__.rpartition(".")
             modules.append(f"from {home.replace('numod', '.', 1).replace('..', '.')} import {own} as {name}")
         elif inspect.isclass(value) and value.__module__ != "numod":
-            own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"  # another name is not passed on
-            values += [f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {own}", *([f"{name} = {own}"] if own != name else [])]
+            # another name is not passed on
+            own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"
+            values += [
+                f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {own}",
+                *([f"{name} = {own}"] if own != name else []),
+            ]
         elif inspect.isfunction(value):
-            functions.append(f"from .{value.__module__.removeprefix('numod.')} import {value.__name__} as {name}" if value.__name__ == name and is_plain(value) else definition(name, value))
+            functions.append(
+                f"from .{value.__module__.removeprefix('numod.')} import {value.__name__} as {name}"
+                if value.__name__ == name and is_plain(value)
+                else definition(name, value)
+            )
         else:
             kind = "Tensor" if type(value).__name__ == "_Constructor" else type(value).__name__
-            values.append(f"{name}: type[Tensor]" if kind == "Tensor" else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}")
+            values.append(
+                f"{name}: type[Tensor]"
+                if kind == "Tensor"
+                else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}"
+            )
     own = [each for each in values if not each.startswith("from")]
     imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
     defined = [each for each in functions if not each.startswith("from")]
-    return HEAD + TYPES.format(".") + "\n".join(imports) + "\n\n" + "\n".join(own) + "\n__version__: str\n\n" + "\n".join(defined) + "\n"
+    return (
+        HEAD
+        + TYPES.format(".")
+        + "\n".join(imports)
+        + "\n\n"
+        + "\n".join(own)
+        + "\n__version__: str\n\n"
+        + "\n".join(defined)
+        + "\n"
+    )
 
 
 def linear_algebra_stub() -> str:
     """The text of `numod/linalg.pyi`."""
-    functions = [definition(name, value) for name, value in sorted(vars(numod.linalg).items()) if inspect.isfunction(value)]
-    imports = "from .core import return_types\nfrom .core.tensor import Tensor\nfrom .errors import LinAlgError as LinAlgError\n\n"
+    functions = [
+        definition(name, value) for name, value in sorted(vars(numod.linalg).items()) if inspect.isfunction(value)
+    ]
+    imports = (
+        "from .core import return_types\nfrom .core.tensor import Tensor\nfrom .errors import LinAlgError as "
+        "LinAlgError\n\n"
+    )
     return HEAD + TYPES.format(".") + imports + "\n".join(functions) + "\n"
 
 
@@ -167,7 +278,13 @@ def fourier_stub() -> str:
     return HEAD + TYPES.format(".") + "from .core.tensor import Tensor\n\n" + "\n".join(functions) + "\n"
 
 
-STUBS = {"__init__.pyi": namespace_stub, "linalg.pyi": linear_algebra_stub, "fft.pyi": fourier_stub, "core/tensor.pyi": tensor_stub, "core/return_types.pyi": named_results_stub}
+STUBS = {
+    "__init__.pyi": namespace_stub,
+    "linalg.pyi": linear_algebra_stub,
+    "fft.pyi": fourier_stub,
+    "core/tensor.pyi": tensor_stub,
+    "core/return_types.pyi": named_results_stub,
+}
 
 if __name__ == "__main__":
     for name, text in STUBS.items():

@@ -12,8 +12,42 @@ import pytest
 import numod
 
 PACKAGE = Path(numod.__file__).parent
-FOLDERS = ["device", "kernel", "ops", "core", "autograd", "graph", "nn", "distributions", "func", "optim", "utils", "profiler", "testing", "serialization", "datasets"]  # each may import those before it
-FREE = {"__init__", "__main__", "demo", "inventory", "tools", "linalg", "fft", "cuda", "amp", "backends", "version", "special", "random", "paths", "__future__"}  # top-level namespaces above all folders
+# each may import those before it
+FOLDERS = [
+    "device",
+    "kernel",
+    "ops",
+    "core",
+    "autograd",
+    "graph",
+    "nn",
+    "distributions",
+    "func",
+    "optim",
+    "utils",
+    "profiler",
+    "testing",
+    "serialization",
+    "datasets",
+]
+# top-level namespaces above all folders
+FREE = {
+    "__init__",
+    "__main__",
+    "demo",
+    "inventory",
+    "tools",
+    "linalg",
+    "fft",
+    "cuda",
+    "amp",
+    "backends",
+    "version",
+    "special",
+    "random",
+    "paths",
+    "__future__",
+}
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -54,21 +88,32 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_compilers_stand_in_device_only(path: Path) -> None:
     nodes = list(ast.walk(ast.parse(path.read_text())))
-    names = {node.attr if isinstance(node, ast.Attribute) else node.id for node in nodes if isinstance(node, (ast.Attribute, ast.Name))}
+    names = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in nodes
+        if isinstance(node, (ast.Attribute, ast.Name))
+    }
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}  # one of PyTorch's is called `vectorize`
     if path.relative_to(PACKAGE).parts[0] != "device":
         assert not (names - arguments) & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
 
 
 def test_lapack_is_called_in_one_place() -> None:
-    assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/factorization.py"]  # there `device.blas` limits its threads
+    # there `device.blas` limits its threads
+    assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/factorization.py"]
 
 
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
     allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
     for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
-            roots = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            roots = (
+                [a.name for a in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
             assert {root.split(".")[0] for root in roots} <= allowed, path
 
 
@@ -79,12 +124,18 @@ def test_import_loads_neither_numba_nor_a_framework() -> None:
 
 
 def test_import_leaves_slow_modules_to_those_who_need_them() -> None:
-    code = "import sys, numpy; before = set(sys.modules); import numod; print(sorted({'numpy.random', 'hashlib', 'secrets'} & (set(sys.modules) - before)))"
+    code = (
+        "import sys, numpy; before = set(sys.modules); import numod; print(sorted({'numpy.random', 'hashlib', "
+        "'secrets'} & (set(sys.modules) - before)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_random_numbers_are_drawn_before_the_transforms_are_imported() -> None:
-    code = "import sys, numod; numod.rand(2); numod.nn.functional.dropout(numod.ones(2)); print('numod.func' in sys.modules)"
+    code = (
+        "import sys, numod; numod.rand(2); numod.nn.functional.dropout(numod.ones(2)); print('numod.func' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
@@ -93,7 +144,8 @@ def test_every_row_has_a_reference_in_the_tests() -> None:
 
     tests = Path(__file__).parent
     text = "".join(path.read_text() for path in (*(tests / "ops").glob("*.py"), tests / "shared" / "references.py"))
-    names = [*pointwise.rows, *(name.rstrip("12") for name in reduction.rows)]  # norm1 and norm2 are reached through norm
+    # norm1 and norm2 are reached through norm
+    names = [*pointwise.rows, *(name.rstrip("12") for name in reduction.rows)]
     missing = [name for name in names if f'"{name}"' not in text and f"{name}=" not in text and f".{name}(" not in text]
     assert not missing
 

@@ -19,7 +19,12 @@ from numod.datasets import Digits
 
 def python(*arguments, **variables):
     """A Python process that finds the same numod as this one."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1]), "PYTHONIOENCODING": "utf-8", **variables}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(numod.__file__).parents[1]),
+        "PYTHONIOENCODING": "utf-8",
+        **variables,
+    }
     return subprocess.run([sys.executable, *arguments], capture_output=True, env=environment, timeout=300)
 
 

@@ -35,7 +35,11 @@ def test_what_is_masked_out_has_no_gradient_and_does_not_count():
     x = numod.tensor([1.0, np.nan, 3.0], requires_grad=True)
     mask = numod.tensor([True, False, True])
     masked.mean(x, mask=mask).backward()
-    assert x.grad.tolist() == [0.5, 0, 0.5] and masked.median(x, mask=mask).item() == 1 and masked.sum(numod.ones(2, dtype=numod.uint8)).dtype is numod.int64
+    assert (
+        x.grad.tolist() == [0.5, 0, 0.5]
+        and masked.median(x, mask=mask).item() == 1
+        and masked.sum(numod.ones(2, dtype=numod.uint8)).dtype is numod.int64
+    )
     assert np.isclose(masked.logaddexp(x, x, input_mask=mask, other_mask=~mask)[0].item(), 1)
 
 

@@ -19,27 +19,31 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 NAMES = {
     "numod": """
-        Generator Size Tensor arange argmax as_tensor asarray autograd bool can_cast cat cuda device double dtype empty empty_like enable_grad exp eye finfo
-        float float32 float64 from_dlpack from_numpy full full_like gather get_default_dtype get_num_threads iinfo inference_mode int int16 int32 int64 int8
-        is_grad_enabled linspace load long manual_seed matmul mean nn no_grad normal ones ones_like optim promote_types rand rand_like randint randn randn_like
-        randperm save set_default_dtype set_grad_enabled set_num_threads set_printoptions sigmoid softmax stack sum tanh tensor uint8 utils where zeros zeros_like
+        Generator Size Tensor arange argmax as_tensor asarray autograd bool can_cast cat cuda device double dtype
+        empty empty_like enable_grad exp eye finfo float float32 float64 from_dlpack from_numpy full full_like
+        gather get_default_dtype get_num_threads iinfo inference_mode int int16 int32 int64 int8 is_grad_enabled
+        linspace load long manual_seed matmul mean nn no_grad normal ones ones_like optim promote_types rand
+        rand_like randint randn randn_like randperm save set_default_dtype set_grad_enabled set_num_threads
+        set_printoptions sigmoid softmax stack sum tanh tensor uint8 utils where zeros zeros_like
     """,
     "numod.autograd": "Function backward enable_grad grad gradcheck gradgradcheck inference_mode no_grad set_grad_enabled",
     "numod.cuda": "device_count get_device_name is_available synchronize",
     "numod.nn": """
-        Buffer CrossEntropyLoss Dropout Flatten Identity Linear MSELoss Module ModuleDict ModuleList Parameter ParameterDict ParameterList ReLU Sequential Sigmoid
-        Softmax Tanh functional init utils
+        Buffer CrossEntropyLoss Dropout Flatten Identity Linear MSELoss Module ModuleDict ModuleList Parameter
+        ParameterDict ParameterList ReLU Sequential Sigmoid Softmax Tanh functional init utils
     """,
     "numod.nn.functional": "binary_cross_entropy_with_logits cross_entropy dropout embedding gelu linear log_softmax mse_loss nll_loss relu sigmoid softmax tanh",
     "numod.nn.init": "constant_ kaiming_normal_ kaiming_uniform_ normal_ orthogonal_ uniform_ xavier_normal_ xavier_uniform_ zeros_",
     "numod.nn.utils": "clip_grad_norm_ clip_grad_value_ parameters_to_vector vector_to_parameters",
     "numod.optim": "Adam AdamW Optimizer SGD",
     "numod.utils.data": "BatchSampler ConcatDataset DataLoader Dataset IterableDataset RandomSampler Subset TensorDataset default_collate random_split",
-}
+}  # fmt: skip
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, timeout=300)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, timeout=300
+    )
 
 
 @pytest.mark.parametrize("path", NAMES)
@@ -75,14 +79,17 @@ def test_python_3_11_is_enough() -> None:
 
 def test_types_and_data_are_shipped() -> None:
     package = Path(numod.__file__).parent
-    shipped = [path for pattern in PROJECT["tool"]["setuptools"]["package-data"]["numod"] for path in package.glob(pattern)]
+    shipped = [
+        path for pattern in PROJECT["tool"]["setuptools"]["package-data"]["numod"] for path in package.glob(pattern)
+    ]
     assert package / "py.typed" in shipped
     assert {path.name for path in shipped} >= {"digits.npz", "ATTRIBUTION.md"}
 
 
 def test_every_folder_of_the_package_is_shipped() -> None:
     package = Path(numod.__file__).parent
-    assert [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()] == []  # setuptools passes over folders without one
+    # setuptools passes over folders without one
+    assert [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()] == []
 
 
 def test_help() -> None:

@@ -20,7 +20,10 @@ ROOT = Path(numod.__file__).parents[1]
 @pytest.mark.parametrize("path", sorted(paths.HOMES))
 def test_every_path_is_its_home(path: str) -> None:
     home = importlib.import_module(f"numod.{paths.HOMES[path]}")
-    assert importlib.import_module(f"numod.{path}") is home and home.__spec__.name == f"numod.{paths.HOMES[path]}" == home.__name__
+    assert (
+        importlib.import_module(f"numod.{path}") is home
+        and home.__spec__.name == f"numod.{paths.HOMES[path]}" == home.__name__
+    )
 
 
 def test_forks_of_scripts_run_at_once() -> None:
@@ -38,10 +41,21 @@ def test_paths_give_what_pytorch_has_there() -> None:
     from numod.optim.optimizer import Optimizer, required
     from numod.utils.hooks import RemovableHandle
 
-    assert MultiheadAttention is nn.MultiheadAttention and AdamW is numod.optim.AdamW and _LRScheduler is numod.optim.lr_scheduler.LRScheduler
+    assert (
+        MultiheadAttention is nn.MultiheadAttention
+        and AdamW is numod.optim.AdamW
+        and _LRScheduler is numod.optim.lr_scheduler.LRScheduler
+    )
     assert issubclass(AdamW, Optimizer) and "required" in repr(required) and RemovableHandle is nn.hooks.RemovableHandle
-    assert numod.optim.adamw.AdamW is AdamW and numod.utils.hooks is nn.hooks and numod.nn.utils.clip_grad.clip_grad_norm_ is nn.utils.clip_grad_norm_
-    assert numod.amp.grad_scaler.GradScaler is numod.GradScaler and nn.modules.loss.LinearCrossEntropyLoss is nn.LinearCrossEntropyLoss
+    assert (
+        numod.optim.adamw.AdamW is AdamW
+        and numod.utils.hooks is nn.hooks
+        and numod.nn.utils.clip_grad.clip_grad_norm_ is nn.utils.clip_grad_norm_
+    )
+    assert (
+        numod.amp.grad_scaler.GradScaler is numod.GradScaler
+        and nn.modules.loss.LinearCrossEntropyLoss is nn.LinearCrossEntropyLoss
+    )
     assert DistributedDataParallel is nn.parallel.DistributedDataParallel and scatter((1, 2), [0]) == [(1, 2)]
     with pytest.raises(ModuleNotFoundError, match=r"numod\.optim\.nothing"):
         importlib.import_module("numod.optim.nothing")
@@ -70,8 +84,17 @@ def test_marks_for_compilers_change_nothing() -> None:
     assert issubclass(numod.jit.TracerWarning, Warning)
     layer = numod.jit.script(Layer())
     assert not isinstance(layer, numod.jit.ScriptModule) and not isinstance(double, numod.jit.ScriptFunction)
-    assert layer(numod.ones(2)).tolist() == [2, 2] and layer.other() == 1 and layer.third() == 2 and numod.fx.wrap("double") == "double"
-    assert numod.jit.isinstance([1], list[int]) and not numod.compiler.is_compiling() and numod.compiler.disable(double) is double
+    assert (
+        layer(numod.ones(2)).tolist() == [2, 2]
+        and layer.other() == 1
+        and layer.third() == 2
+        and numod.fx.wrap("double") == "double"
+    )
+    assert (
+        numod.jit.isinstance([1], list[int])
+        and not numod.compiler.is_compiling()
+        and numod.compiler.disable(double) is double
+    )
 
 
 def test_what_vision_libraries_import_is_there() -> None:
@@ -103,14 +126,26 @@ def test_einops_has_a_backend_for_tensors(first: str, tmp_path) -> None:
     (tmp_path / "einops").mkdir()
     (tmp_path / "einops" / "__init__.py").write_text("")
     (tmp_path / "einops" / "_backends.py").write_text(BACKENDS)
-    program = f"import {first}, numod; from einops import _backends; own = _backends.TorchBackend.__subclasses__(); " \
-        "print([each.framework_name for each in own], own[0]().is_appropriate_type(numod.ones(1)), own[0]().is_appropriate_type(1))"
-    finished = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, capture_output=True, text=True)
+    program = (
+        f"import {first}, numod; from einops import _backends; own = _backends.TorchBackend.__subclasses__(); "
+        "print([each.framework_name for each in own], own[0]().is_appropriate_type(numod.ones(1)), "
+        "own[0]().is_appropriate_type(1))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+    )
     assert finished.stdout == "['numod'] True False\n", finished.stderr
 
 
 def test_there_is_one_process() -> None:
-    assert not numod.distributed.is_available() and not numod.distributed.is_initialized() and numod.cpu.device_count() == 1
+    assert (
+        not numod.distributed.is_available()
+        and not numod.distributed.is_initialized()
+        and numod.cpu.device_count() == 1
+    )
     with pytest.raises(ValueError, match="process group has not been initialized"):
         numod.distributed.get_rank()
     model = nn.DataParallel(nn.Linear(2, 3))
@@ -122,7 +157,9 @@ def test_scripts_choose_a_device() -> None:
     import numod.xpu
 
     there = numod.cuda.is_available()
-    assert numod.accelerator.is_available() is there and numod.accelerator.current_accelerator() == (numod.device("cuda") if there else None)
+    assert numod.accelerator.is_available() is there and numod.accelerator.current_accelerator() == (
+        numod.device("cuda") if there else None
+    )
     assert not any((numod.mps.is_available(), numod.xpu.is_available(), numod.mtia.device_count()))
 
 
@@ -141,7 +178,9 @@ def test_trees() -> None:
 
     tree = {"a": [1, (2, 3)], "b": 4}
     found, spec = tree_flatten(tree)
-    assert found == [1, 2, 3, 4] and tree_unflatten([each * 2 for each in found], spec) == tree_map(lambda each: each * 2, tree) == {"a": [2, (4, 6)], "b": 8}
+    assert found == [1, 2, 3, 4] and tree_unflatten([each * 2 for each in found], spec) == tree_map(
+        lambda each: each * 2, tree
+    ) == {"a": [2, (4, 6)], "b": 8}
 
 
 def test_attention_runs_under_any_choice_of_kernels() -> None:
@@ -153,14 +192,21 @@ def test_attention_runs_under_any_choice_of_kernels() -> None:
 
 
 def test_importing_numod_loads_none_of_it() -> None:
-    code = "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.') and each != 'numod.paths.named'])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.') and each != "
+        "'numod.paths.named'])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_options_that_choose_among_pytorchs_ways_are_taken(tmp_path) -> None:
     x = numod.ones(2, dtype=numod.float64, requires_grad=True)
     assert numod.autograd.gradcheck(lambda x: x**2, (x,), fast_mode=True, nondet_tol=1e-5, check_batched_grad=False)
-    assert numod.autograd.gradgradcheck(lambda x: x**3, (x,), gen_non_contig_grad_outputs=True, check_fwd_over_rev=False)
+    assert numod.autograd.gradgradcheck(
+        lambda x: x**3, (x,), gen_non_contig_grad_outputs=True, check_fwd_over_rev=False
+    )
     assert numod.func.jacrev(lambda x: x**2, chunk_size=1)(numod.ones(2)).tolist() == [[2, 0], [0, 2]]
     with pytest.raises(ValueError, match="chunk_size"):
         numod.func.jacrev(lambda x: x, chunk_size=0)
@@ -168,7 +214,12 @@ def test_options_that_choose_among_pytorchs_ways_are_taken(tmp_path) -> None:
         numod.func.vmap(lambda x: x, chunk_size=0)
     numod.save({"a": x.detach()}, tmp_path / "a.pth", pickle_protocol=4, _use_new_zipfile_serialization=True)
     assert numod.load(tmp_path / "a.pth")["a"].tolist() == [1, 1]
-    assert [numod.finfo(each).resolution for each in (numod.float16, numod.bfloat16, numod.float32, numod.float64)] == [1e-3, 1e-2, 1e-6, 1e-15]
+    assert [numod.finfo(each).resolution for each in (numod.float16, numod.bfloat16, numod.float32, numod.float64)] == [
+        1e-3,
+        1e-2,
+        1e-6,
+        1e-15,
+    ]
 
 
 def test_errors_in_pytorchs_words() -> None:
@@ -188,7 +239,11 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "coordinate_descent_tuning", True, raising=False)
     monkeypatch.setattr(numod._dynamo.config, "recompile_limit", 2)
     function, other = numod.compile(double, name="twice"), numod.compile(double, recompile_limit=0)
-    with pytest.warns(UserWarning, match="twice was recorded 2 times, the last time because of argument 0: 'b' was recorded, 'c' came; it runs eagerly from here"):
+    with pytest.warns(
+        UserWarning,
+        match="twice was recorded 2 times, the last time because of argument 0: 'b' was recorded, 'c' came; it runs "
+        "eagerly from here",
+    ):
         assert "".join(map(function, "abcd")) == "aabbccdd"
     with pytest.warns(UserWarning, match="double was recorded 0 times"):
         assert other("a") == "aa"
@@ -197,7 +252,11 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     x = numod.ones(2)
     numod._dynamo.mark_dynamic(x, 0, min=1)
     numod._dynamo.mark_static(x)
-    assert "inductor" in numod._dynamo.list_backends() and not numod.compiler.is_exporting() and numod._dynamo.graph_break() is None
+    assert (
+        "inductor" in numod._dynamo.list_backends()
+        and not numod.compiler.is_exporting()
+        and numod._dynamo.graph_break() is None
+    )
 
 
 def test_futures() -> None:
@@ -209,7 +268,11 @@ def test_futures() -> None:
     first.set_result(1)
     assert after.wait() == 2 and first.done() and not both.done()
     second.set_result(5)
-    assert [each.value() for each in both.wait()] == [1, 5] and numod.futures.wait_all([second, first]) == [5, 1] and numod.futures.collect_all([]).wait() == []
+    assert (
+        [each.value() for each in both.wait()] == [1, 5]
+        and numod.futures.wait_all([second, first]) == [5, 1]
+        and numod.futures.collect_all([]).wait() == []
+    )
     with pytest.raises(RuntimeError, match="completed once"):
         first.set_result(2)
     with pytest.raises(ZeroDivisionError):
@@ -258,7 +321,9 @@ def test_names_of_absent_parts_import_and_say_so(path: str) -> None:
 
 
 def test_names_in_modules_that_are_there() -> None:
-    assert numod.distributed.device_mesh.DeviceMesh is importlib.import_module("numod.distributed.device_mesh").DeviceMesh
+    assert (
+        numod.distributed.device_mesh.DeviceMesh is importlib.import_module("numod.distributed.device_mesh").DeviceMesh
+    )
     assert numod.ops.aten.add.Tensor is numod.ops.aten.add.Tensor and numod.torch is numod
     for use in (numod.distributed.init_process_group, numod.cuda.CUDAGraph, numod.fx.Tracer, numod.ops.aten.add.Tensor):
         with pytest.raises(NotImplementedError, match="numod has no "):
@@ -267,12 +332,20 @@ def test_names_in_modules_that_are_there() -> None:
         _ = numod.distributed.nothing
     assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
     assert numod.ScriptModule is numod.jit.ScriptModule and numod._dynamo.mark_static_address(numod.ones(1)) is None
-    assert numod.functional.einsum is numod.einsum and numod.functional.F is numod.nn.functional and issubclass(numod._C.Value, object)
+    assert (
+        numod.functional.einsum is numod.einsum
+        and numod.functional.F is numod.nn.functional
+        and issubclass(numod._C.Value, object)
+    )
     assert numod._C._nn._parse_to("cpu", numod.float64) == (numod.device("cpu"), numod.float64, False, None)
     numod._assert_async(numod.tensor(True))
     with pytest.raises(RuntimeError, match="too large"):
         numod._assert_async(numod.tensor(False), "too large")
-    assert not isinstance(3, numod.SymInt) and not isinstance(numod.ones(1), numod.TensorType) and numod.serialization.DEFAULT_PROTOCOL == 2
+    assert (
+        not isinstance(3, numod.SymInt)
+        and not isinstance(numod.ones(1), numod.TensorType)
+        and numod.serialization.DEFAULT_PROTOCOL == 2
+    )
     assert importlib.import_module("numod.utils.data._utils.collate").np_str_obj_array_pattern.search("U")
     with numod._C.DisableTorchFunctionSubclass():
         assert not numod._C._are_functorch_transforms_active()
@@ -305,7 +378,9 @@ def test_operators_of_libraries() -> None:
 def test_torchvision_s_start_finds_no_operators_of_c_and_goes_on() -> None:
     with pytest.raises(OSError, match=r"numod loads no operators written in C\+\+, as those in _C\.so"):
         numod.ops.load_library("_C.so")
-    keys = numod._C.DispatchKeySet(numod._C.DispatchKey.AutocastCPU) | numod._C.DispatchKeySet(numod._C.DispatchKey.AutocastCUDA)
+    keys = numod._C.DispatchKeySet(numod._C.DispatchKey.AutocastCPU) | numod._C.DispatchKeySet(
+        numod._C.DispatchKey.AutocastCUDA
+    )
     assert keys == {"AutocastCPU", "AutocastCUDA"}
     importlib.import_module("numod._custom_ops")
 
@@ -317,7 +392,9 @@ def test_accelerate_asks_whether_a_module_is_compiled() -> None:
 
 
 def test_modules_of_devices():
-    assert numod.get_device_module("cpu") is numod.cpu and numod.get_device_module(numod.device("cuda", 0)) is numod.cuda
+    assert (
+        numod.get_device_module("cpu") is numod.cpu and numod.get_device_module(numod.device("cuda", 0)) is numod.cuda
+    )
     assert numod.get_device_module() is (numod.cuda if numod.cuda.is_available() else numod.cpu)
     with pytest.raises(RuntimeError, match="no.*module|not have"):
         numod.get_device_module("meta")

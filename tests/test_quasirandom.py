@@ -9,7 +9,14 @@ import numod
 from numod.quasirandom import SobolEngine
 
 # m of the dimensions 2 to 4 and their primitive polynomials 3, 7, 11, in Joe and Kuo's list
-FIRST = [[0, 0, 0, 0], [0.5, 0.5, 0.5, 0.5], [0.75, 0.25, 0.25, 0.25], [0.25, 0.75, 0.75, 0.75], [0.375, 0.375, 0.625, 0.875], [0.875, 0.875, 0.125, 0.375]]
+FIRST = [
+    [0, 0, 0, 0],
+    [0.5, 0.5, 0.5, 0.5],
+    [0.75, 0.25, 0.25, 0.25],
+    [0.25, 0.75, 0.75, 0.75],
+    [0.375, 0.375, 0.625, 0.875],
+    [0.875, 0.875, 0.125, 0.375],
+]
 
 
 def test_first_points():
@@ -18,7 +25,11 @@ def test_first_points():
 
 def test_points_go_on_where_the_last_draw_ended():
     engine, whole = SobolEngine(40), SobolEngine(40).draw(16, dtype=numod.float64)
-    parts = [engine.draw(1, dtype=numod.float64), engine.draw(4, dtype=numod.float64), engine.fast_forward(3).draw(8, dtype=numod.float64)]
+    parts = [
+        engine.draw(1, dtype=numod.float64),
+        engine.draw(4, dtype=numod.float64),
+        engine.fast_forward(3).draw(8, dtype=numod.float64),
+    ]
     assert numod.equal(numod.cat(parts), whole[[*range(5), *range(8, 16)]]) and engine.num_generated == 16
     assert numod.equal(engine.reset().draw(3), whole[:3].float())
     out = numod.empty(0)
@@ -37,7 +48,11 @@ def test_scrambled_as_by_pytorch():
     np.testing.assert_array_equal(found.draw(3).numpy(), np.float32(SCRAMBLED))
 
 
-SCRAMBLED = [[0.533116162, 0.23203969, 0.820892513], [0.0225325376, 0.745423555, 0.103314728], [0.344396532, 0.332077146, 0.517756462]]
+SCRAMBLED = [
+    [0.533116162, 0.23203969, 0.820892513],
+    [0.0225325376, 0.745423555, 0.103314728],
+    [0.344396532, 0.332077146, 0.517756462],
+]
 
 
 def test_without_a_seed_the_generator_decides():
@@ -52,7 +67,10 @@ def test_refusals():
         SobolEngine(21202)
     engine = SobolEngine(2)
     engine.draw(3)
-    with pytest.raises(ValueError, match="require n to be a power of 2. 3 points have been previously generated, then: n=3\\+2\\*\\*2=7"):
+    with pytest.raises(
+        ValueError,
+        match="require n to be a power of 2. 3 points have been previously generated, then: n=3\\+2\\*\\*2=7",
+    ):
         engine.draw_base2(2)
 
 

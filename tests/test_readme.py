@@ -19,7 +19,10 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def blocks() -> list[str]:
     """The Python examples, each with empty lines in front so that tracebacks name lines of the README."""
     text = README.read_text(encoding="utf-8")
-    return ["\n" * text[: found.start(1)].count("\n") + found[1] for found in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    return [
+        "\n" * text[: found.start(1)].count("\n") + found[1]
+        for found in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    ]
 
 
 def shown_output(lines: list[str], statement: ast.stmt) -> str | None:
@@ -56,7 +59,8 @@ def test_examples_run_and_show_what_they_give(tmp_path: Path, monkeypatch: pytes
                 assert doctest.OutputChecker().check_output(expected + "\n", found + "\n", SAME), (
                     f"README.md line {statement.end_lineno} shows\n  {expected}\nbut gives\n  {found}"
                 )
-    assert compared == sum(len(re.findall(r"#\s+->\s", block)) for block in blocks()) > 0  # no output is shown where this test does not look
+    # no output is shown where this test does not look
+    assert compared == sum(len(re.findall(r"#\s+->\s", block)) for block in blocks()) > 0
 
 
 def test_the_two_commands_come_first() -> None:

@@ -1,4 +1,7 @@
-"""The stubs for editors and type checkers name nothing that is not there. (Whether they are up to date: `python tests/stubs.py` and `git diff`.)"""
+"""The stubs for editors and type checkers name nothing that is not there.
+
+(Whether they are up to date: `python tests/stubs.py` and `git diff`.)
+"""
 
 from __future__ import annotations
 
@@ -39,4 +42,7 @@ def test_names_in_stubs_exist(path: Path) -> None:
 def test_stubs_know_functions_and_methods_of_tables() -> None:
     namespace, tensor = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("__init__.pyi", "core/tensor.pyi"))
     assert "\ndef exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:" in namespace
-    assert "\n    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:" in tensor
+    assert (
+        "\n    def add_(self, other: Tensor | _float | complex, *, alpha: _float | complex | None = 1) -> Tensor:"
+        in tensor
+    )

@@ -1,7 +1,8 @@
-"""Threads and forks: large kernels under each of Numba's threading layers, and all kinds of work by 2 and 8 threads at once (`shared/threaded`).
+"""Threads and forks: large kernels under each of Numba's threading layers, and all kinds of work by 2 and 8 threads at
+once (`shared/threaded`).
 
-Nothing aborts, hangs, raises or warns, and values are those of one thread. Of the work at once a sample takes five seconds here; all of it, with the marker
-`threads`, at most four minutes on two cores.
+Nothing aborts, hangs, raises or warns, and values are those of one thread. Of the work at once a sample takes five
+seconds here; all of it, with the marker `threads`, at most four minutes on two cores.
 """
 
 import os
@@ -97,7 +98,7 @@ print(in_child(child))
 leave.set()
 other.join()""",
     "child_first": "print(in_child(work), in_child(lambda: in_threads(4)), work())",
-}
+}  # fmt: skip
 
 
 def run(code, layer):
@@ -109,13 +110,20 @@ def run(code, layer):
         "NUMOD_NUM_THREADS": "2",
     }
     return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + code], capture_output=True, text=True, env=environment, timeout=120
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + code],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
     )
 
 
 @pytest.fixture(scope="module", params=["omp", "workqueue"])
 def layer(request):
-    probe = f"import numba\nfrom numba.np.ufunc.parallel import _launch_threads\n_launch_threads()\nprint(numba.threading_layer() == {request.param!r})"
+    probe = (
+        "import numba\nfrom numba.np.ufunc.parallel import "
+        f"_launch_threads\n_launch_threads()\nprint(numba.threading_layer() == {request.param!r})"
+    )
     environment = {**os.environ, "NUMBA_THREADING_LAYER": request.param}
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, env=environment, timeout=120)
     if found.stdout.strip() != "True":
@@ -160,7 +168,13 @@ print(os.waitpid(pid, 0)[1] == 0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_fork_while_another_thread_imports_numba():
     environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
-    found = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", IMPORTING], capture_output=True, text=True, env=environment, timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", IMPORTING],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
     assert found.stdout == "True\n", f"exit {found.returncode}: {found.stderr[-2000:]}"
 
 
@@ -287,6 +301,16 @@ print(all(load(2) == load(0) for _ in range(3)) and end(threads, found, 4))""",
 def test_while_threads_compile(part, count, tmp_path):
     shared = Path(__file__).parent / "shared"
     for repeat in range(2):
-        environment = {**os.environ, "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}", "NUMOD_CACHE_DIR": str(tmp_path / str(repeat))}
-        found = subprocess.run([sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)], capture_output=True, text=True, env=environment, timeout=300)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}",
+            "NUMOD_CACHE_DIR": str(tmp_path / str(repeat)),
+        }
+        found = subprocess.run(
+            [sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=300,
+        )
         assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")

@@ -28,7 +28,12 @@ def test_doctor(folder, capsys):
     text = capsys.readouterr().out
     for title in ("versions", "processor", "threads", "kernel cache", "CUDA"):
         assert f"{title}\n" in text
-    assert "numba 0." in text and "vectors of" in text and "0 kernels" in text and ("nothing to mend" in text) == (code == 0)
+    assert (
+        "numba 0." in text
+        and "vectors of" in text
+        and "0 kernels" in text
+        and ("nothing to mend" in text) == (code == 0)
+    )
 
 
 def test_doctor_says_what_to_mend(folder, monkeypatch, capsys):
@@ -54,7 +59,9 @@ def test_warmup_of_a_script_says_nothing_of_its_own(folder, capsys):
 
 
 def test_warmup_of_a_model(folder, capsys):
-    (folder / "warm_model.py").write_text("from numod import nn\nnet = nn.Linear(3, 2)\ndef make():\n    return nn.Tanh()\n")
+    (folder / "warm_model.py").write_text(
+        "from numod import nn\nnet = nn.Linear(3, 2)\ndef make():\n    return nn.Tanh()\n"
+    )
     assert main(["warmup", "warm_model:net", "4", "3"]) == 0 and main(["warmup", "warm_model:make", "2"]) == 0
     for wrong in (["warm_model:gone", "1"], ["warm_model"], ["warm_model:net", "x"], ["no_such_module:net", "1"]):
         assert main(["warmup", *wrong]) == 2
@@ -66,7 +73,9 @@ def fill(path, *names):
     with trust.Folder(str(path), make=True) as target:
         for k, name in enumerate(names):
             key = f"{k}" * 64
-            each = entry.Entry("code", key, f"{name}_{key[:16]}", "float32[]", "1", ("f", "g"), ((bytes(100 + 100 * k), ("f",)),))
+            each = entry.Entry(
+                "code", key, f"{name}_{key[:16]}", "float32[]", "1", ("f", "g"), ((bytes(100 + 100 * k), ("f",)),)
+            )
             target.write(each.file, entry.dump(each, cache.secret(target)))
     return sorted(each.name for each in path.glob("*.kernel"))
 
@@ -78,12 +87,17 @@ def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
     (kernels / "folder.kernel").mkdir()
     assert main(["cache", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[-1] for line in lines[:2]] == [f"add_{'1' * 16}", f"exp_{'0' * 16}"] and lines[2].startswith("2 kernels, 0.9 kB")
+    assert [line.split()[-1] for line in lines[:2]] == [f"add_{'1' * 16}", f"exp_{'0' * 16}"] and lines[2].startswith(
+        "2 kernels, 0.9 kB"
+    )
     assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
     assert sorted(each.name for each in kernels.iterdir()) == ["folder.kernel", "other.txt", "seal.key"]
     assert main(["cache", "unpack", "all.tar.gz"]) == 0
     assert sorted(each.name for each in kernels.glob("*_*.kernel")) == names
-    assert capsys.readouterr().out == f"2 kernels written to all.tar.gz\n2 kernels removed from {kernels}\n2 kernels read from all.tar.gz\n"
+    assert (
+        capsys.readouterr().out
+        == f"2 kernels written to all.tar.gz\n2 kernels removed from {kernels}\n2 kernels read from all.tar.gz\n"
+    )
 
 
 def test_what_another_folder_compiled_is_unpacked_with_trust(folder, monkeypatch, capsys):
@@ -93,7 +107,11 @@ def test_what_another_folder_compiled_is_unpacked_with_trust(folder, monkeypatch
     capsys.readouterr()
     assert main(["cache", "unpack", "all.tar.gz"]) == 1
     printed = capsys.readouterr()
-    assert printed.out == "0 kernels read from all.tar.gz\n" and "2 kernels left out" in printed.err and "--trust" in printed.err
+    assert (
+        printed.out == "0 kernels read from all.tar.gz\n"
+        and "2 kernels left out" in printed.err
+        and "--trust" in printed.err
+    )
     assert not list((folder / "other").glob("*.kernel"))
     assert main(["cache", "unpack", "--trust", "all.tar.gz"]) == 0 and capsys.readouterr().err == ""
     assert sorted(each.name for each in (folder / "other").glob("*.kernel")) == names
@@ -119,7 +137,10 @@ def test_what_is_no_archive_is_refused(folder, capsys):
 def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
     (folder / "kernels").chmod(0o775)
     assert main(["doctor"]) == 1
-    assert f"the kernel cache {folder / 'kernels'} is not used, so that every process compiles: other users can write to it (mode 0775" in capsys.readouterr().out
+    assert (
+        f"the kernel cache {folder / 'kernels'} is not used, so that every process compiles: other users can write to "
+        "it (mode 0775" in capsys.readouterr().out
+    )
 
 
 def test_a_process_without_a_home_keeps_nothing(folder, monkeypatch, capsys):
@@ -127,7 +148,10 @@ def test_a_process_without_a_home_keeps_nothing(folder, monkeypatch, capsys):
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nor does passwd know one
-    assert main(["cache", "list"]) == 2 and "HOME is not set, and its user has no entry in passwd" in capsys.readouterr().err
+    assert (
+        main(["cache", "list"]) == 2
+        and "HOME is not set, and its user has no entry in passwd" in capsys.readouterr().err
+    )
     assert main(["doctor"]) == 1 and "HOME is not set" in capsys.readouterr().out
 
 
@@ -156,7 +180,12 @@ def test_bad_input_is_said_and_exits_with_2(folder, tmp_path, monkeypatch, capsy
     (tmp_path / "good.py").write_text("pass")
     assert main(arguments) == 2
     printed = capsys.readouterr()
-    assert BAD[arguments] in printed.err and "Traceback" not in printed.err and printed.err.count("\n") == 1 and not printed.out
+    assert (
+        BAD[arguments] in printed.err
+        and "Traceback" not in printed.err
+        and printed.err.count("\n") == 1
+        and not printed.out
+    )
 
 
 def test_a_model_that_fails_is_named(folder, capsys):
@@ -171,5 +200,8 @@ def test_a_script_that_fails_shows_its_own_traceback(folder, tmp_path, monkeypat
     assert main([command, "bad.py"]) == 1
     printed = capsys.readouterr()
     lines = printed.err.splitlines()
-    assert lines[:2] == ["Traceback (most recent call last):", '  File "bad.py", line 3, in <module>'] and lines[-1] == "ZeroDivisionError: division by zero"
+    assert (
+        lines[:2] == ["Traceback (most recent call last):", '  File "bad.py", line 3, in <module>']
+        and lines[-1] == "ZeroDivisionError: division by zero"
+    )
     assert (tmp_path / "bad_profile.html").exists() == (command == "profile") == ("numod::fill" in printed.out)

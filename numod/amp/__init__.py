@@ -1,4 +1,7 @@
-"""`numod.amp`: mixed precision. `autocast` chooses the dtype per function, `GradScaler` avoids underflow of float16 gradients."""
+"""`numod.amp`: mixed precision.
+
+`autocast` chooses the dtype per function, `GradScaler` avoids underflow of float16 gradients.
+"""
 
 from __future__ import annotations
 
@@ -6,4 +9,12 @@ from . import autocast_mode, scaler as grad_scaler  # PyTorch's name of the file
 from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "grad_scaler", "is_autocast_available"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "autocast_mode",
+    "custom_bwd",
+    "custom_fwd",
+    "grad_scaler",
+    "is_autocast_available",
+]

@@ -1,4 +1,7 @@
-"""`autocast`: products and convolutions run in 16 bits, losses in float32, whatever dtype their tensors have. Which functions do is in `casts`."""
+"""`autocast`: products and convolutions run in 16 bits, losses in float32, whatever dtype their tensors have.
+
+Which functions do is in `casts`.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or `set_autocast_dtype` says otherwise."""
+    """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or
+    `set_autocast_dtype` says otherwise.
+    """
     kind = _known(device_type)
     return dict(state.autocast).get(kind, _defaults[kind])
 
@@ -111,13 +116,16 @@ def _with(device: str, dtype: DType | None) -> tuple[tuple[str, DType], ...]:
 
 
 class autocast(contextlib.ContextDecorator):
-    """A context, and a decorator, in which functions cast their tensors: products to `dtype` (bfloat16 on "cpu", float16 on "cuda"), losses to float32.
+    """A context, and a decorator, in which functions cast their tensors: products to `dtype` (bfloat16 on "cpu",
+    float16 on "cuda"), losses to float32.
 
-    Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does nothing, for another dtype and
-    for CUDA where there is none.
+    Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does
+    nothing, for another dtype and for CUDA where there is none.
     """
 
-    def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = _known(device_type)
@@ -133,13 +141,16 @@ class autocast(contextlib.ContextDecorator):
         if self.fast_dtype not in (bfloat16, float16):
             warnings.warn(
                 f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
-                f"{self.device.upper()} Autocast only supports dtypes of numod.bfloat16, numod.float16 currently.", stacklevel=3,
+                f"{self.device.upper()} Autocast only supports dtypes of numod.bfloat16, numod.float16 currently.",
+                stacklevel=3,
             )
             return False
         return True
 
     def __enter__(self) -> autocast:
-        self._before.append((casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.here.caching))
+        self._before.append(
+            (casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.here.caching)
+        )
         casts.here.caching = self._cache_enabled
         return self
 
@@ -151,8 +162,9 @@ class autocast(contextlib.ContextDecorator):
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Callable:
-    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs without; without `cast_inputs` it runs
-    as it is."""
+    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs
+    without; without `cast_inputs` it runs as it is.
+    """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if fwd is None:
@@ -192,4 +204,6 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
         return value.to(dtype) if eligible else value
     if isinstance(value, Mapping):
         return {_cast(key, device_type, dtype): _cast(each, device_type, dtype) for key, each in value.items()}
-    return type(value)([_cast(each, device_type, dtype) for each in value]) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)([_cast(each, device_type, dtype) for each in value]) if isinstance(value, (list, tuple)) else value
+    )

@@ -1,5 +1,7 @@
-"""Which functions cast their tensors under `autocast`, and to what: PyTorch's lists. They are given other code while a thread is inside one, so nobody else
-pays."""
+"""Which functions cast their tensors under `autocast`, and to what:
+
+PyTorch's lists. They are given other code while a thread is inside one, so nobody else pays.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,19 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import ref
 
-from ..core import apply as waist, complexes, contractions, cumulative, decompositions, distances, linear_algebra, products, reductions, statistics, triangles
+from ..core import (
+    apply as waist,
+    complexes,
+    contractions,
+    cumulative,
+    decompositions,
+    distances,
+    linear_algebra,
+    products,
+    reductions,
+    statistics,
+    triangles,
+)
 from ..core.apply import listeners, state
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType
@@ -19,16 +33,23 @@ from ..nn.recurrent import GRU, RNNBase
 from ..profiler.exchange import Exchange
 
 _POOLS = "avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d max_unpool2d max_unpool3d"
-_LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
-    cosine_embedding_loss ctc_loss
-    hinge_embedding_loss poisson_nll_loss margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss multilabel_margin_loss"""
+_LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy
+    binary_cross_entropy_with_logits kl_div cosine_embedding_loss ctc_loss hinge_embedding_loss poisson_nll_loss
+    margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss multilabel_margin_loss"""
 LOW = {  # to the dtype of the context
-    products: "matmul mm_ bmm addmm", contractions: "baddbmm addbmm", linear_algebra: "vecdot",
-    F: "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d prelu scaled_dot_product_attention",
+    products: "matmul mm_ bmm addmm",
+    contractions: "baddbmm addbmm",
+    linear_algebra: "vecdot",
+    F: "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d prelu "
+    "scaled_dot_product_attention",
 }
 WIDE = {  # 16-bit floats to float32
-    F: f"{_LOSSES} {_POOLS} grid_sample", reductions: "prod_", statistics: "quantile nanquantile", distances: "cdist",
-    triangles: "trace", linear_algebra: "inv det slogdet solve pinv lstsq solve_triangular cholesky_solve cholesky_inverse lu_solve",
+    F: f"{_LOSSES} {_POOLS} grid_sample",
+    reductions: "prod_",
+    statistics: "quantile nanquantile",
+    distances: "cdist",
+    triangles: "trace",
+    linear_algebra: "inv det slogdet solve pinv lstsq solve_triangular cholesky_solve cholesky_inverse lu_solve",
     decompositions: "cholesky qr svd svdvals eigh eigvalsh lu lu_factor lu_factor_ex",
 }
 WIDE_CUDA = {
@@ -38,7 +59,8 @@ WIDE_CUDA = {
     cumulative: "cumsum cumprod",
 }
 LOW_CUDA = {products: "mv", contractions: "addmv addr"}
-PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}  # not cast, nor what they call
+# not cast, nor what they call
+PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}
 
 
 def enter(casts: tuple[tuple[str, DType], ...]) -> tuple[tuple[str, DType], ...]:
@@ -105,7 +127,9 @@ def _target(arguments: tuple) -> tuple[str, DType] | None:
 
 
 def _casting(to: Callable[[str, DType], DType | None]) -> Callable:
-    """A rule: casts to what `to` says for (device type, dtype of the context), then runs the function without autocast; None for neither."""
+    """A rule: casts to what `to` says for (device type, dtype of the context), then runs the function without autocast;
+    None for neither.
+    """
 
     def rule(plain: Callable, arguments: tuple, named: dict) -> Any:
         target = _target((*arguments, *named.values())) if state.autocast else None
@@ -129,13 +153,22 @@ def _cast(each: Any, dtype: DType) -> Any:
         return type(each)([_cast(part, dtype) for part in each]) if type(each) in (list, tuple) else each
     if not each.is_floating_point() or each.dtype is dtype or each.dtype is float64:
         return each
-    if here.caching and each.dtype is float32 and each.requires_grad and each.is_leaf and each._base is None and not listeners:
+    if (
+        here.caching
+        and each.dtype is float32
+        and each.requires_grad
+        and each.is_leaf
+        and each._base is None
+        and not listeners
+    ):
         return _cast_once(each, dtype)
     return each.to(dtype)
 
 
 def _cast_once(parameter: Tensor, dtype: DType) -> Tensor:
-    """The cast of a parameter, kept until the outermost autocast ends, the parameter is written to, or the grad mode changes."""
+    """The cast of a parameter, kept until the outermost autocast ends, the parameter is written to, or the grad mode
+    changes.
+    """
     kept = vars(_kept).setdefault("casts", {})
     where = (parameter._version, state.grad_enabled, dtype)
     found = kept.get(id(parameter))
@@ -165,7 +198,9 @@ def _run_layer(plain: Callable, arguments: tuple, named: dict) -> Any:
     layer, x, sizes, start, suffix = arguments
     if not state.autocast or not isinstance(layer, GRU):
         return plain(*arguments, **named)
-    return layer._run_by_step(x, sizes, start, {name: getattr(layer, name + suffix) for name in layer._names()}, **named)
+    return layer._run_by_step(
+        x, sizes, start, {name: getattr(layer, name + suffix) for name in layer._names()}, **named
+    )
 
 
 def _weights(plain: Callable, arguments: tuple, named: dict) -> dict[str, Tensor]:
@@ -182,7 +217,12 @@ def _low_on_cuda(plain: Callable, arguments: tuple, named: dict) -> Any:
 
 _low, _wide = _casting(lambda device, dtype: dtype), _casting(lambda device, dtype: float32)
 _RULES = (
-    (_low, LOW), (_wide, WIDE), (_plainly, PLAIN), (_layers, {RNNBase: "_layers"}), (_weights, {RNNBase: "_weights"}), (_run_layer, {RNNBase: "_run"}),
+    (_low, LOW),
+    (_wide, WIDE),
+    (_plainly, PLAIN),
+    (_layers, {RNNBase: "_layers"}),
+    (_weights, {RNNBase: "_weights"}),
+    (_run_layer, {RNNBase: "_run"}),
     (_casting(lambda device, dtype: float32 if device == "cuda" else None), WIDE_CUDA),
     (_low_on_cuda, LOW_CUDA),
 )

@@ -8,7 +8,9 @@ from ..dtypes import dtype as DType
 
 
 def of_device(device_type: str, usual: DType) -> tuple[type, type]:
-    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype that autocast takes if none is given."""
+    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype
+    that autocast takes if none is given.
+    """
 
     class autocast(_Autocast):
         def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:
@@ -16,7 +18,12 @@ def of_device(device_type: str, usual: DType) -> tuple[type, type]:
 
     class GradScaler(_Scaler):
         def __init__(
-            self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True
+            self,
+            init_scale: float = 65536.0,
+            growth_factor: float = 2.0,
+            backoff_factor: float = 0.5,
+            growth_interval: int = 2000,
+            enabled: bool = True,
         ) -> None:
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 

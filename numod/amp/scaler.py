@@ -15,16 +15,24 @@ from ..cuda import is_available
 
 
 class GradScaler:
-    """Scales losses, unscales gradients before the optimizer's step, and leaves the step out where one of them is not finite.
+    """Scales losses, unscales gradients before the optimizer's step, and leaves the step out where one of them is not
+    finite.
 
-    `update` multiplies the scale by `backoff_factor` after such a step, and by `growth_factor` after `growth_interval` others in a row. With
-    `enabled=False` it does nothing but call `optimizer.step()`; so it is, with a warning, for CUDA where there is none.
+    `update` multiplies the scale by `backoff_factor` after such a step, and by `growth_factor` after `growth_interval`
+    others in a row. With `enabled=False` it does nothing but call `optimizer.step()`; so it is, with a warning, for
+    CUDA where there is none.
 
-    The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes them as any others.
+    The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes
+    them as any others.
     """
 
     def __init__(
-        self, device: str = "cuda", init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
+        self,
+        device: str = "cuda",
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
         if enabled and device == "cuda" and not is_available():
@@ -36,7 +44,9 @@ class GradScaler:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._enabled, self._scale, self._growth_tracker = enabled, None, None
         self._init_scale, self._init_growth_tracker = float(init_scale), 0
-        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
         self._found: dict[int, bool] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
 
@@ -57,7 +67,10 @@ class GradScaler:
         raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
 
     def unscale_(self, optimizer: object) -> None:
-        """Divide the gradients of the optimizer's parameters by the scale. Raises RuntimeError the second time between updates."""
+        """Divide the gradients of the optimizer's parameters by the scale.
+
+        Raises RuntimeError the second time between updates.
+        """
         if not self._enabled:
             return
         self._check_in_use("unscale_")
@@ -114,7 +127,8 @@ class GradScaler:
     def _check_in_use(self, what: str) -> None:
         if self._scale is None:
             raise AssertionError(
-                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss "
+                "or outputs) earlier in the iteration."
             )
 
     def get_scale(self) -> float:
@@ -159,7 +173,9 @@ class GradScaler:
         return {
             "scale": self.get_scale(),
             **rules,
-            "_growth_tracker": self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item(),
+            "_growth_tracker": self._init_growth_tracker
+            if self._growth_tracker is None
+            else self._growth_tracker.item(),
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -167,7 +183,9 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
         for name in ("growth_factor", "backoff_factor", "growth_interval"):
             setattr(self, f"_{name}", state_dict[name])
         self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]

@@ -1,8 +1,10 @@
-"""Automatic differentiation: the tape, the backward engine, grad modes, user-defined functions, gradient checks. Gradient formulas are in `ops`.
+"""Automatic differentiation: the tape, the backward engine, grad modes, user-defined functions, gradient checks.
 
-`tape` has the nodes that `core.apply` records, `views_and_writes` those of in-place writes, `engine` computes gradients from them, `modes` switches
-recording on and off. On these stand `function` (operations with a gradient of the user's), `graph` (hooks and edges), `functional` and `forward_ad`
-(derivatives of functions), `gradcheck` and `anomaly`.
+Gradient formulas are in `ops`.
+
+`tape` has the nodes that `core.apply` records, `views_and_writes` those of in-place writes, `engine` computes gradients
+from them, `modes` switches recording on and off. On these stand `function` (operations with a gradient of the user's),
+`graph` (hooks and edges), `functional` and `forward_ad` (derivatives of functions), `gradcheck` and `anomaly`.
 """
 
 from __future__ import annotations
@@ -13,28 +15,51 @@ from collections.abc import Callable
 from ..core import changes
 from ..core.tensor import Tensor
 from . import engine, forward_ad, functional, graph, tape
-from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled, set_detect_anomaly
+from .anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+    set_detect_anomaly,
+)
 from .engine import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
-from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, set_multithreading_enabled
+from .modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from .tape import Handle, expose, hook_on, hooks_of
 from .variable import Variable
 
 __all__ = [
-    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
-    "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "tape",
-]
+    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
+    "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled", "set_detect_anomaly",
+    "set_grad_enabled", "set_multithreading_enabled", "tape",
+]  # fmt: skip
 
 
-def _backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: object = None) -> None:
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: object = None,
+) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 def _register_hook(self: Tensor, hook: Callable) -> Handle:
-    """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+    """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the
+    gradient.
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._layout.batch is not None:

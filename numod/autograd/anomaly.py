@@ -1,4 +1,7 @@
-"""Anomaly detection: a NaN gradient raises an error that names the op it came from and the lines that called the op. Slow; for debugging."""
+"""Anomaly detection: a NaN gradient raises an error that names the op it came from and the lines that called the op.
+
+Slow; for debugging.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +35,26 @@ def _note_lines(op: object, inputs: tuple, parameters: tuple, outputs: tuple, in
 
 
 def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
-    """A node's gradients. If they raise or contain NaN, a warning shows the lines that made the node. Raises RuntimeError for NaN."""
+    """A node's gradients.
+
+    If they raise or contain NaN, a warning shows the lines that made the node. Raises RuntimeError for NaN.
+    """
     try:
         found = list(node.backward(grads))
         for position, gradient in found:
-            if _mode.check_nan and gradient is not None and gradient.dtype.differentiable and gradient.detach().isnan().any():
+            if (
+                _mode.check_nan
+                and gradient is not None
+                and gradient.dtype.differentiable
+                and gradient.detach().isnan().any()
+            ):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
     except Exception:
         lines = getattr(node, "lines", None)
         known = f"Traceback of forward call that caused the error:\n{''.join(lines or ())}"
-        unknown = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        unknown = (
+            "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        )
         warnings.warn(f"Error detected in {node.name()}. {unknown if lines is None else known}", stacklevel=2)
         raise
     return found
@@ -72,11 +85,17 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Context in which a NaN gradient raises an error that names the op, with a warning that shows the lines of its forward call."""
+    """Context in which a NaN gradient raises an error that names the op, with a warning that shows the lines of its
+    forward call.
+    """
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2)
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self) -> None:
         self._before = (_mode.enabled, _mode.check_nan)

@@ -1,4 +1,7 @@
-"""The backward engine: the walk over the tape from results to leaves. It does not recurse, so graphs may be arbitrarily deep."""
+"""The backward engine: the walk over the tape from results to leaves.
+
+It does not recurse, so graphs may be arbitrarily deep.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ class _Running(threading.local):
 
 
 running = _Running()
-require_own: Callable = None  # (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
+# (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
+require_own: Callable = None
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -48,7 +52,11 @@ def _target(each: Tensor | GradientEdge) -> tuple:
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor], grad_tensors: object = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: object = None
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: object = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: object = None,
 ) -> None:
     """Add the gradients of `tensors` (sums weighted by `grad_tensors`) to `.grad` of the leaves, or of `inputs` alone.
 
@@ -63,28 +71,52 @@ def backward(
             each.retain_grad()  # which is how a tensor that is no leaf gets its gradient
     if create_graph:
         warnings.warn(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. "
-            "We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset the .grad fields "
-            "of your parameters to None after use to break the cycle and avoid the leak.", stacklevel=3,
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. "
+            "We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+            "function, make sure to reset the .grad fields "
+            "of your parameters to None after use to break the cycle and avoid the leak.",
+            stacklevel=3,
         )
-    _walk(tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True)
+    _walk(
+        tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True
+    )
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: object = None, retain_graph: bool | None = None,
-    create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: object = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed.
+    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone.
 
-    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients: one backward pass is for all of its elements (`func.vmap`).
+    Raises RuntimeError for an input not used, unless allowed.
+
+    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients: one backward pass
+    is for all of its elements (`func.vmap`).
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
-        return _batched(outputs, inputs, _tuple(grad_outputs), create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
+        return _batched(
+            outputs,
+            inputs,
+            _tuple(grad_outputs),
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize_grads,
+        )
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     for each in inputs:
         _target(each)  # raises
         if not isinstance(each, GradientEdge) and not each.requires_grad:
@@ -93,20 +125,33 @@ def grad(
     found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
     if not (allow_unused or materialize_grads) and any(each is None for each in found):
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior."
         )
-    return tuple(_zeros(each, create_graph) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
+    return tuple(
+        _zeros(each, create_graph) if gradient is None and materialize_grads else gradient
+        for each, gradient in zip(inputs, found)
+    )
 
 
-def grad_up_to(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool = False) -> Sequence[Tensor | None]:
-    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there, not even to its hooks, which are for what comes
-    from all of the graph. None for those not used. The graph stays."""
+def grad_up_to(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool = False
+) -> Sequence[Tensor | None]:
+    """`grad` as if none of the inputs had been computed of others: what comes to one does not go on from there, not
+    even to its hooks, which are for what comes from all of the graph. None for those not used. The graph stays.
+    """
     return _walk(tuple(outputs), grad_outputs, True, create_graph, tuple(inputs), False, ends=True)
 
 
 def _zeros(each: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
     target, number = _target(each)
-    layout = each._layout if isinstance(each, Tensor) else target._layout if isinstance(target, Tensor) else target.outputs[number]
+    layout = (
+        each._layout
+        if isinstance(each, Tensor)
+        else target._layout
+        if isinstance(target, Tensor)
+        else target.outputs[number]
+    )
     return apply(table.fill, (0,), (layout.dtype, layout.device, layout.shape)).requires_grad_(requires_grad)
 
 
@@ -123,7 +168,10 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
 
 
 def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The function's results for each row of the tensors, stacked. `func.batching`, once imported, replaces this loop by one call for all rows."""
+    """The function's results for each row of the tensors, stacked.
+
+    `func.batching`, once imported, replaces this loop by one call for all rows.
+    """
     from ..core.shapes import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(each.unbind() for each in columns))])))
@@ -150,27 +198,40 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
     elif tensor.requires_grad:
         layout = tensor._layout
     else:
-        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an input, or leave no_grad()")
+        raise RuntimeError(
+            "element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an "
+            "input, or leave no_grad()"
+        )
     if weight is None:
         if layout.size != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass "
+                "its gradient"
+            )
         if layout.dtype.is_complex:
             raise RuntimeError(
-                f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient"
+                f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real "
+                "or .abs(), or pass its gradient"
             )
         weight = apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
     elif weight.dtype.is_complex is not layout.dtype.is_complex:
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            "grad_output[0] has a dtype of "
             f"{weight.dtype} and output[0] has a dtype of {layout.dtype}."
         )
     elif weight.shape != layout.shape:
-        raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of "
+            f"{layout.shape}."
+        )
     return _known_to(layout, weight)
 
 
 def _known_to(layout: Layout, gradient: Tensor) -> Tensor:
-    """The gradient of what stands for examples (`func.examples`) as one that does too: ops on it that draw random numbers then take each example's."""
+    """The gradient of what stands for examples (`func.examples`) as one that does too: ops on it that draw random
+    numbers then take each example's.
+    """
     batch, own = layout.batch, gradient._layout.batch
     if batch is None or own is not None and own.depth >= batch.depth:
         return gradient
@@ -178,14 +239,17 @@ def _known_to(layout: Layout, gradient: Tensor) -> Tensor:
 
 
 class _Walk:
-    """One backward pass: pending gradients by node, processed in descending order of the nodes' numbers, and the gradients captured for `inputs`."""
+    """One backward pass: pending gradients by node, processed in descending order of the nodes' numbers, and the
+    gradients captured for `inputs`.
+    """
 
     def __init__(self, wanted: tuple[Tensor, ...], ends: bool = False) -> None:
         self.ends = ends  # whether gradients that are wanted go no further
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
         self.leaves: dict[Tensor, Tensor] = {}
-        self.wholes: dict[tuple[int, int], Tensor] = {}  # by edge, gradients made here of a tensor's parts: further parts are added in place
+        # by edge, gradients made here of a tensor's parts: further parts are added in place
+        self.wholes: dict[tuple[int, int], Tensor] = {}
         self.given: set[int] = set()  # storages with other owners, which no leaf may adopt as its gradient
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
@@ -196,17 +260,25 @@ class _Walk:
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
-        self.path: dict[Node, tuple[int, ...]] | None = None  # nodes on a path to a wanted tensor, with the inputs where it goes on; None: all
+        # nodes on a path to a wanted tensor, with the inputs where it goes on; None: all
+        self.path: dict[Node, tuple[int, ...]] | None = None
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
-        """Mark the nodes reachable from `roots` that lead to a wanted tensor, or that made one which gets its `.grad`: only those are processed."""
+        """Mark the nodes reachable from `roots` that lead to a wanted tensor, or that made one which gets its `.grad`:
+        only those are processed.
+        """
         made = {target for target, _ in self.catch} if into_leaves else set()
         self.path, seen, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
-                own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)  # else it would be computed for nothing
-                ways = [k for k, edge in enumerate(node.edges) if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or self.leads_on(*edge))]
+                # else it would be computed for nothing
+                own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)
+                ways = [
+                    k
+                    for k, edge in enumerate(node.edges)
+                    if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or self.leads_on(*edge))
+                ]
                 if own or ways:
                     self.path[node] = tuple(ways)
             elif node not in seen:
@@ -237,10 +309,18 @@ class _Walk:
     def waiting(self, edge: tuple) -> Tensor | None:
         """The gradient that waits at the end of an edge."""
         target, number = edge
-        return self.leaves.get(target) if isinstance(target, Tensor) else self.pending[target][number] if target in self.pending else None
+        return (
+            self.leaves.get(target)
+            if isinstance(target, Tensor)
+            else self.pending[target][number]
+            if target in self.pending
+            else None
+        )
 
     def add_part(self, node: Node, gradient: Tensor) -> bool:
-        """Add the gradient of a part to the one of the whole that waits, where this pass made that: else many parts would each be added as a whole."""
+        """Add the gradient of a part to the one of the whole that waits, where this pass made that: else many parts
+        would each be added as a whole.
+        """
         (edge,) = node.edges
         whole = self.waiting(edge)
         if whole is None or self.wholes.get((id(edge[0]), edge[1])) is not whole:
@@ -257,7 +337,11 @@ class _Walk:
         """Keep those of the gradients that the caller asked for. Those that go on from there."""
         for number, gradient in enumerate(grads):
             self.note(node, number, gradient)
-        return [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)] if self.ends else grads
+        return (
+            [None if (id(node), number) in self.catch else gradient for number, gradient in enumerate(grads)]
+            if self.ends
+            else grads
+        )
 
     def run(self, retain: bool) -> None:
         """Process the nodes, the latest first."""
@@ -283,12 +367,18 @@ class _Walk:
             if watch is not None:
                 found = watch(node, grads)
             else:
-                found = node.backward(grads) if path is None or node.__class__ is not Node else node.backward(grads, path[node])
+                found = (
+                    node.backward(grads)
+                    if path is None or node.__class__ is not Node
+                    else node.backward(grads, path[node])
+                )
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
             if node.hooks is not None and node.hooks.after:
-                found = _after(node, grads, [(position, _fitted(gradient, layouts[position])) for position, gradient in found])
+                found = _after(
+                    node, grads, [(position, _fitted(gradient, layouts[position])) for position, gradient in found]
+                )
             for position, gradient in found:
                 if gradient is not None and edges[position] is not None:
                     layout = layouts[position]
@@ -367,10 +457,17 @@ def _stack_is_deep() -> bool:
 
 
 def _walk_here(
-    tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool, ends: bool = False
+    tensors: tuple,
+    weights: object,
+    retain: bool,
+    create_graph: bool,
+    wanted: tuple | None,
+    into_leaves: bool,
+    ends: bool = False,
 ) -> list[Tensor | None]:
-    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`. They go on from there unless
-    these are the `ends`."""
+    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where
+    `into_leaves`. They go on from there unless these are the `ends`.
+    """
     walk, walks = _Walk(wanted or (), ends), running.walks
     before = state.grad_enabled
     try:
@@ -415,7 +512,8 @@ def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
             replaced = [replaced] if isinstance(replaced, Tensor) else list(replaced)
             if len(replaced) != len(grads):
                 raise RuntimeError(
-                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got {len(replaced)}, but expected {len(grads)})"
+                    f"hook '{getattr(hook, '__name__', hook)}' has returned an incorrect number of values (got "
+                    f"{len(replaced)}, but expected {len(grads)})"
                 )
             grads = replaced
     return grads
@@ -485,6 +583,12 @@ def _copied_in_order(gradient: Tensor, own: Layout) -> Tensor:
 
 
 def _shows_all(view: Tensor) -> bool:
-    """Whether a dense view shows all of a memory that nobody but its base refers to, and nobody but the view to that: then it can go on without its base."""
+    """Whether a dense view shows all of a memory that nobody but its base refers to, and nobody but the view to that:
+    then it can go on without its base.
+    """
     # One reference is the argument of `getrefcount`, one more to the storage is in `accumulate`.
-    return view._layout.size == view._storage.data.size and getrefcount(view._base) <= 2 and getrefcount(view._storage) <= 4
+    return (
+        view._layout.size == view._storage.data.size
+        and getrefcount(view._base) <= 2
+        and getrefcount(view._storage) <= 4
+    )

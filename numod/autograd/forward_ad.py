@@ -1,7 +1,9 @@
-"""Dual tensors (a value with its derivative along a direction), with PyTorch's interface but implemented by reverse mode.
+"""Dual tensors (a value with its derivative along a direction), with PyTorch's interface but implemented by reverse
+mode.
 
-Inside `dual_level` a dual is a leaf of the tape. A result's tangent is computed when `unpack_dual` asks for it: the vector-Jacobian product v^T J is
-linear in v, so differentiating it again with respect to v gives the Jacobian-vector product (the double-backward trick, as in `func.jvp`).
+Inside `dual_level` a dual is a leaf of the tape. A result's tangent is computed when `unpack_dual` asks for it: the
+vector-Jacobian product v^T J is linear in v, so differentiating it again with respect to v gives the Jacobian-vector
+product (the double-backward trick, as in `func.jvp`).
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 
 class UnpackedDualTensor(NamedTuple):
-    """(primal, tangent): a value and its directional derivative; tangent is None if the value does not depend on a dual."""
+    """(primal, tangent): a value and its directional derivative; tangent is None if the value does not depend on a
+    dual.
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
-
 class _Here(threading.local):
-    """Per thread, of the current level: the duals, their nodes, the tensors that gradients are taken by, and the tangents. None outside of one."""
+    """Per thread, of the current level: the duals, their nodes, the tensors that gradients are taken by, and the
+    tangents. None outside of one.
+    """
 
     level: list[tuple] | None = None
 
@@ -62,14 +67,18 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A dual of `tensor` with direction `tangent`, of the same shape. Raises RuntimeError outside a level, ValueError for integers."""
+    """A dual of `tensor` with direction `tangent`, of the same shape.
+
+    Raises RuntimeError outside a level, ValueError for integers.
+    """
     _check_level(level)
     for name, each in (("primal", tensor), ("tangent", tangent)):
         if not each.dtype.differentiable:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            "supported. "
             f"Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
         )
     with enable_grad():
@@ -87,7 +96,10 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     recorded = is_grad_enabled() and _depends_on_more(tensor)
     given = next((tangent for dual, node, _, tangent in _here.level if dual is tensor and dual.grad_fn is node), None)
-    return UnpackedDualTensor(joined(tensor, edge_to(tensor)) if recorded else tensor.detach(), _tangent(tensor, recorded) if given is None else given)
+    return UnpackedDualTensor(
+        joined(tensor, edge_to(tensor)) if recorded else tensor.detach(),
+        _tangent(tensor, recorded) if given is None else given,
+    )
 
 
 def _depends_on_more(tensor: Tensor) -> bool:
@@ -121,8 +133,12 @@ def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
     return grad(outputs, weight, directions, retain_graph=True, create_graph=recorded, materialize_grads=True)[0]
 
 
-def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool) -> tuple[Tensor | None, ...]:
-    """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp` stands for its backward."""
+def pulled(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool
+) -> tuple[Tensor | None, ...]:
+    """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp`
+    stands for its backward.
+    """
     before, function.here.transposing = function.here.transposing, True
     try:
         return grad(outputs, inputs, weights, retain_graph=True, create_graph=True, **options)
@@ -132,4 +148,6 @@ def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequenc
 
 def _check_level(level: int | None) -> None:
     if _here.level is None or level not in (None, 0):
-        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+        )

@@ -43,10 +43,16 @@ class Context:
         self._forward = tensors
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Save tensors for backward. In-place writes to them in between are detected. Raises TypeError for what is neither a tensor nor None."""
+        """Save tensors for backward.
+
+        In-place writes to them in between are detected. Raises TypeError for what is neither a tensor nor None.
+        """
         for k, each in enumerate(tensors):
             if each is not None and not isinstance(each, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(each).__name__}; set it as an attribute of ctx")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {k} is of type {type(each).__name__}; "
+                    "set it as an attribute of ctx"
+                )
         self._saved = tensors
 
     @property
@@ -55,7 +61,10 @@ class Context:
         return self._saved
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Declare inputs that were modified in place; they must be returned. Raises RuntimeError for what is no tensor, `apply` for one not returned."""
+        """Declare inputs that were modified in place; they must be returned.
+
+        Raises RuntimeError for what is no tensor, `apply` for one not returned.
+        """
         for each in tensors:
             if not isinstance(each, Tensor):
                 raise RuntimeError(f"mark_dirty can only accept variables, but got {type(each).__name__}")
@@ -83,7 +92,9 @@ class FunctionNode(Node):
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
         ids = {id(each): k for k, each in enumerate(results) if each is not None}
         self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
-        self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
+        self.kept = tuple(
+            each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers)
+        )
         self.versions = tuple(None if each is None else (each._own or each._storage).version for each in self.kept)
         self.context._saved = ()
         self.context._forward = tuple(each.detach() if id(each) in ids else each for each in self.context._forward)
@@ -102,7 +113,10 @@ class FunctionNode(Node):
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         if self.context._materialize:
             made = zip(grads, self.outputs)
-            grads = [zeros(out.shape, dtype=out.dtype, device=out.device) if each is None and out is not None else each for each, out in made]
+            grads = [
+                zeros(out.shape, dtype=out.dtype, device=out.device) if each is None and out is not None else each
+                for each, out in made
+            ]
         results = (
             _Transposed.apply(self, *grads)
             if here.transposing and self.function.jvp is not Function.jvp
@@ -112,7 +126,10 @@ class FunctionNode(Node):
         if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
             results = results[: len(self.edges)]
         if len(results) != len(self.edges):
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, got {len(results)})")
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, got "
+                f"{len(results)})"
+            )
         for position, gradient in enumerate(results):
             if gradient is not None and self.edges[position] is not None:
                 if isinstance(gradient, Tensor) and not _fits(gradient, self.layouts[position]):
@@ -122,10 +139,14 @@ class FunctionNode(Node):
                         f"{list(self.layouts[position].shape)}"
                     )
                 if not isinstance(gradient, Tensor):
-                    raise RuntimeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
+                    raise RuntimeError(
+                        f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input "
+                        f"{position}"
+                    )
                 if gradient.is_complex() and not self.layouts[position].dtype.is_complex:
                     raise RuntimeError(
-                        f"function {self.name()}: expected a gradient of {self.layouts[position].dtype} for input {position}, but got {gradient.dtype}; "
+                        f"function {self.name()}: expected a gradient of {self.layouts[position].dtype} for input "
+                        f"{position}, but got {gradient.dtype}; "
                         "return its .real"
                     )
                 yield position, gradient
@@ -164,12 +185,14 @@ def _fits(gradient: Tensor, layout: Layout) -> bool:
     return gradient.ndim >= layout.ndim and all(m in (1, n) for m, n in zip(padded, gradient.shape))
 
 
-# (Function, arguments): where some stand for examples, what computes by the Function's own `vmap`, and whether no example's gradients are wanted; set by `func`
+# (Function, arguments): where some stand for examples, what computes by the Function's own `vmap`, and whether no
+# example's gradients are wanted; set by `func`
 batched: Callable = None
 
 
 class Function:
-    """Base class of operations with a custom gradient: define static `forward(ctx, ...)` and `backward(ctx, *grads)`, call `apply`.
+    """Base class of operations with a custom gradient: define static `forward(ctx, ...)` and `backward(ctx, *grads)`,
+    call `apply`.
 
     `forward` takes no `ctx` if `setup_context(ctx, inputs, output)` is defined.
     """
@@ -182,19 +205,31 @@ class Function:
     @staticmethod
     def backward(*arguments: Any, **named: Any) -> Any:
         """Given `(ctx, *grads)`, return one gradient (or None) per argument of forward. To be overridden."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     @staticmethod
     def jvp(*arguments: Any, **named: Any) -> Any:
-        """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them. Without it, forward mode uses
-        `backward`."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them.
+
+        Without it, forward mode uses `backward`.
+        """
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *arguments: Any) -> Any:
-        """Compute the results of all examples of `func.vmap`: given `info.batch_size`, `info.randomness` and for each argument its dimension for the examples,
-        or None, return (results, their dimensions). Without it, `forward` is batched by its operations."""
-        raise NotImplementedError("You must implement the vmap function for custom autograd.Function to compute all examples of func.vmap by it.")
+        """Compute the results of all examples of `func.vmap`: given `info.batch_size`, `info.randomness` and for each
+        argument its dimension for the examples, or None, return (results, their dimensions). Without it, `forward` is
+        batched by its operations.
+        """
+        raise NotImplementedError(
+            "You must implement the vmap function for custom autograd.Function to compute all examples of func.vmap "
+            "by it."
+        )
 
     vjp = backward  # another name for it: a Function defines one of the two
     setup_context = None
@@ -204,13 +239,18 @@ class Function:
     def _gradients(cls) -> Callable:
         own = cls.vjp is not Function.vjp
         if own and cls.backward is not Function.backward:
-            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. Please only implement one of them.")
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. Please only implement "
+                "one of them."
+            )
         return cls.vjp if own else cls.backward
 
     @classmethod
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
-        forward, alone = state.examples and cls.vmap is not Function.vmap and batched(cls, arguments) or (cls.forward, False)
+        forward, alone = (
+            state.examples and cls.vmap is not Function.vmap and batched(cls, arguments) or (cls.forward, False)
+        )
         if alone:
             return forward(*arguments)
         if state.examples and state.grad_enabled:
@@ -226,7 +266,10 @@ class Function:
             else:
                 outputs = cls.forward(context, *arguments)
         if any(each is leaf for each in context._dirty for leaf in leaves):
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation. Write under "
+                "numod.no_grad(), or to a clone()."
+            )
         single = not isinstance(outputs, tuple)
         results = (outputs,) if single else outputs
         if any(edge is not None for edge in edges):
@@ -247,15 +290,25 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
     dirty = {id(each) for each in context._dirty}
     if not dirty & inputs <= {id(each) for each in results}:
         raise RuntimeError(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of "
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of "
             "the Function."
         )
     if not dirty <= inputs:
-        warnings.warn("ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been modified need it", stacklevel=4)
+        warnings.warn(
+            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been modified "
+            "need it",
+            stacklevel=4,
+        )
         dirty &= inputs
-    fresh = tuple(each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results)
+    fresh = tuple(
+        each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results
+    )
     node = FunctionNode(
-        cls, context, edges, tuple(each._layout if isinstance(each, Tensor) else None for each in arguments),
+        cls,
+        context,
+        edges,
+        tuple(each._layout if isinstance(each, Tensor) else None for each in arguments),
         tuple(each._layout if isinstance(each, Tensor) else None for each in fresh),
     )
     node.keep(results)
@@ -263,10 +316,15 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
         if id(original) in dirty and each._base is not None:
             if len(results) > 1:
                 raise RuntimeError(
-                    f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before"
+                    f"{node.name()}: a view is modified inplace, and a Function that does so must return that one "
+                    "Tensor; clone() the view before"
                 )
             rebase(node, each)
-        elif isinstance(each, Tensor) and each._layout.dtype.differentiable and not any(original is one for one in context._no_gradient):
+        elif (
+            isinstance(each, Tensor)
+            and each._layout.dtype.differentiable
+            and not any(original is one for one in context._no_gradient)
+        ):
             if each._base is not None and id(original) not in dirty:
                 each._unrecorded = True  # a gradient would pass the Function by after a write to it or to what it shows
             each._node, each._output, each._requires_grad = node, number, True
@@ -282,13 +340,18 @@ class InplaceFunction(Function):
 
 
 class _Transposed(Function):
-    """A Function's backward where only its derivative by the gradients is asked for: that is the Function's `jvp`, and values do not matter."""
+    """A Function's backward where only its derivative by the gradients is asked for: that is the Function's `jvp`, and
+    values do not matter.
+    """
 
     @staticmethod
     def forward(ctx: Context, node: FunctionNode, *grads: Tensor) -> tuple:
         ctx.node, like = node, next(each for each in grads if each is not None)
         ctx.set_materialize_grads(False)
-        return tuple(None if edge is None else like.new_zeros(each.shape, dtype=each.dtype) for edge, each in zip(node.edges, node.layouts))
+        return tuple(
+            None if edge is None else like.new_zeros(each.shape, dtype=each.dtype)
+            for edge, each in zip(node.edges, node.layouts)
+        )
 
     @staticmethod
     def backward(ctx: Context, *tangents: Tensor) -> tuple:
@@ -296,7 +359,8 @@ class _Transposed(Function):
         if node.context._materialize:
             like = next(each for each in tangents if each is not None)
             tangents = tuple(
-                like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own for own, each in zip(tangents, node.layouts)
+                like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own
+                for own, each in zip(tangents, node.layouts)
             )
         found = node._call(node.function.jvp, node.context._forward, tangents)
         return None, *(found if isinstance(found, tuple) else (found,))
@@ -315,7 +379,9 @@ class _Refusal(Function):
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """Decorator for a `backward` that is not itself differentiable: it is not recorded, and double backward through it raises RuntimeError."""
+    """Decorator for a `backward` that is not itself differentiable: it is not recorded, and double backward through it
+    raises RuntimeError.
+    """
 
     @functools.wraps(backward)
     def once(ctx: Context, *gradients: Tensor) -> object:
@@ -324,7 +390,9 @@ def once_differentiable(backward: Callable) -> Callable:
         if not state.grad_enabled or not any(isinstance(each, Tensor) and each.requires_grad for each in gradients):
             return found
         every = found if isinstance(found, tuple) else (found,)
-        guarded = [_Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in every]
+        guarded = [
+            _Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in every
+        ]
         return tuple(guarded) if isinstance(found, tuple) else guarded[0]
 
     return once

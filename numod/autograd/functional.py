@@ -1,7 +1,9 @@
-"""Jacobians, Hessians and products with them, of functions of tensors. PyTorch's `torch.autograd.functional`; `numod.func` is the newer interface.
+"""Jacobians, Hessians and products with them, of functions of tensors.
 
-`inputs` is a tensor or a tuple, and results have the same form. They are differentiable only with `create_graph`. With `strict` an output that
-does not depend on an input raises an error; else its derivative is 0.
+PyTorch's `torch.autograd.functional`; `numod.func` is the newer interface.
+
+`inputs` is a tensor or a tuple, and results have the same form. They are differentiable only with `create_graph`. With
+`strict` an output that does not depend on an input raises an error; else its derivative is 0.
 """
 
 from __future__ import annotations
@@ -24,21 +26,29 @@ def _tuple(value: object, what: str, name: str) -> tuple[tuple[Tensor, ...], boo
     for k, each in enumerate(values):
         if not isinstance(each, Tensor):
             place = f"in the tuple at index {k} " if isinstance(value, tuple) else ""
-            raise TypeError(f"The {what} {name} must be either a Tensor or a tuple of Tensors but the value {place}has type {type(each)}.")
+            raise TypeError(
+                f"The {what} {name} must be either a Tensor or a tuple of Tensors but the value {place}has type "
+                f"{type(each)}."
+            )
     return values, isinstance(value, tuple)
 
 
 def _prepared(inputs: object, create_graph: bool, name: str) -> tuple[tuple[Tensor, ...], bool]:
     """The inputs as new leaves or views, so that gradients stop at them."""
     values, several = _tuple(inputs, "inputs given to", name)
-    return tuple(each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in values), several
+    return tuple(
+        each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in values
+    ), several
 
 
 def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
     """`v` checked against the tensors it is multiplied with; None stands for 1 if there is a single number."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
+            raise RuntimeError(
+                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+                "element."
+            )
         return (ones_like(like[0]).detach(),)
     values, _ = _tuple(v, "v given to", name)
     if len(values) != len(like):
@@ -49,7 +59,9 @@ def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ..
     return values
 
 
-def _derivatives(outputs: tuple, inputs: tuple, weights: tuple | None, create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
+def _derivatives(
+    outputs: tuple, inputs: tuple, weights: tuple | None, create_graph: bool, strict: bool
+) -> tuple[Tensor, ...]:
     """The gradients of the inputs, zeros where an output does not depend on one."""
     kept = [(out, None if weights is None else weights[k]) for k, out in enumerate(outputs) if out.requires_grad]
     if len(kept) < len(outputs) and strict:
@@ -60,10 +72,20 @@ def _derivatives(outputs: tuple, inputs: tuple, weights: tuple | None, create_gr
     if not kept:
         return tuple(zeros_like(each) for each in inputs)
     outs, given = zip(*kept)
-    found = grad(outs, inputs, None if weights is None else given, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    found = grad(
+        outs,
+        inputs,
+        None if weights is None else given,
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
     if strict and any(each is None for each in found):
         place = next(k for k, each in enumerate(found) if each is None)
-        raise RuntimeError(f"The output of the user-provided function is independent of input {place}. This is not allowed in strict mode.")
+        raise RuntimeError(
+            f"The output of the user-provided function is independent of input {place}. This is not allowed in strict "
+            "mode."
+        )
     return tuple(zeros_like(each) if one is None else one for each, one in zip(inputs, found))
 
 
@@ -77,7 +99,9 @@ def _scalar(outputs: tuple, several: bool, name: str) -> None:
         raise RuntimeError(f"The function given to {name} should return a single Tensor with a single element")
 
 
-def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+def vjp(
+    func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensors, Tensors]:
     """(outputs, products of `v`, shaped like the outputs, with the Jacobian)."""
     with enable_grad():
         values, several = _prepared(inputs, create_graph, "vjp")
@@ -88,8 +112,13 @@ def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
     return _result(outputs, many, create_graph), _result(found, several, create_graph)
 
 
-def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
-    """(outputs, products of the Jacobian with `v`, shaped like the inputs). By the double-backward trick (v^T J is linear in v)."""
+def jvp(
+    func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensors, Tensors]:
+    """(outputs, products of the Jacobian with `v`, shaped like the inputs).
+
+    By the double-backward trick (v^T J is linear in v).
+    """
     with enable_grad():
         values, _ = _prepared(inputs, create_graph, "jvp")
         tangents = _weights(v, values, "jvp")
@@ -101,11 +130,18 @@ def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
 
 
 def jacobian(
-    func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode",
+    func: Callable,
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
 ) -> Tensors | tuple:
-    """Derivatives of each output with respect to each input, (*output, *input): one tensor, or tuples if there are several of either.
+    """Derivatives of each output with respect to each input, (*output, *input): one tensor, or tuples if there are
+    several of either.
 
-    One backward pass for each element of the outputs, or with `vectorize` for all, which takes more memory; `strategy` has no effect.
+    One backward pass for each element of the outputs, or with `vectorize` for all, which takes more memory; `strategy`
+    has no effect.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
@@ -113,27 +149,48 @@ def jacobian(
         values, several = _prepared(inputs, create_graph, "jacobian")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")
         rows = tuple(
-            (_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(each, values, several, create_graph, strict) for each in outputs
+            (_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(
+                each, values, several, create_graph, strict
+            )
+            for each in outputs
         )
     return rows if many else rows[0]
 
 
 def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
-    found = [_derivatives((each,), inputs, None, create_graph, strict) for each in output.reshape(-1).unbind()] if output.numel() else []
+    found = (
+        [_derivatives((each,), inputs, None, create_graph, strict) for each in output.reshape(-1).unbind()]
+        if output.numel()
+        else []
+    )
     columns = zip(*found) if found else [[zeros(0, *each.shape, dtype=each.dtype)] for each in inputs]
-    return _result(tuple(stack(list(column)).reshape(*output.shape, *each.shape) for column, each in zip(columns, inputs)), several, create_graph)
+    return _result(
+        tuple(stack(list(column)).reshape(*output.shape, *each.shape) for column, each in zip(columns, inputs)),
+        several,
+        create_graph,
+    )
 
 
 def _rows_at_once(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
     size = output.numel()
     weights = eye(size, dtype=output.dtype, device=output.device).reshape(size, *output.shape)
     found = grad(output, inputs, weights, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
-    found = tuple(zeros(size, *each.shape, dtype=each.dtype, device=each.device) if one is None else one for one, each in zip(found, inputs))
-    return _result(tuple(one.reshape(*output.shape, *each.shape) for one, each in zip(found, inputs)), several, create_graph)
+    found = tuple(
+        zeros(size, *each.shape, dtype=each.dtype, device=each.device) if one is None else one
+        for one, each in zip(found, inputs)
+    )
+    return _result(
+        tuple(one.reshape(*output.shape, *each.shape) for one, each in zip(found, inputs)), several, create_graph
+    )
 
 
 def hessian(
-    func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
+    func: Callable,
+    inputs: Tensors,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
 ) -> Tensors | tuple:
     """Second derivatives of a function with a scalar result, (*input, *input), or a tuple of tuples."""
     values, several = _tuple(inputs, "inputs given to", "hessian")
@@ -146,7 +203,9 @@ def hessian(
     return jacobian(first, values if several else values[0], create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
-def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+def vhp(
+    func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensors, Tensors]:
     """(output, products of `v`, shaped like the inputs, with the Hessian)."""
     with enable_grad():
         values, several = _prepared(inputs, create_graph, "vhp")
@@ -157,6 +216,8 @@ def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
     return _result(outputs, False, create_graph), _result(found, several, create_graph)
 
 
-def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+def hvp(
+    func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Tensors, Tensors]:
     """(output, products of the Hessian with `v`): the same as `vhp`, since the Hessian is symmetric."""
     return vhp(func, inputs, v, create_graph, strict)

@@ -22,24 +22,41 @@ def _tensors(values: object) -> tuple[Tensor, ...]:
 
 
 def gradcheck(
-    func: Callable, inputs: Tensor | Sequence, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
-    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    func: Callable,
+    inputs: Tensor | Sequence,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with central differences.
+    """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with
+    central differences.
 
-    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; with
-    `fast_mode` only one random projection of each Jacobian, by two calls. Two backward passes must agree up to `nondet_tol`. `check_undefined_grad`: gradients
-    must be None or 0 where no gradient reaches an output. The other options, which select PyTorch's further checks, have no effect. Raises GradcheckError
-    naming the input, the index and both values, or returns False without `raise_exception`.
+    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a
+    complex one, is compared; with `fast_mode` only one random projection of each Jacobian, by two calls. Two backward
+    passes must agree up to `nondet_tol`. `check_undefined_grad`: gradients must be None or 0 where no gradient reaches
+    an output. The other options, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
+    the input, the index and both values, or returns False without `raise_exception`.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
     if not checked:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the inputs have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the inputs have "
+            "requires_grad=True."
+        )
     recorded = any(each.requires_grad for each in _tensors(func(*inputs)))
 
     def chosen(results: tuple[Tensor, ...]) -> list[Tensor]:
@@ -86,13 +103,18 @@ def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: 
                 found = analytic[number][place][column]
                 if not abs(numeric - found) <= atol + rtol * abs(numeric):
                     raise GradcheckError(
-                        f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
+                        f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, "
+                        f"{place}]: "
                         f"numerical {numeric}, analytical {found}"
                     )
 
 
-def _compare_projection(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float, generator: Generator) -> None:
-    """All outputs against one input, by one number for each Jacobian: its product with a random row and a random column of length 1."""
+def _compare_projection(
+    outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float, generator: Generator
+) -> None:
+    """All outputs against one input, by one number for each Jacobian: its product with a random row and a random column
+    of length 1.
+    """
     point = inputs[position]
     direction, results = _random_unit(len(_numbers(point)), generator), outputs()
     weights = [_random_unit(len(_numbers(each)), generator) for each in results]
@@ -102,7 +124,8 @@ def _compare_projection(outputs: Callable, inputs: tuple, position: int, eps: fl
         found = sum(step * each for step, each in zip(direction, rows[number]))
         if not abs(numeric - found) <= atol * sum(weights[number]) * sum(direction) + rtol * abs(numeric):
             raise GradcheckError(
-                f"Jacobian mismatch for output {number} with respect to input {position}, in a random projection (fast_mode): "
+                f"Jacobian mismatch for output {number} with respect to input {position}, in a random projection "
+                "(fast_mode): "
                 f"numerical {numeric}, analytical {found}; run without fast_mode to see the element"
             )
 
@@ -121,24 +144,37 @@ def _require_deterministic(results: list[Tensor], points: list[Tensor], toleranc
     for a, b in zip(first, second):
         if a is not None and any(not abs(x - y) <= tolerance and x == x for x, y in zip(_numbers(a), _numbers(b))):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although analytical "
+                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times "
+                "gives different values, although analytical "
                 f"gradient matches numerical gradient. The tolerance for nondeterminism was {tolerance}."
             )
 
 
 def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> None:
-    """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several outputs, or any output of a Function."""
+    """Raise GradcheckError where a backward fails, or gives more than zeros, when no gradient reaches one of several
+    outputs, or any output of a Function.
+    """
     found: list[Tensor | None] = []
     try:
         for left_out in range(len(results) if len(results) > 1 else 0):
             others = results[:left_out] + results[left_out + 1 :]
-            found += grad(others, points, [each.detach().new_zeros(each.shape) for each in others], retain_graph=True, allow_unused=True)
+            found += grad(
+                others,
+                points,
+                [each.detach().new_zeros(each.shape) for each in others],
+                retain_graph=True,
+                allow_unused=True,
+            )
         for node in {each._node for each in results if each._node is not None and each._node.foreign}:
             found += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
     except RuntimeError as error:
-        raise GradcheckError("Expected backward function to handle undefined output grads: None for outputs that no gradient reaches.") from error
+        raise GradcheckError(
+            "Expected backward function to handle undefined output grads: None for outputs that no gradient reaches."
+        ) from error
     if any(each is not None and any(number != 0 for number in _numbers(each)) for each in found):
-        raise GradcheckError("Expected all input grads to be undefined or zero when all output grads are undefined or zero.")
+        raise GradcheckError(
+            "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
+        )
 
 
 def _jacobian(result: Tensor, point: Tensor) -> list[list[float]]:
@@ -149,7 +185,11 @@ def _jacobian(result: Tensor, point: Tensor) -> list[list[float]]:
 
 def _row(result: Tensor, point: Tensor, weights: list[float]) -> list[float]:
     """The gradient of the point, for these of the result."""
-    (gradient,) = grad(result, [point], _like(result, weights), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
+    (gradient,) = (
+        grad(result, [point], _like(result, weights), retain_graph=True, allow_unused=True)
+        if result.requires_grad
+        else (None,)
+    )
     return [0.0] * len(_numbers(point)) if gradient is None else _numbers(gradient)
 
 
@@ -165,18 +205,36 @@ def _like(tensor: Tensor, numbers: list[float]) -> Tensor:
 
 
 def gradgradcheck(
-    func: Callable, inputs: Tensor | Sequence, grad_outputs: Tensor | Sequence | None = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
-    fast_mode: bool = False, masked: bool = False,
+    func: Callable,
+    inputs: Tensor | Sequence,
+    grad_outputs: Tensor | Sequence | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: second-order gradients against differences of first-order ones. `gen_non_contig_grad_outputs` and options that have no effect
-    there have none here."""
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones.
+
+    `gen_non_contig_grad_outputs` and options that have no effect there have none here.
+    """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
     if grad_outputs is None:
         generator = Generator().manual_seed(0)
-        weights = tuple((rand(each.shape, dtype=each.dtype, generator=generator) + 0.5 * ones_like(each)).requires_grad_() for each in outputs)
+        weights = tuple(
+            (rand(each.shape, dtype=each.dtype, generator=generator) + 0.5 * ones_like(each)).requires_grad_()
+            for each in outputs
+        )
     else:
         weights = _tensors(grad_outputs)
 
@@ -189,6 +247,13 @@ def gradgradcheck(
         return tuple(each for each in found if each is not None and each.requires_grad)
 
     return gradcheck(
-        first_order, (*inputs, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, fast_mode=fast_mode,
+        first_order,
+        (*inputs, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        fast_mode=fast_mode,
     )

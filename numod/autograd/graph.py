@@ -1,4 +1,7 @@
-"""Public access to the recorded graph: hooks on saved tensors, gradient edges, hooks on several gradients. Not the tape itself."""
+"""Public access to the recorded graph: hooks on saved tensors, gradient edges, hooks on several gradients.
+
+Not the tape itself.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from .engine import GradientEdge
 from .tape import Handle, edge_to, joined
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]  # fmt: skip
 
 
@@ -45,7 +48,9 @@ _active = 0  # hooks that are active on any thread
 
 
 class saved_tensors_hooks:
-    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores one when backward needs it."""
+    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores
+    one when backward needs it.
+    """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
@@ -117,7 +122,9 @@ class _Packed:
     def _unpacked(self, each: object) -> Tensor:
         found = self._unpack(each)
         if not isinstance(found, Tensor):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found)}")
+            raise TypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found)}"
+            )
         return found
 
 
@@ -139,17 +146,22 @@ def _given(pack: Callable, each: object) -> object:
         state.grad_enabled = before
     if (each._own or each._storage).version != version:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not "
+            "be modified by in-place operations "
             "as this can lead to unexpected side-effects. clone() the tensor in the hook first."
         )
     return found
 
 
-# ---- edges and gradients -----------------------------------------------------------------------------------------------
+# ---- edges and gradients
+# -----------------------------------------------------------------------------------------------
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The graph edge of a tensor: `autograd.grad` and `backward` accept it in place of the tensor, which need not be kept alive."""
+    """The graph edge of a tensor:
+
+    `autograd.grad` and `backward` accept it in place of the tensor, which need not be kept alive.
+    """
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     target, number = edge_to(tensor)
@@ -165,7 +177,8 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:
     """Call `fn` in each backward pass that reaches some of `tensors`.
 
-    `mode` "all": once, when all gradients have arrived or at the end, with a list of them, None for those not reached. "any": with the first gradient only.
+    `mode` "all": once, when all gradients have arrived or at the end, with a list of them, None for those not reached.
+    "any": with the first gradient only.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

@@ -1,4 +1,7 @@
-"""Whether the tape records: no_grad, enable_grad, set_grad_enabled, inference_mode. Per thread; each is a context and a decorator."""
+"""Whether the tape records: no_grad, enable_grad, set_grad_enabled, inference_mode.
+
+Per thread; each is a context and a decorator.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def is_inference_mode_enabled() -> bool:
 
 
 class _Mode:
-    """Sets the thread's state on entry and restores it on exit. As a decorator, around every call (of a generator around every step)."""
+    """Sets the thread's state on entry and restores it on exit.
+
+    As a decorator, around every call (of a generator around every step).
+    """
 
     enabled, inference = True, False
 
@@ -93,7 +99,9 @@ class set_grad_enabled(_Mode):
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self = object.__new__(cls)
         self.enabled = mode
         self._before = (state.grad_enabled, state.inference)
@@ -125,7 +133,10 @@ class set_multithreading_enabled(contextlib.ContextDecorator):
 
 
 class inference_mode(_Mode):
-    """Context and decorator without recording, whose results can never take part in a recorded computation. `inference_mode(False)` records, as PyTorch's."""
+    """Context and decorator without recording, whose results can never take part in a recorded computation.
+
+    `inference_mode(False)` records, as PyTorch's.
+    """
 
     def __new__(cls, mode: bool | Callable = True) -> _Mode:
         self = object.__new__(cls)

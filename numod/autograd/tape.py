@@ -1,5 +1,8 @@
-"""The tape: the nodes that ops record so that gradients can be computed. Not the walk over them (`engine`), nor the formulas (`ops`);
-nodes of in-place writes and of views are in `views_and_writes`."""
+"""The tape: the nodes that ops record so that gradients can be computed.
+
+Not the walk over them (`engine`), nor the formulas (`ops`); nodes of in-place writes and of views are in
+`views_and_writes`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,14 @@ from ..device import Layout
 from ..ops.op import Op
 
 _sequence = itertools.count(1)
-packing: Callable[[Node], None] | None = None  # passes a node's saved tensors to hooks, while there are any: see `graph`
+# passes a node's saved tensors to hooks, while there are any: see `graph`
+packing: Callable[[Node], None] | None = None
 
 
 class Node:
-    """A recorded op. `edges`: for each input None, (node, output number), or (leaf tensor, 0). `layouts`: those of the inputs.
+    """A recorded op.
+
+    `edges`: for each input None, (node, output number), or (leaf tensor, 0). `layouts`: those of the inputs.
 
     Nodes are numbered as they are made, so an edge always leads to a smaller number.
     """
@@ -28,7 +34,8 @@ class Node:
     hooks: SimpleNamespace | None = None
     hidden: Container[int] = ()  # results that other results were computed of, which `edges` do not show
     uses: Sequence[Container[int]] | None = None  # for each input the results that were computed of it; None: all
-    refill: Callable[[], None] | None = None  # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
+    # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
+    refill: Callable[[], None] | None = None
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
     packed: object = None  # what saved-tensor hooks returned
     foreign = False  # whether user code computes the gradients, and may keep references to them
@@ -37,8 +44,12 @@ class Node:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
 
-    def backward(self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None) -> list[tuple[int, Tensor | None]]:
-        """(input position, gradient) for each input that requires one, or at least for those `asked` for, given the gradients of the results."""
+    def backward(
+        self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
+    ) -> list[tuple[int, Tensor | None]]:
+        """(input position, gradient) for each input that requires one, or at least for those `asked` for, given the
+        gradients of the results.
+        """
         recipe, kept = self.recipe, self.kept
         calls, wanted = (recipe.calls, recipe.wanted) if asked is None else self.op.fewer(recipe, asked)
         if kept is None:
@@ -51,10 +62,13 @@ class Node:
             pool += self._results()
         if recipe.wide:
             pool += [*self.parameters, *self.layouts, self.layouts, wanted, waist.state.grad_enabled]
-        found, overriding = [], leave_alone() if overridable else None  # gradients are plain tensors, whatever the classes of those that are kept
+        # gradients are plain tensors, whatever the classes of those that are kept
+        found, overriding = [], leave_alone() if overridable else None
         try:
             for position, function, arguments in calls:
-                gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
+                gradient = (
+                    waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
+                )
                 if position.__class__ is int:
                     found.append((position, gradient))
                 else:
@@ -85,7 +99,9 @@ class Node:
     def _results(self) -> list:
         """The saved results as the gradient formulas take them; of several results all in a tuple."""
         results = []
-        for number, (result, version) in zip(self.recipe.keep_out, self.out if self.packed is None else self.packed.out()):
+        for number, (result, version) in zip(
+            self.recipe.keep_out, self.out if self.packed is None else self.packed.out()
+        ):
             if (result._own or result._storage).version != version:
                 raise stale(result, version, self)
             fresh = result._alias()  # saving the result itself would be a reference cycle with this node
@@ -104,7 +120,11 @@ class Node:
         linked = []
         for each, position in zip(kept, self.recipe.keep):
             edge = self.edges[position]
-            if isinstance(each, Tensor) and not (edge is None and not each._requires_grad) and not (edge and (edge[0] is each or edge[0] is each._node)):
+            if (
+                isinstance(each, Tensor)
+                and not (edge is None and not each._requires_grad)
+                and not (edge and (edge[0] is each or edge[0] is each._node))
+            ):
                 each = joined(each, edge)
             linked.append(each)
         return linked
@@ -114,7 +134,9 @@ class Node:
         return type(self).__name__ if self.op is None else f"{_title(self)}Backward0"
 
     def shown(self) -> Node:
-        """The node itself, from now on of a class that bears its name: tools that draw graphs read `type(node).__name__`."""
+        """The node itself, from now on of a class that bears its name: tools that draw graphs read
+        `type(node).__name__`.
+        """
         name = self.name()
         if type(self).__name__ != name:
             self.__class__ = _class_of(type(self), name)
@@ -141,7 +163,9 @@ class Node:
         return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in self.edges)
 
     def register_hook(self, hook: Callable) -> Handle:
-        """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
+        """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces
+        grad_inputs.
+        """
         return Handle.add(self._hooked().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
@@ -182,12 +206,17 @@ def joined(each: Tensor, edge: tuple | None) -> Tensor:
     """The tensor with `edge` as its history."""
     each = each._alias()
     if edge is not None:
-        each._node, each._output, each._requires_grad = *(edge if isinstance(edge[0], Node) else (LeafNode(edge[0]), 0)), True
+        each._node, each._output, each._requires_grad = (
+            *(edge if isinstance(edge[0], Node) else (LeafNode(edge[0]), 0)),
+            True,
+        )
     return each
 
 
 class AccumulateGrad:
-    """The node that accumulates a leaf's gradient, as `next_functions` shows it: one per leaf, while it is referenced or has hooks."""
+    """The node that accumulates a leaf's gradient, as `next_functions` shows it: one per leaf, while it is referenced
+    or has hooks.
+    """
 
     next_functions = ()
 
@@ -248,7 +277,9 @@ class Handle:
 
 
 def expose(tensor: Tensor) -> None:
-    """Make the tape show how other results of its node were computed of the tensor, before that is given hooks or its own gradient is asked for."""
+    """Make the tape show how other results of its node were computed of the tensor, before that is given hooks or its
+    own gradient is asked for.
+    """
     if tensor._node is not None and tensor._output in tensor._node.hidden:
         tensor._node.show(tensor)
 
@@ -314,7 +345,8 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
             versions.append((each._own or each._storage).version)
             if each._inference:
                 raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd."
+                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
+                    "normal tensor and use it in autograd."
                 )
         else:
             versions.append(None)
@@ -329,7 +361,8 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
     elif result._layout.dtype.differentiable:
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
-        if node.recipe.keep_out:  # without its node; what stands for examples keeps the history of their numbers, for an outer tape
+        # without its node; what stands for examples keeps the history of their numbers, for an outer tape
+        if node.recipe.keep_out:
             node.out = ((result._alias(Tensor), (result._own or result._storage).version),)
         if packing is not None:
             packing(node)
@@ -341,7 +374,12 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         if each._layout.dtype.differentiable:
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
-        node.out = tuple([(results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version) for k in node.recipe.keep_out])
+        node.out = tuple(
+            [
+                (results[k]._alias(Tensor), (results[k]._own or results[k]._storage).version)
+                for k in node.recipe.keep_out
+            ]
+        )
     if packing is not None:
         packing(node)
 
@@ -349,9 +387,12 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
 def used_up() -> RuntimeError:
     """The error for saved tensors that were freed."""
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
-        "need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). "
+        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+        "retain_graph=True if you "
+        "need to backward through the graph a second time or if you need to access saved tensors after calling "
+        "backward."
     )
 
 
@@ -359,21 +400,24 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     """The error for a saved tensor that was modified in place."""
     made = f", which is output {each._output} of {node.name()}," if node is not None else ""
     return RuntimeError(
-        f"one of the variables needed for gradient computation has been modified by an inplace operation: [numod.{each.dtype.short}Tensor {list(each.shape)}]"
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[numod.{each.dtype.short}Tensor {list(each.shape)}]"
         f"{made} is at version {(each._own or each._storage).version}; expected version "
         f"{version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
 
 
 _TITLES = {  # PyTorch's node names for ops with another name here
-    "absolute_error_total": "Mean", "amax": "Max", "amin": "Min", "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
-    "cross_entropy_total": "NllLoss", "dropout": "Mul", "group_norm": "NativeGroupNorm", "rms_norm": "Mul", "row_norm": "NativeLayerNorm",
-    "smooth_l1_total": "SmoothL1Loss", "square": "Pow", "squared_error_total": "MseLoss",
+    "absolute_error_total": "Mean", "amax": "Max", "amin": "Min",
+    "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
+    "cross_entropy_total": "NllLoss", "dropout": "Mul", "group_norm": "NativeGroupNorm", "rms_norm": "Mul",
+    "row_norm": "NativeLayerNorm", "smooth_l1_total": "SmoothL1Loss", "square": "Pow", "squared_error_total": "MseLoss",
 }  # fmt: skip
 
 
 def _title(node: Node) -> str:
-    name, result = node.op.name, node.outputs[0] if node.outputs else None  # for the profiler, which knows only the op's name
+    # for the profiler, which knows only the op's name
+    name, result = node.op.name, node.outputs[0] if node.outputs else None
     if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
     if name == "matmul" and [each.ndim for each in node.layouts] == [2, 1]:
@@ -382,7 +426,8 @@ def _title(node: Node) -> str:
         biased = name == "linear" and node.layouts[2] is not type(None)
         if result.ndim == 2:
             return "Addmm" if biased else "Mm"
-        return "View" if biased else "UnsafeView" if node.layouts[1].ndim == 2 else "Bmm"  # products of one matrix are of two dimensions there
+        # products of one matrix are of two dimensions there
+        return "View" if biased else "UnsafeView" if node.layouts[1].ndim == 2 else "Bmm"
     return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 

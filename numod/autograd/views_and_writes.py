@@ -1,4 +1,6 @@
-"""The tape's part in views and in-place writes: which writes are refused, and the nodes of what was written to, and of views of that."""
+"""The tape's part in views and in-place writes: which writes are refused, and the nodes of what was written to, and of
+views of that.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from .tape import Node, edge_to, hooks_of, make_node
 
 
 _SEVERAL = (
-    "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You should "
+    "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
+    "to be modified inplace. You should "
     "replace the inplace operation by an out-of-place one, or take the view by an index."
 )
 
@@ -25,10 +28,13 @@ _SEVERAL = (
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
     """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
     if isinstance(target._unrecorded, str):
-        raise RuntimeError(f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. {_SEVERAL}")
+        raise RuntimeError(
+            f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. {_SEVERAL}"
+        )
     if target._unrecorded:
         raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded, "
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view "
+            "where gradients are recorded, "
             "and let an autograd.Function that returns a view, or its input, return a clone()."
         )
     node = make_node(op, inputs, layouts, parameters, (target._layout,))
@@ -37,7 +43,9 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
             node.kept[place] = copy = each.clone()
             node.versions[place] = copy._storage.version
     edge = edge_to(target)
-    if edge is not None and not any(each is target and op.gradient_of(place) is not None for place, each in enumerate(inputs)):
+    if edge is not None and not any(
+        each is target and op.gradient_of(place) is not None for place, each in enumerate(inputs)
+    ):
         node.edges, node.layouts, node.__class__ = [*node.edges, edge], [*layouts, target._layout], OverwritingNode
     return node
 
@@ -45,13 +53,18 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
 class OverwritingNode(Node):
     """The node of a write that does not depend on what was there before: that has a gradient of zeros."""
 
-    def backward(self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None) -> list[tuple[int, Tensor | None]]:
+    def backward(
+        self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None
+    ) -> list[tuple[int, Tensor | None]]:
         layout = self.layouts[-1]
         return [*super().backward(grads), (len(self.edges) - 1, grads[0].new_zeros(layout.shape, dtype=layout.dtype))]
 
 
 def attach(node: Node, target: Tensor) -> None:
-    """Attach the node to a target written in place. If it is a view, its base gets a node that replaces the view's part of its gradient."""
+    """Attach the node to a target written in place.
+
+    If it is a view, its base gets a node that replaces the view's part of its gradient.
+    """
     if node.recipe.keep_out:
         node.out = ((target.detach(), (target._own or target._storage).version),)
     if tape.packing is not None:
@@ -80,19 +93,29 @@ def before_write(target: Tensor) -> None:
             "Please clone() the tensor before performing the operation."
         )
     if target._inference and not waist.state.inference:
-        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor first."
+        )
     base = target._base
     if not (target._requires_grad or base is not None) or not waist.state.grad_enabled:
         return
     if target._requires_grad and target._node is None:
-        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), "
+            "or to a clone()."
+        )
     if base is not None and base._requires_grad and base._node is None:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. Write under "
+            "numod.no_grad(), or to a clone()."
+        )
 
 
 class PartNode(Node):
-    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base. What comes to the old view goes
-    to the base without it, so hooks of a view end with a write to it."""
+    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the
+    old base. What comes to the old view goes to the base without it, so hooks of a view end with a write to it.
+    """
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old, replaced = (base._node, base._output) if base._node is not None else None, (view._node, view._output)
@@ -100,7 +123,12 @@ class PartNode(Node):
         edges = [None if k in self.own else edge for k, edge in enumerate(inner.edges)]
         super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
         self.whole, self.part = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.view_shape, self.foreign = inner, view._layout.dtype, tuple(view._layout.shape), inner.foreign
+        self.inner, self.dtype, self.view_shape, self.foreign = (
+            inner,
+            view._layout.dtype,
+            tuple(view._layout.shape),
+            inner.foreign,
+        )
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         rest = spread(_of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0)
@@ -124,7 +152,9 @@ class PartNode(Node):
 
 
 class ViewNode(Node):
-    """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into zeros of the base's shape."""
+    """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into
+    zeros of the base's shape.
+    """
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
         super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))
@@ -142,18 +172,23 @@ class ViewNode(Node):
 
 
 class LostNode(ViewNode):
-    """The same of a view that was made together with others, or where gradients were not recorded, before its base had a history: it may be used, but has no
-    gradient."""
+    """The same of a view that was made together with others, or where gradients were not recorded, before its base had
+    a history: it may be used, but has no gradient.
+    """
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         raise RuntimeError(
-            "A view was created in no_grad mode, or by a function that returns multiple views, and its base or another view of its base has been modified "
-            "inplace with grad mode enabled. Make the view after the write, or where gradients are recorded and by an index."
+            "A view was created in no_grad mode, or by a function that returns multiple views, and its base or "
+            "another view of its base has been modified "
+            "inplace with grad mode enabled. Make the view after the write, or where gradients are recorded and by an "
+            "index."
         )
 
 
 def _part(base: Tensor, view: Tensor) -> tuple:
-    """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the two is complex."""
+    """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the
+    two is complex.
+    """
     if base._layout.dtype is view._layout.dtype:
         return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
     shape, strides, offset = _as_reals(view)
@@ -186,11 +221,15 @@ def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
 def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
     if view._unrecorded and view._node is not None and view._base._node is not None:
-        what = f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has been modified inplace"
+        what = (
+            f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has "
+            "been modified inplace"
+        )
         if isinstance(view._unrecorded, str):
             raise RuntimeError(f"{what}. {_SEVERAL}")
         raise RuntimeError(
-            f"{what}, which its gradient does not account for, since an autograd.Function returned the view or it was made in no_grad mode. Return a clone() "
+            f"{what}, which its gradient does not account for, since an autograd.Function returned the view or it was "
+            "made in no_grad mode. Return a clone() "
             "there, or write to a clone()."
         )
     view._seen = (view._own or view._storage).version

@@ -10,7 +10,10 @@ from . import switches
 
 
 def is_built() -> bool:
-    """Whether what compiles CUDA kernels is installed (the extra `cuda`). Whether there is a GPU, `numod.cuda.is_available()` knows."""
+    """Whether what compiles CUDA kernels is installed (the extra `cuda`).
+
+    Whether there is a GPU, `numod.cuda.is_available()` knows.
+    """
     return importlib.util.find_spec("numba_cuda") is not None
 
 
@@ -22,7 +25,9 @@ class _MatrixProducts:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether products of float32 may round their factors to tf32: the precision asked for is less than "highest"."""
+        """Whether products of float32 may round their factors to tf32: the precision asked for is less than
+        "highest".
+        """
         return switches.get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter
@@ -32,7 +37,8 @@ class _MatrixProducts:
 
 matmul = _MatrixProducts()
 
-_attention = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)  # numod has one kernel of attention; the switches are remembered
+# numod has one kernel of attention; the switches are remembered
+_attention = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)
 
 
 def _switch(kind: str) -> tuple[Callable[[bool], None], Callable[[], bool]]:
@@ -47,7 +53,9 @@ enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn")
 
 
 @contextmanager
-def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True) -> Iterator[None]:
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[None]:
     """Context that sets the four switches. The older form of `nn.attention.sdpa_kernel`."""
     before = dict(_attention)
     _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
@@ -58,7 +66,9 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
 
 
 def _library(**found: tuple[str, ...]) -> Callable[[str | None], str]:
-    """The function that sets, and tells, which library computes something. numod has its own kernels; the choice is remembered."""
+    """The function that sets, and tells, which library computes something. numod has its own kernels; the choice is
+    remembered.
+    """
     ((kind, names),) = found.items()
 
     def preferred(backend: str | None = None) -> str:

@@ -23,9 +23,21 @@ def version() -> None:
 
 
 @contextlib.contextmanager
-def flags(enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False, allow_tf32: bool = True) -> Iterator[None]:
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+) -> Iterator[None]:
     """The switches set to these values inside the context."""
-    wanted = {"enabled": enabled, "benchmark": benchmark, "benchmark_limit": benchmark_limit, "deterministic": deterministic, "allow_tf32": allow_tf32}
+    wanted = {
+        "enabled": enabled,
+        "benchmark": benchmark,
+        "benchmark_limit": benchmark_limit,
+        "deterministic": deterministic,
+        "allow_tf32": allow_tf32,
+    }
     before = {name: globals()[name] for name in wanted}
     globals().update(wanted)
     try:

@@ -1,5 +1,7 @@
-"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; the precision of products and the order of sums by index
-are what kernels ask for."""
+"""Switches of the top namespace that trade accuracy or repeatability for speed.
+
+They are remembered; the precision of products and the order of sums by index are what kernels ask for.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """The precision of matrix products of float32: "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the
-    first.
+    """The precision of matrix products of float32:
+
+    "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the first.
 
     Sums are in float32. Convolutions and other devices compute in float32 in any case.
     """
@@ -29,7 +32,11 @@ def set_float32_matmul_precision(precision: str) -> None:
         tensor_cores.precision = precision
         _forget_plans()
     else:
-        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call "
+            "has no effect.",
+            stacklevel=2,
+        )
 
 
 def _forget_plans() -> None:
@@ -41,9 +48,9 @@ def _forget_plans() -> None:
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for the same results in every run.
 
-    All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on: index_add, scatter_add, index_put with
-    `accumulate`, bincount with weights, and the gradients of embedding, gather and indexing. It takes the parallelism from all but the columns, so it is slow
-    there.
+    All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on:
+    index_add, scatter_add, index_put with `accumulate`, bincount with weights, and the gradients of embedding, gather
+    and indexing. It takes the parallelism from all but the columns, so it is slow there.
     """
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
@@ -69,13 +76,18 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     number = _MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
     if number not in _MODES.values():
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn`, `error`, but got {debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn`, `error`, but got {debug_mode}"
+        )
     indexing.deterministic = number
     _forget_plans()
 
 
 def set_num_interop_threads(num_threads: int) -> None:
-    """The number of ops that may run at once, which PyTorch's interpreter makes use of. Ops run one after the other here."""
+    """The number of ops that may run at once, which PyTorch's interpreter makes use of.
+
+    Ops run one after the other here.
+    """
     global _together
     if not isinstance(num_threads, int):
         raise TypeError(f"set_num_interop_threads expects an int, but got {type(num_threads).__name__}")
@@ -98,8 +110,9 @@ _warn_always = False
 
 
 def set_warn_always(b: bool) -> None:
-    """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's `warnings`, whose filters decide: it is kept
-    to be read back."""
+    """Whether what PyTorch's C++ code warns of once is to be warned of every time. numod warns through Python's
+    `warnings`, whose filters decide: it is kept to be read back.
+    """
     global _warn_always
     _warn_always = bool(b)
 

@@ -1,7 +1,8 @@
-"""The waist: every op call, from a method, a module, an optimizer or a backward pass, goes through `apply` or `apply_into`.
+"""The waist: every op call, from a method, a module, an optimizer or a backward pass, goes through `apply` or
+`apply_into`.
 
-It finds the plan, runs it, has the tape record a node if a gradient is wanted, and tells whoever listens (the tracer, the profiler).
-Nothing else knows about all four. It does not know what any op computes.
+It finds the plan, runs it, has the tape record a node if a gradient is wanted, and tells whoever listens (the tracer,
+the profiler). Nothing else knows about all four. It does not know what any op computes.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ new = object.__new__
 
 
 class _State(threading.local):
-    """Per thread: whether the tape records, whether results are inference tensors (never differentiable), what `amp.autocast` casts to."""
+    """Per thread: whether the tape records, whether results are inference tensors (never differentiable), what
+    `amp.autocast` casts to.
+    """
 
     grad_enabled = True
     inference = False
-    special = False  # whether any thread ever entered inference mode, autocast or checkpoint: reading thread-local state would take a twentieth of an op's time
+    # whether any thread ever entered inference mode, autocast or checkpoint: reading thread-local state would take a
+    # twentieth of an op's time
+    special = False
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
     examples = 0  # how many calls of `func.vmap` are running, which may walk one graph several times
     checkpointing = False  # whether what runs will be run again in backward, node by node
@@ -39,27 +44,37 @@ class _State(threading.local):
 
 
 state = Tensor._modes = _State()
-# Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of that thread, others for all.
+# Called with (op, inputs, parameters, outputs, in_place) after every op: those with an attribute `thread` for ops of
+# that thread, others for all.
 listeners: list[Callable] = []
 # What `autograd` sets when it is imported:
 record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a node of the tape to the output
-make_node: Callable = None  # (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
+# (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
+make_node: Callable = None
 attach: Callable = None  # (node, target): attaches that node to the target, after the write
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
 as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
-planned_for_examples: Callable = None  # (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
+# (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
+planned_for_examples: Callable = None
 planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
-enter_autocast: Callable = None  # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
+# (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
+enter_autocast: Callable = None
 
 
 def heard() -> list[Callable]:
-    """The listeners that hear this thread. Read `listeners` first: while it is empty, as nearly always, ops look no further."""
+    """The listeners that hear this thread.
+
+    Read `listeners` first: while it is empty, as nearly always, ops look no further.
+    """
     thread = threading.get_ident()
     return [each for each in tuple(listeners) if getattr(each, "thread", thread) == thread]
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
-    """The result (or results) of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
+    """The result (or results) of `op` on tensors and Python numbers.
+
+    Raises before the launch where shapes, dtypes or devices do not fit.
+    """
     if len(inputs) == 2:  # unrolled for the common numbers of inputs: these lines run for every op
         x, y = inputs
         if isinstance(x, Tensor):
@@ -67,7 +82,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         else:
             first, wanted = x.__class__, False
         if isinstance(y, Tensor):
-            key, wanted = (parameters, first, y._layout), wanted or y._requires_grad or (y._base is not None and y.requires_grad)
+            key = (parameters, first, y._layout)
+            wanted = wanted or y._requires_grad or (y._base is not None and y.requires_grad)
         else:
             key = parameters, first, y.__class__
     elif len(inputs) == 1:
@@ -107,7 +123,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         return apply(op, _fitting(inputs), parameters)
     if wanted and op.differentiable and state.grad_enabled:
         record(op, inputs, key[1:], parameters, result)
-    if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):  # views are what their bases are, everywhere
+    # views are what their bases are, everywhere
+    if _State.special and (state.inference or (op.is_view and inputs[0]._inference)):
         for each in result if op.outputs else (result,):
             each._inference = not op.is_view or inputs[0]._inference
     if listeners:
@@ -124,7 +141,9 @@ class _Underivable(Op):
         super().__init__(name)
 
         def refuse(g: object) -> None:
-            raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() its input where no gradient is needed")
+            raise NotImplementedError(
+                f"the derivative for '{name}' is not implemented; detach() its input where no gradient is needed"
+            )
 
         self.gradients = {"x": refuse}
 
@@ -133,7 +152,9 @@ _underivable = cache(_Underivable)
 
 
 def without_derivative(name: str, result: Tensor, x: Tensor) -> Tensor:
-    """`result`, computed from the values of x: it requires a gradient where x does, and a backward pass to x raises NotImplementedError."""
+    """`result`, computed from the values of x: it requires a gradient where x does, and a backward pass to x raises
+    NotImplementedError.
+    """
     if state.grad_enabled and x.requires_grad:
         record(_underivable(name), (x,), [x._layout], (), result)
     return result
@@ -159,21 +180,29 @@ def with_shared_node(name: str, first: Tensor, second: Tensor) -> tuple[Tensor, 
 
 
 def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
-    """Inputs with integers that have 64 bits without a sign, as PyTorch takes them: as floats beside those, and else modulo 2**64. Called in the handler of the
-    OverflowError that others are."""
+    """Inputs with integers that have 64 bits without a sign, as PyTorch takes them: as floats beside those, and else
+    modulo 2**64. Called in the handler of the OverflowError that others are.
+    """
     floats = any(isinstance(each, Tensor) and each.dtype.differentiable for each in (*inputs, *targets))
     large = [type(each) is int and 1 << 63 <= each < 1 << 64 for each in inputs]
     if not any(large):
         raise  # noqa: PLE0704
-    return tuple([(float(each) if floats else each - (1 << 64)) if is_large else each for each, is_large in zip(inputs, large)])
+    return tuple(
+        [(float(each) if floats else each - (1 << 64)) if is_large else each for each, is_large in zip(inputs, large)]
+    )
 
 
 def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
-    """The number that `op` makes of a tensor and numbers, for checks before a launch. On a processor, where nobody listens, it never becomes a tensor, which
-    halves the time."""
+    """The number that `op` makes of a tensor and numbers, for checks before a launch.
+
+    On a processor, where nobody listens, it never becomes a tensor, which halves the time.
+    """
     x, *numbers = inputs
-    plan = None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
-    if plan is None or x._layout.device.type != "cpu" or plan.layout.dtype.compute is not plan.layout.dtype:  # a 16-bit float is held as bits
+    plan = (
+        None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
+    )
+    # a 16-bit float is held as bits
+    if plan is None or x._layout.device.type != "cpu" or plan.layout.dtype.compute is not plan.layout.dtype:
         return apply(op, inputs, parameters)._observe()
     found = empty(1, plan.layout.storage)
     plan.launch(x._storage.data[x._offset :] if x._offset else x._storage.data, found, *numbers, *plan.constants)
@@ -203,7 +232,11 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         same = isinstance(op, (Pointwise, OverComplex))
         inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
         layouts = [each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]
-    key = (parameters, over, target._layout, *layouts) if len(targets) == 1 else (parameters, over, *[each._layout for each in targets], *layouts)
+    key = (
+        (parameters, over, target._layout, *layouts)
+        if len(targets) == 1
+        else (parameters, over, *[each._layout for each in targets], *layouts)
+    )
     plan = op.plans.get(key)
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
@@ -223,11 +256,19 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
             plan = planned_into_for_examples(op, (*layouts, *into), parameters)
         else:
             plan = op.plan(layouts, parameters, into, over)
-            plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
+            plan.run = _maker(
+                plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over])
+            )(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
-    if wanted and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs if op.differentiable else (), targets):
-        node = make_node(op, inputs, layouts, parameters, target)  # before the write, while the inputs still have their old history
+    if (
+        wanted
+        and target._layout.dtype.differentiable
+        and state.grad_enabled
+        and _is_wanted(inputs if op.differentiable else (), targets)
+    ):
+        # before the write, while the inputs still have their old history
+        node = make_node(op, inputs, layouts, parameters, target)
     try:
         plan.run(inputs, targets)
     except OverflowError:
@@ -241,7 +282,9 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 
 def copy_among(copy: Tensor, others: Sequence) -> Tensor:
-    """A copy that values of `others` will be written to: if one of them stands for examples of a batch, the copy does too."""
+    """A copy that values of `others` will be written to: if one of them stands for examples of a batch, the copy does
+    too.
+    """
     batch = max(
         (each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None),
         key=lambda each: each.depth,
@@ -251,15 +294,27 @@ def copy_among(copy: Tensor, others: Sequence) -> Tensor:
 
 
 def _elsewhere(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:
-    """The GPU that a call computes on, where a tensor without dimensions is on the CPU; None where all are together. Raises RuntimeError for other mixtures."""
+    """The GPU that a call computes on, where a tensor without dimensions is on the CPU; None where all are together.
+
+    Raises RuntimeError for other mixtures.
+    """
     layouts = [each for each in arguments if isinstance(each, Layout)]
     device = single_device(op.name, layouts, written)
-    return device if device is not None and device.type == "cuda" and any(each.device is not device for each in layouts) else None
+    return (
+        device
+        if device is not None and device.type == "cuda" and any(each.device is not device for each in layouts)
+        else None
+    )
 
 
 def _together(inputs: tuple, device: Device) -> tuple:
     """The inputs with the CPU's tensors without dimensions copied to a GPU: kernels there cannot read them."""
-    return tuple([each.to(device) if isinstance(each, Tensor) and not each.ndim and each.device.type == "cpu" else each for each in inputs])
+    return tuple(
+        [
+            each.to(device) if isinstance(each, Tensor) and not each.ndim and each.device.type == "cpu" else each
+            for each in inputs
+        ]
+    )
 
 
 def _for_examples(layouts: Sequence) -> bool:
@@ -268,8 +323,9 @@ def _for_examples(layouts: Sequence) -> bool:
 
 
 def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
-    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by tensors or numbers; None where there are
-    none."""
+    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by
+    tensors or numbers; None where there are none.
+    """
     return (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _stands((inputs, parameters)) else None
 
 
@@ -279,8 +335,9 @@ def _stands(each: object) -> bool:
 
 
 def as_tensor_of(number: object) -> Tensor | None:
-    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded; None for all else, and where there is
-    none."""
+    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded;
+    None for all else, and where there is none.
+    """
     made = getattr(type(number), "__tensor__", None)
     return None if made is None else made(number)
 
@@ -304,10 +361,12 @@ def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
 
 
 def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callable[[], tuple]) -> None:
-    """Run an optimizer's step: per member (a parameter with its gradient and state) in place, with the same numbers. Small members share launches.
+    """Run an optimizer's step: per member (a parameter with its gradient and state) in place, with the same numbers.
 
-    The short form of `apply_into` for ops that know which inputs they write and are never recorded. A recorded program asks for the numbers
-    again at every run.
+    Small members share launches.
+
+    The short form of `apply_into` for ops that know which inputs they write and are never recorded. A recorded program
+    asks for the numbers again at every run.
     """
     values = _asked(numbers) if listeners else numbers()
     for first in range(0, len(members), op.together):
@@ -315,7 +374,8 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         layouts = [each._layout for each in tensors]
         key = tuple(layouts)
         plan = op.plans.get(key)
-        if plan is None and _holds_complex(layouts):  # as in PyTorch's optimizers, the parts are numbers like any others
+        # as in PyTorch's optimizers, the parts are numbers like any others
+        if plan is None and _holds_complex(layouts):
             tensors = list(map(as_pairs, tensors))
             layouts = [each._layout for each in tensors]
             key = tuple(layouts)
@@ -323,7 +383,11 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         if plan is None:
             plan = op.plan([*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
             op.remember(key, plan)
-        plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
+        plan.launch(
+            *[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors],
+            *values,
+            *plan.constants,
+        )
         for member in members[first : first + op.together]:
             for k in op.positions:
                 (member[k]._own or member[k]._storage).version += 1
@@ -333,7 +397,9 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
 
 
 def _asked(numbers: Callable[[], tuple]) -> tuple:
-    """An update's numbers, while listeners know that tensors which are read (rates, say) are read again at every run."""
+    """An update's numbers, while listeners know that tensors which are read (rates, say) are read again at every
+    run.
+    """
     _tell_of("asks", True)
     try:
         return numbers()
@@ -342,7 +408,10 @@ def _asked(numbers: Callable[[], tuple]) -> tuple:
 
 
 def act(owner: object, action: Callable[[], object]) -> None:
-    """Run what sets the numbers that updates ask for: a schedule's step. A recorded program, told whose it is, runs it again in its place among the updates."""
+    """Run what sets the numbers that updates ask for: a schedule's step.
+
+    A recorded program, told whose it is, runs it again in its place among the updates.
+    """
     recorders = [] if state.acting else [each for each in heard() if hasattr(each, "acted")]
     if not recorders:
         action()
@@ -368,7 +437,8 @@ def _narrow(op: Op, layouts: Sequence) -> DType | None:
         return None
     if len(kinds) > 1:
         raise RuntimeError(
-            f"{op.name}: expected all floating tensors to have the same dtype, but found {', '.join(sorted(map(str, kinds)))}; convert with .to()"
+            f"{op.name}: expected all floating tensors to have the same dtype, but found "
+            f"{', '.join(sorted(map(str, kinds)))}; convert with .to()"
         )
     return kinds.pop()
 
@@ -376,7 +446,12 @@ def _narrow(op: Op, layouts: Sequence) -> DType | None:
 def _widened(inputs: tuple) -> tuple:
     """The inputs with 16-bit floats as float32."""
     return tuple(
-        [apply(table.copy, (each,), (each.dtype.compute,)) if isinstance(each, Tensor) and each.dtype.compute is not each.dtype else each for each in inputs]
+        [
+            apply(table.copy, (each,), (each.dtype.compute,))
+            if isinstance(each, Tensor) and each.dtype.compute is not each.dtype
+            else each
+            for each in inputs
+        ]
     )
 
 
@@ -384,7 +459,12 @@ def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tens
     """The op in float32, its floating results rounded to the 16-bit dtype of its inputs."""
     dtype = next(each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype.compute is not each.dtype)
     found = apply(op, _widened(inputs), parameters)
-    results = tuple([apply(table.copy, (each,), (dtype,)) if each.dtype.is_floating_point else each for each in (found if op.outputs else (found,))])
+    results = tuple(
+        [
+            apply(table.copy, (each,), (dtype,)) if each.dtype.is_floating_point else each
+            for each in (found if op.outputs else (found,))
+        ]
+    )
     return results if op.outputs else results[0]
 
 
@@ -423,24 +503,40 @@ def _runner(plan: Plan) -> Callable:
     """A function that allocates the results and launches the kernel."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
-    memory = [part for each in results for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)]
+    memory = [
+        part
+        for each in results
+        for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)
+    ]
     return make(plan.launch, *plan.constants, new, Tensor, Storage, *memory)
 
 
 @cache
 def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None) -> Callable:
-    """The factory of such functions, generated for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither), without loops or starred arguments.
+    """The factory of such functions, generated for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither),
+    without loops or starred arguments.
 
-    They are called for every op, and this halves its Python overhead. `into`: where results are written to targets instead of
-    new tensors, whether each target is an argument of the kernel besides the inputs.
+    They are called for every op, and this halves its Python overhead. `into`: where results are written to targets
+    instead of new tensors, whether each target is an argument of the kernel besides the inputs.
     """
     inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
-    tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [y for y, apart in zip(targets, into or ()) if apart]
+    tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [
+        y for y, apart in zip(targets, into or ()) if apart
+    ]
     buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
-    data, made, fixed = ([f"{letter}{k}" for k in range(count)] for letter, count in (("data", results), ("result", results), ("c", constants)))
-    lines = [f"{''.join(f'{each}, ' for each in names)}= {source}" for names, source in ((inputs, "inputs"), (targets, "targets")) if names]
+    data, made, fixed = (
+        [f"{letter}{k}" for k in range(count)]
+        for letter, count in (("data", results), ("result", results), ("c", constants))
+    )
+    lines = [
+        f"{''.join(f'{each}, ' for each in names)}= {source}"
+        for names, source in ((inputs, "inputs"), (targets, "targets"))
+        if names
+    ]
     lines += [f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)]
-    lines.append(f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})")
+    lines.append(
+        f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})"
+    )
     for k in range(results):
         lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
         lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
@@ -458,20 +554,38 @@ def _position(target: Tensor, inputs: tuple) -> int | None:
     for k, each in enumerate(inputs):
         if each is target:
             return k
-        if isinstance(each, Tensor) and each._storage is target._storage and each._offset == target._offset and each._layout is target._layout:
+        if (
+            isinstance(each, Tensor)
+            and each._storage is target._storage
+            and each._offset == target._offset
+            and each._layout is target._layout
+        ):
             return k
     return None
 
 
 def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
-    """`each`, copied if it overlaps a target, where a loop would read what it has just written. In pointwise ops it may be the target itself (`same`)."""
+    """`each`, copied if it overlaps a target, where a loop would read what it has just written.
+
+    In pointwise ops it may be the target itself (`same`).
+    """
     for target in targets:
-        if not isinstance(each, Tensor) or (same and each._offset == target._offset and each._layout is target._layout and each._storage is target._storage):
+        if not isinstance(each, Tensor) or (
+            same
+            and each._offset == target._offset
+            and each._layout is target._layout
+            and each._storage is target._storage
+        ):
             continue
         if each._storage is target._storage:
-            if each._offset < target._offset + target._layout.extent and target._offset < each._offset + each._layout.extent:
+            if (
+                each._offset < target._offset + target._layout.extent
+                and target._offset < each._offset + each._layout.extent
+            ):
                 return each.clone()
-        elif each._storage.foreign and target._storage.foreign and share_memory(each._storage.data, target._storage.data):
+        elif (
+            each._storage.foreign and target._storage.foreign and share_memory(each._storage.data, target._storage.data)
+        ):
             return each.clone()
     return each
 
@@ -502,10 +616,18 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
 
 
 def tell_copied(
-    copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor], gaps: bool = False
+    copy: Tensor,
+    source: Tensor,
+    again: Callable[[], Tensor],
+    back: Callable[[], None],
+    view: Callable[[], Tensor],
+    gaps: bool = False,
 ) -> Tensor:
-    """Tell listeners of a copy that stands for a view of `source`: `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes
-    the view. `gaps`: the view's elements do not lie side by side, though the copy's do."""
+    """Tell listeners of a copy that stands for a view of `source`:
+
+    `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes the view. `gaps`: the
+    view's elements do not lie side by side, though the copy's do.
+    """
     _tell_of("copied", copy, source, again, back, view)
     if gaps:
         _tell_of("has_gaps", copy)
@@ -513,7 +635,9 @@ def tell_copied(
 
 
 def lies_dense(tensor: Tensor) -> bool:
-    """Whether the elements lie in row-major order without gaps, or would if the program that is being recorded had views of parts of complex numbers."""
+    """Whether the elements lie in row-major order without gaps, or would if the program that is being recorded had
+    views of parts of complex numbers.
+    """
     if not (tensor._layout.dense and listeners):
         return tensor._layout.dense
     storage = id(tensor._storage)
@@ -549,7 +673,9 @@ def _tell_of(event: str, *things: object) -> None:
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     """A pointwise op called as a function. At least one argument must be a tensor."""
     if not (isinstance(arguments[0], Tensor) or any(isinstance(each, Tensor) for each in arguments)):
-        raise TypeError(f"{op.name}(): expected at least one Tensor, got {', '.join(type(each).__name__ for each in arguments)}")
+        raise TypeError(
+            f"{op.name}(): expected at least one Tensor, got {', '.join(type(each).__name__ for each in arguments)}"
+        )
     return apply(op, arguments)
 
 

@@ -1,4 +1,6 @@
-"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex numbers. The rows are in `ops`."""
+"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex
+numbers. The rows are in `ops`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def ldexp_(self: Tensor, other: Tensor) -> Tensor:
 
 
 def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
-    """Three factors of 2 ** exponent that `kind` holds where it would not hold their product: 0.5 * 2 ** 128 is finite in float32."""
+    """Three factors of 2 ** exponent that `kind` holds where it would not hold their product: 0.5 * 2 ** 128 is finite
+    in float32.
+    """
     kind = kind if kind.differentiable else dtypes.get_default_dtype()
     bound = 3 * (frexp_of(dtypes.finfo(kind).max)[1] - 1)
     exponent = t.clamp(to(exponent, dtypes.int64), -bound, bound)
@@ -69,19 +73,31 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input ** exponent in float64, or complex128."""
     kind = _precise(input, exponent)
-    return t.pow(*(to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each) for each in (input, exponent)))
+    return t.pow(
+        *(
+            to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each)
+            for each in (input, exponent)
+        )
+    )
 
 
 def _precise(*values: Tensor | float) -> DType:
     """The dtype of `float_power`: complex128 where a value is complex, else float64."""
-    return dtypes.complex128 if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in values) else dtypes.float64
+    return (
+        dtypes.complex128
+        if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in values)
+        else dtypes.float64
+    )
 
 
 def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
     """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
     wanted = _precise(self, exponent)
     if self.dtype is not wanted:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype {wanted.short}")
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype "
+            f"{wanted.short}"
+        )
     return self.pow_(exponent)
 
 
@@ -102,7 +118,9 @@ def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
     given = (tensor1, tensor2)
     tensors = [each for each in given if isinstance(each, Tensor)]
     numbers = [type(each) for each in given if not isinstance(each, Tensor)]
-    return dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
+    return dtypes.result_type(
+        [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
+    )
 
 
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:

@@ -1,4 +1,6 @@
-"""Functions that rearrange tensors, composed of views, joins and gathers: splitting, stacking, repeating, rotating, grids. The views are in `shapes`."""
+"""Functions that rearrange tensors, composed of views, joins and gathers: splitting, stacking, repeating, rotating,
+grids. The views are in `shapes`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,20 @@ from ..ops.table import row_major
 from .apply import apply
 from .creation import zeros
 from .selection import flip, read
-from .shapes import cat, expand, in_shape, narrow, ravel, repeat, reshape, split, stack, transpose, unsafe_split, unsqueeze
+from .shapes import (
+    cat,
+    expand,
+    in_shape,
+    narrow,
+    ravel,
+    repeat,
+    reshape,
+    split,
+    stack,
+    transpose,
+    unsafe_split,
+    unsqueeze,
+)
 from .tensor import Tensor
 from .values import computed
 
@@ -26,8 +41,8 @@ BOTH = """
     split_with_sizes unsafe_split_with_sizes
 """
 FUNCTIONS = """
-    repeat_interleave hstack vstack dstack column_stack row_stack=vstack atleast_1d atleast_2d atleast_3d meshgrid cartesian_prod combinations block_diag
-    broadcast_tensors broadcast_shapes
+    repeat_interleave hstack vstack dstack column_stack row_stack=vstack atleast_1d atleast_2d atleast_3d meshgrid
+    cartesian_prod combinations block_diag broadcast_tensors broadcast_shapes
 """
 METHODS = "repeat_interleave=repeat_interleave_of"
 OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy"
@@ -43,15 +58,24 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
 
 
-def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor.
+def repeat_interleave(
+    input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened
+    tensor.
 
     With a single tensor of counts, index k repeated counts[k] times.
     """
-    return _indices_repeated(input) if repeats is None else repeat_interleave_of(input, repeats, dim, output_size=output_size)
+    return (
+        _indices_repeated(input)
+        if repeats is None
+        else repeat_interleave_of(input, repeats, dim, output_size=output_size)
+    )
 
 
-def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave_of(
+    input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
     if dim is None:
         input, dim = ravel(input), 0
@@ -59,7 +83,9 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
     input = input if input.ndim else ravel(input)
     n = input.shape[dim]
     if not isinstance(repeats, (Tensor, *WHOLE)):
-        raise TypeError(f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}")
+        raise TypeError(
+            f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}"
+        )
     if not isinstance(repeats, Tensor) or repeats.numel() == 1 and n != 1:
         times = int(repeats) if isinstance(repeats, Tensor) else plain(repeats)
         if times < 0:
@@ -68,7 +94,10 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
         spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], times, *shape[dim + 1 :]))
         return in_shape(apply(row_major, (spread,)), *shape[:dim], n * times, *shape[dim + 1 :])
     if repeats.numel() != n:
-        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
+            f"input.size({dim}) = {n}"
+        )
     return read(input, dim, _indices_repeated(repeats))
 
 
@@ -123,7 +152,11 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def tensor_split(
-    input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | None = None, dim: int = 0, *, sections: int | None = None,
+    input: Tensor,
+    indices_or_sections: Tensor | int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    sections: int | None = None,
     indices: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
@@ -132,10 +165,14 @@ def tensor_split(
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = normalize_dim(dim, input.ndim)
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
-        raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {indices_or_sections.dtype.short}")
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{indices_or_sections.dtype.short}"
+        )
     if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim > 1:
         raise RuntimeError(
-            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with "
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+            "got a tensor with "
             f"{indices_or_sections.ndim} dims"
         )
     cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else plain(indices_or_sections)
@@ -150,9 +187,14 @@ def tensor_split(
     return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
 
 
-def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:
+def _split_along(
+    name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int
+) -> tuple[Tensor, ...]:
     if input.ndim < least:
-        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+            "dimensions!"
+        )
     if isinstance(cuts, WHOLE) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of "
@@ -161,17 +203,25 @@ def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], d
     return tensor_split(input, cuts, dim)
 
 
-def hsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+def hsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-    return _split_along("hsplit", input, _given("hsplit", _one(indices_or_sections), sections, indices), 0 if input.ndim == 1 else 1, 1)
+    return _split_along(
+        "hsplit", input, _given("hsplit", _one(indices_or_sections), sections, indices), 0 if input.ndim == 1 else 1, 1
+    )
 
 
-def vsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+def vsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
     return _split_along("vsplit", input, _given("vsplit", _one(indices_or_sections), sections, indices), 0, 2)
 
 
-def dsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
+def dsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
     return _split_along("dsplit", input, _given("dsplit", _one(indices_or_sections), sections, indices), 2, 3)
 
@@ -222,7 +272,13 @@ def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Scalars and vectors as a row of a matrix; others as they are."""
-    return _same_kind(tensors, [reshape(each, (1, -1)) if not each.ndim else unsqueeze(each, 0) if each.ndim == 1 else each for each in _each(tensors)])
+    return _same_kind(
+        tensors,
+        [
+            reshape(each, (1, -1)) if not each.ndim else unsqueeze(each, 0) if each.ndim == 1 else each
+            for each in _each(tensors)
+        ],
+    )
 
 
 def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
@@ -248,12 +304,16 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors concatenated along dimension 1, scalars and vectors as columns."""
-    return hstack(_some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each))
+    return hstack(
+        _some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each)
+    )
 
 
 def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
     if isinstance(tensors, Tensor):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor; did you mean [tensor]?")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor; did you mean [tensor]?"
+        )
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
@@ -264,7 +324,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
     for k, each in enumerate(tensors):
         if each.ndim > 2:
-            raise RuntimeError(f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {each.ndim} dimensions")
+            raise RuntimeError(
+                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {each.ndim} dimensions"
+            )
     blocks = [atleast_2d(each) for each in tensors] or [zeros(1, 0)]
     width, before, rows = sum(each.shape[1] for each in blocks), 0, []
     for each in blocks:
@@ -282,7 +344,11 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
     """The shape to which all shapes broadcast."""
     from ..device import Size
 
-    return Size(_broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes]) if shapes else ())
+    return Size(
+        _broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes])
+        if shapes
+        else ()
+    )
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -293,23 +359,33 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape. "xy" swaps the first two dimensions."""
+    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape.
+
+    "xy" swaps the first two dimensions.
+    """
     vectors = _each(tensors)
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn("numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3)
+        warnings.warn(
+            "numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
+        )
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for each in vectors:
         if each.ndim > 1:
-            raise RuntimeError(f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {each.ndim} dimensions")
+            raise RuntimeError(
+                f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {each.ndim} "
+                "dimensions"
+            )
         if each.dtype is not vectors[0].dtype:
             raise RuntimeError("numod.meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(vectors) >= 2
     vectors = [vectors[1], vectors[0], *vectors[2:]] if swap else vectors
     shape = [each.numel() for each in vectors]
-    grids = [expand(reshape(each, [-1 if d == k else 1 for d in range(len(shape))]), shape) for k, each in enumerate(vectors)]
+    grids = [
+        expand(reshape(each, [-1 if d == k else 1 for d in range(len(shape))]), shape) for k, each in enumerate(vectors)
+    ]
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 

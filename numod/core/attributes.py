@@ -1,4 +1,6 @@
-"""Further properties and methods of Tensor: what it is not (sparse, complex ...), its memory, and new tensors of its dtype and device."""
+"""Further properties and methods of Tensor: what it is not (sparse, complex ...), its memory, and new tensors of its
+dtype and device.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ from .storages import TypedStorage
 from .tensor import Tensor, fields_of, wrap
 
 METHODS = """
-    get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage storage dim_order to_dense to_sparse dense_dim sparse_dim type_as record_stream module_load
+    get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full
+    new_tensor new_empty_strided new_arange new_identity untyped_storage storage dim_order to_dense to_sparse
+    dense_dim sparse_dim type_as record_stream module_load
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -44,8 +47,10 @@ def is_pinned(self: Tensor, device: object = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
-    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned. Raises RuntimeError where there is
-    no CUDA device."""
+    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous.
+
+    Itself if it is pinned. Raises RuntimeError where there is no CUDA device.
+    """
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend
@@ -80,22 +85,29 @@ def storage(self: Tensor) -> TypedStorage:
 def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = False) -> tuple[int, ...]:
     """The dimensions ordered from the outermost to the innermost in memory.
 
-    With `ambiguity_check`, RuntimeError where sizes of 1 or equal strides allow several orders; a list of memory formats allows them if
-    the tensor is in exactly one of these.
+    With `ambiguity_check`, RuntimeError where sizes of 1 or equal strides allow several orders; a list of memory
+    formats allows them if the tensor is in exactly one of these.
     """
     formats = ambiguity_check if isinstance(ambiguity_check, list) else []
     if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(each, MemoryFormat) for each in formats):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
     several = 1 in self.shape or any(one == next_one for one, next_one in pairwise(strides))
-    if ambiguity_check is not False and several and sum(self.is_contiguous(memory_format=each) for each in formats) != 1:
-        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    if (
+        ambiguity_check is not False
+        and several
+        and sum(self.is_contiguous(memory_format=each) for each in formats) != 1
+    ):
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+        )
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
 
 
 def record_stream(self: Tensor, s: object) -> None:
-    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is
-    done."""
+    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused
+    before that stream's pending work is done.
+    """
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
     self.device.backend.record_stream(self._storage.data, s._raw)
@@ -116,7 +128,8 @@ def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | No
 def to_sparse(self: Tensor, *arguments: object, **named: object) -> NoReturn:
     """Raises NotImplementedError: all tensors are dense."""
     raise NotImplementedError(
-        "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], and sum products by index_add"
+        "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
+        "and sum products by index_add"
     )
 
 
@@ -141,11 +154,18 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def _alike(make: Callable) -> Callable:
     """A creation function as a method: dtype and device are the tensor's where none are given."""
 
-    def method(self: Tensor, *arguments: object, dtype: DType | None = None, device: Device | str | None = None, **options: object) -> Tensor:
+    def method(
+        self: Tensor,
+        *arguments: object,
+        dtype: DType | None = None,
+        device: Device | str | None = None,
+        **options: object,
+    ) -> Tensor:
         result = make(*arguments, dtype=dtype or self.dtype, device=device or self.device, **options)
         return result if self._layout.batch is None else self._layout.batch.alike(result)
 
-    method.__name__, method.__doc__ = f"new_{make.__name__}", f"As numod.{make.__name__}, of this tensor's dtype and on its device."
+    method.__name__ = f"new_{make.__name__}"
+    method.__doc__ = f"As numod.{make.__name__}, of this tensor's dtype and on its device."
     return method
 
 
@@ -154,7 +174,9 @@ new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
 )
 
 
-def new(self: Tensor, *arguments: object, device: Device | str | None = None, size: tuple[int, ...] | None = None) -> Tensor:
+def new(
+    self: Tensor, *arguments: object, device: Device | str | None = None, size: tuple[int, ...] | None = None
+) -> Tensor:
     """PyTorch's old constructor, with this tensor's dtype and device."""
     arguments = arguments if size is None else tuple(size)
     return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
@@ -171,7 +193,10 @@ def new_identity(self: Tensor, n: int) -> Tensor:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What `load_state_dict` puts in the place of this parameter or buffer: `other` detached where it assigns, else this tensor with other's values."""
+    """What `load_state_dict` puts in the place of this parameter or buffer:
+
+    `other` detached where it assigns, else this tensor with other's values.
+    """
     return other.detach() if assign else self.copy_(other).detach()
 
 

@@ -1,4 +1,5 @@
-"""A counter of changes to what recorded programs depend on: a module's attributes and children, a tensor's memory, hooks, default dtypes.
+"""A counter of changes to what recorded programs depend on: a module's attributes and children, a tensor's memory,
+hooks, default dtypes.
 
 The owners of such state call `note`; a recorded program compares `count`, and checks its guards again if it has grown.
 """

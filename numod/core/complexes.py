@@ -15,7 +15,10 @@ from .products import dot
 from .shapes import stack, transpose
 from .tensor import Tensor, wrap
 
-BOTH = "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is_conj=is_false is_neg=is_false sgn isreal vdot adjoint"
+BOTH = (
+    "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is_conj=is_false is_neg=is_false sgn "
+    "isreal vdot adjoint"
+)
 FUNCTIONS = "real=real_ imag complex=complex_ polar view_as_real view_as_complex"
 IN_PLACE = "sgn conj_physical=conj_"
 OUT = "complex polar sgn conj_physical vdot"
@@ -27,9 +30,14 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
         if not isinstance(each, Tensor):
             raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(each).__name__}")
         if not each.is_floating_point() or each.dtype.itemsize < 4:
-            raise RuntimeError(f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}")
+            raise RuntimeError(
+                f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}"
+            )
     if real.dtype is not imag.dtype:
-        raise RuntimeError(f"Expected object of scalar type {real.dtype.short} but got scalar type {imag.dtype.short} for second argument")
+        raise RuntimeError(
+            f"Expected object of scalar type {real.dtype.short} but got scalar type {imag.dtype.short} for second "
+            "argument"
+        )
     return c.join(real, imag)
 
 
@@ -48,9 +56,15 @@ def view_as_real(input: Tensor) -> Tensor:
 
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
+    """The same memory, (..., 2), as complex numbers.
+
+    Raises RuntimeError where the pairs do not lie one after the other.
+    """
     if not input.is_floating_point() or input.dtype.itemsize < 4:
-        raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {input.dtype.short}")
+        raise RuntimeError(
+            "view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: "
+            f"{input.dtype.short}"
+        )
     if _recording():
         c.as_complex.rule(input._layout, input._offset)
         return _copied(input, _joined, lambda copy: stack(c.parts(copy), -1), lambda: _read(c.as_complex, input))
@@ -64,7 +78,9 @@ def _joined(pairs: Tensor) -> Tensor:
 def _copied(
     input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor], view: Callable[[], Tensor], gaps: bool = False
 ) -> Tensor:  # fmt: skip
-    """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where that is written to, and the view."""
+    """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where
+    that is written to, and the view.
+    """
     copy = shown(input)
     return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
 
@@ -76,7 +92,9 @@ def _recording() -> bool:
 
 def _read(op: c.Reading, input: Tensor) -> Tensor:
     shape, strides, dtype, offset = op.rule(input._layout, input._offset)
-    result = wrap(read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
+    result = wrap(
+        read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset
+    )
     result._base, result._own = input if input._base is None else input._base, input._own
     result._seen = (input._own or input._storage).version
     result._unrecorded = not state.grad_enabled
@@ -102,7 +120,9 @@ def imag(input: Tensor) -> Tensor:
 def _part(input: Tensor, place: int) -> Tensor:
     if _recording():
         joined = lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input))  # noqa: E731
-        return _copied(input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place), gaps=True)
+        return _copied(
+            input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place), gaps=True
+        )
     return view_as_real(input).select(-1, place)
 
 

@@ -1,4 +1,6 @@
-"""Sums of products over named or numbered dimensions: einsum, tensordot and their kin, by way of one batched matrix product."""
+"""Sums of products over named or numbered dimensions: einsum, tensordot and their kin, by way of one batched matrix
+product.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ FUNCTIONS = "einsum tensordot chain_matmul"
 IN_PLACE = "addmv addr baddbmm addbmm"
 OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot"
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in the order in which a result without a name of its own has them
+# in the order in which a result without a name of its own has them
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal.
+    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated
+    letter for a diagonal.
 
     Also einsum(tensor, [0, 1], tensor, [1, 2], [0, 2]). Raises RuntimeError for letters and sizes that do not fit.
     """
@@ -56,7 +60,9 @@ def _of_lists(arguments: tuple) -> tuple[str, tuple]:
 
 @lru_cache(maxsize=4096)
 def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
-    """Labels of the dimensions of each operand, which has so many, and of the result's; those of "..." are numbers counted from the right."""
+    """Labels of the dimensions of each operand, which has so many, and of the result's; those of "..." are numbers
+    counted from the right.
+    """
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(sizes):
@@ -68,7 +74,10 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
     for term, ndim in zip(terms, sizes):
         letters = term.replace("...", "")
         if not all(each in _LETTERS for each in letters) or term.count("...") > 1:
-            raise RuntimeError(f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at most")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at "
+                "most"
+            )
         hidden = ndim - len(letters)
         if hidden < 0 or (hidden and "..." not in term):
             raise RuntimeError(
@@ -85,7 +94,9 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
             if result.count(name) > 1:
                 raise RuntimeError(f"einsum(): output subscript {name} appears more than once in the output")
             if isinstance(name, str) and not any(name in term for term in named):
-                raise RuntimeError(f"einsum(): output subscript {name} does not appear in the equation for any input operand")
+                raise RuntimeError(
+                    f"einsum(): output subscript {name} does not appear in the equation for any input operand"
+                )
     else:
         letters = sorted(name for term in named for name in term if isinstance(name, str))
         result = [*range(-widest, 0), *(name for name in letters if letters.count(name) == 1)]
@@ -93,8 +104,10 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
 
 
 class _Steps:
-    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each. `names` and `shape` are those after the steps so
-    far."""
+    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each.
+
+    `names` and `shape` are those after the steps so far.
+    """
 
     def __init__(self, names: Sequence, shape: Sequence[int]) -> None:
         self.names, self.shape, self.steps = list(names), tuple(shape), []
@@ -116,9 +129,16 @@ class _Steps:
                 second = self.names.index(name, first + 1)
                 n, other = self.shape[first], self.shape[second]
                 if n != other:
-                    raise RuntimeError(f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {other} != {n}")
+                    raise RuntimeError(
+                        f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {other} != {n}"
+                    )
                 kept = [d for d in range(len(self.names)) if d not in (first, second)]
-                self._add(_diagonal, (first, second), [*(self.names[d] for d in kept), name], (*(self.shape[d] for d in kept), n))
+                self._add(
+                    _diagonal,
+                    (first, second),
+                    [*(self.names[d] for d in kept), name],
+                    (*(self.shape[d] for d in kept), n),
+                )
         return self
 
     def sum(self, kept: set) -> None:
@@ -161,12 +181,16 @@ def _done(x: Tensor, steps: list) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def _program(equation: str, *shapes: tuple) -> tuple[list, list, list]:
-    """The steps of an einsum: for the first operand, for each product with a further one (see `_contraction`), for the result."""
+    """The steps of an einsum: for the first operand, for each product with a further one (see `_contraction`), for the
+    result.
+    """
     terms, result = _parsed(equation, *map(len, shapes))
     left = _Steps(terms[0], shapes[0]).diagonals()
     first, contractions = left.steps, []
     for k, shape in enumerate(shapes[1:], 1):
-        contraction, left = _contraction(_Steps(left.names, left.shape), _Steps(terms[k], shape).diagonals(), set(result).union(*terms[k + 1 :]))
+        contraction, left = _contraction(
+            _Steps(left.names, left.shape), _Steps(terms[k], shape).diagonals(), set(result).union(*terms[k + 1 :])
+        )
         contractions.append(contraction)
     last = _Steps(left.names, left.shape)
     last.sum(set(result))
@@ -176,7 +200,8 @@ def _program(equation: str, *shapes: tuple) -> tuple[list, list, list]:
 
 
 def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
-    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed) @ (batch, summed, b's own).
+    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed)
+    @ (batch, summed, b's own).
 
     Returns (steps for a, steps for b, the function of both, steps for its result), and that result's labels and shape.
     """
@@ -185,7 +210,8 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
         for name, n in zip(each.names, each.shape):
             if sizes.get(name, 1) not in (1, n) and n != 1:
                 raise RuntimeError(
-                    f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where another operand has {sizes[name]}"
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where "
+                    f"another operand has {sizes[name]}"
                 )
             sizes[name] = max(sizes.get(name, 1), n) if n else 0
     a.sum(set(b.names) | needed)
@@ -209,7 +235,9 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
-    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for
+    each.
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     dims = plain(dims)
@@ -222,12 +250,20 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
     else:
         if len(dims) != 2:
             raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
-        first, second = ([normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, WHOLE) else each)] for each, x in zip(dims, (a, b)))
+        first, second = (
+            [normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, WHOLE) else each)]
+            for each, x in zip(dims, (a, b))
+        )
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
     if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):
-        raise RuntimeError(f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second {[b.shape[j] for j in second]}")
-    own, other, multiply, after = _tensordot(tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second))
+        raise RuntimeError(
+            f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second "
+            f"{[b.shape[j] for j in second]}"
+        )
+    own, other, multiply, after = _tensordot(
+        tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second)
+    )
     return _done(multiply(_done(a, own), _done(b, other)), after)
 
 
@@ -238,7 +274,9 @@ def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: t
     others = [f"b{d}" for d in range(len(b_shape))]
     for i, j in zip(first, second):
         others[j] = names[i]
-    kept = [name for d, name in enumerate(names) if d not in first] + [name for d, name in enumerate(others) if d not in second]
+    kept = [name for d, name in enumerate(names) if d not in first] + [
+        name for d, name in enumerate(others) if d not in second
+    ]
     (own, other, multiply, after), result = _contraction(_Steps(names, a_shape), _Steps(others, b_shape), set(kept))
     if result.names != kept:
         result.permute(kept)
@@ -250,7 +288,10 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
-        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -258,7 +299,9 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
     ndim = max(input.ndim, other.ndim)
     a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
-    spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(b, [n for size in b.shape for n in (1, size)])
+    spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(
+        b, [n for size in b.shape for n in (1, size)]
+    )
     return in_shape(spread, *[m * n for m, n in zip(a.shape, b.shape)])
 
 
@@ -269,14 +312,23 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
     if input.ndim != other.ndim:
-        raise RuntimeError(f"linalg.cross: inputs must have the same number of dimensions, got {list(input.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            f"linalg.cross: inputs must have the same number of dimensions, got {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
     dim = normalize_dim(dim, input.ndim)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
-        raise RuntimeError(f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}")
+        raise RuntimeError(
+            f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
+        )
     if input.dtype is not other.dtype:
-        raise RuntimeError(f"linalg.cross: expected scalar type {input.dtype.short} but found {other.dtype.short}; convert with .to()")
+        raise RuntimeError(
+            f"linalg.cross: expected scalar type {input.dtype.short} but found {other.dtype.short}; convert with .to()"
+        )
     if input.dtype is dtypes.bool_:
-        raise NotImplementedError('"cross" not implemented for \'Bool\'; convert first, for example with .to(numod.int64)')
+        raise NotImplementedError(
+            "\"cross\" not implemented for 'Bool'; convert first, for example with .to(numod.int64)"
+        )
     if input.shape != other.shape:
         shape = broadcast_shapes("linalg.cross", [input.shape, other.shape])
         input, other = expand(input, shape), expand(other, shape)
@@ -308,16 +360,20 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the cheapest order."""
     if not matrices or any(each.ndim != 2 for each in matrices):
-        raise RuntimeError(f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} dimensions")
+        raise RuntimeError(
+            f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} "
+            "dimensions"
+        )
     sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
     best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
     for length in range(1, len(matrices)):
         for i in range(len(matrices) - length):
             j = i + length
-            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
 
     def product(i: int, j: int) -> Tensor:
         return matrices[i] if i == j else mm_(product(i, best[i, j][1]), product(best[i, j][1] + 1, j))
 
     return product(0, len(matrices) - 1)
-

@@ -1,4 +1,7 @@
-"""New tensors of given sizes: constants, identities. Those from values are in `values`, evenly spaced ones in `ranges`, random ones in `random`."""
+"""New tensors of given sizes: constants, identities.
+
+Those from values are in `values`, evenly spaced ones in `ranges`, random ones in `random`.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,22 @@ _CPU = Device("cpu")
 
 
 def factory(function: Callable) -> Callable:
-    """Decorator of creation functions that adds PyTorch's further options: `out`, `memory_format`, and `layout`, which has no effect, and `pin_memory`."""
+    """Decorator of creation functions that adds PyTorch's further options:
+
+    `out`, `memory_format`, and `layout`, which has no effect, and `pin_memory`.
+    """
 
     code = function.__code__
     takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
 
     @functools.wraps(function)
     def make(
-        *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False,
-        memory_format: MemoryFormat = preserve_format, **named: object,
+        *arguments: object,
+        out: Tensor | None = None,
+        layout: Layout | None = strided,
+        pin_memory: bool | None = False,
+        memory_format: MemoryFormat = preserve_format,
+        **named: object,
     ) -> Tensor:
         if named:
             if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
@@ -50,11 +60,14 @@ def factory(function: Callable) -> Callable:
             if not isinstance(out, Tensor):
                 raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
             if named.get("dtype") not in (None, out.dtype):
-                raise RuntimeError(f"dtype {named['dtype'].short} does not match dtype of out parameter ({out.dtype.short})")
+                raise RuntimeError(
+                    f"dtype {named['dtype'].short} does not match dtype of out parameter ({out.dtype.short})"
+                )
             result = function(*arguments, **{**named, "dtype": out.dtype, "device": out.device})
             if out.shape != result.shape and out.numel() != result.numel():
                 out.resize_(result.shape)
-            ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes  # it keeps the shape of `out`
+            # it keeps the shape of `out`
+            ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
         try:
             result = function(*arguments, **named)
@@ -91,7 +104,15 @@ def _checked_shape(name: str, *sizes: int) -> tuple[int, ...]:
     return sizes
 
 
-def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, device: Device | str | None, requires_grad: bool = False, *strides: tuple) -> Tensor:
+def constant(
+    op: object,
+    inputs: tuple,
+    shape: tuple,
+    dtype: DType | None,
+    device: Device | str | None,
+    requires_grad: bool = False,
+    *strides: tuple,
+) -> Tensor:
     """The result of an op without tensor inputs; row-major where no strides are given."""
     place = default_device() if device is None else Device(device)
     result = apply(op, inputs, (_dtype(dtype), place, tuple(shape), *strides))
@@ -103,13 +124,16 @@ def _dtype(dtype: DType | None) -> DType:
 
 
 @factory
-def empty(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of uninitialised memory."""
     place = default_device() if device is None else Device(device)
     shape = layout(_shape(size, "empty"), _dtype(dtype), place)
     result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
-        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)  # bytes other than 0 and 1 are no valid bools
+        # bytes other than 0 and 1 are no valid bools
+        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)
     tell_made(result, "empty")
     if state.inference:
         result._inference = True
@@ -117,19 +141,30 @@ def empty(*size: int, dtype: DType | None = None, device: Device | str | None = 
 
 
 @factory
-def zeros(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor filled with 0."""
     return constant(t.fill, (0,), _shape(size, "zeros"), dtype, device, requires_grad)
 
 
 @factory
-def ones(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor filled with 1."""
     return constant(t.fill, (1,), _shape(size, "ones"), dtype, device, requires_grad)
 
 
 @factory
-def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Sequence[int],
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
     if (number := of_number(fill_value, dtype, device)) is not None:
         return number.expand(_shape((size,), "full")).clone().requires_grad_(requires_grad)
@@ -138,7 +173,9 @@ def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, 
     return constant(t.fill, (dtypes.fitting(fill_value, kind),), _shape((size,), "full"), kind, device, requires_grad)
 
 
-def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:
+def _filled_like(
+    input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool
+) -> Tensor:
     """Filled with `value`, with the shape and memory order of `input`."""
     own = input._layout
     strides = () if own.dense else (own.strides,) if own.packed else (ordered_strides(own.shape, own.strides),)
@@ -147,25 +184,41 @@ def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Devic
 
 
 @factory
-def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with the shape and memory order of `input`. (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)"""
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor with the shape and memory order of `input`.
+
+    (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)
+    """
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
-def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of zeros with the shape of `input`."""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
-def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of ones with the shape of `input`."""
     return _filled_like(input, 1, dtype, device, requires_grad)
 
 
 @factory
-def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def full_like(
+    input: Tensor,
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
     if as_tensor_of(fill_value) is not None:
         return empty_like(input, dtype=dtype, device=device).fill_(fill_value).requires_grad_(requires_grad)
@@ -174,7 +227,14 @@ def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, d
 
 
 @factory
-def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The identity matrix, (n, m)."""
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
@@ -200,6 +260,8 @@ Tensor._legacy = classmethod(_legacy)
 
 
 @factory
-def scalar_tensor(s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(
+    s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """A zero-dimensional tensor."""
     return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -58,12 +58,20 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
             input, reach = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - reach))], dim), 2 * reach
         return input.clone()
     if not input.is_floating_point():
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
+        raise NotImplementedError(
+            f"\"logcumsumexp_out_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with "
+            ".to(numod.float32)"
+        )
     return _running(scan.logcumsumexp, input, dim)
 
 
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first.
+
+    Of bool: whether neighbours differ.
+    """
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -85,11 +93,15 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
 def _expect_beside(input: Tensor, other: Tensor, dim: int) -> None:
     """Raise RuntimeError unless `other` can be concatenated to the input along `dim`."""
     if other.ndim != input.ndim:
-        raise RuntimeError(f"diff expects prepend or append to be the same dimension as input, got {other.ndim} and {input.ndim} dimensions")
+        raise RuntimeError(
+            f"diff expects prepend or append to be the same dimension as input, got {other.ndim} and {input.ndim} "
+            "dimensions"
+        )
     for d, (n, m) in enumerate(zip(input.shape, other.shape)):
         if d != dim and n != m:
             raise RuntimeError(
-                "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
+                "diff expects the shape of tensor to prepend or append to match that of input except along the "
+                "differencing dimension; "
                 f"input.size({d}) = {n}, but got tensor.size({d}) = {m}"
             )
 
@@ -130,10 +142,14 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, dim), dim)
 
 
-def gradient(input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends.
+def gradient(
+    input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at
+    the ends.
 
-    `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.
+    `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has
+    fewer than edge_order + 1 elements.
     """
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, WHOLE) else list(dim)
     spacing = 1 if spacing is None else spacing
@@ -142,7 +158,8 @@ def gradient(input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequenc
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if len(steps) != len(dims):
         raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' ({len(dims)}), but got {len(steps)}"
+            "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' "
+            f"({len(dims)}), but got {len(steps)}"
         )
     dims = normalize_dims(tuple(dims), input.ndim)
     if any(input.shape[d] < edge_order + 1 for d in dims):
@@ -152,9 +169,11 @@ def gradient(input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequenc
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
-    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order` 1, of a line. Fornberg, 1988.
+    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order`
+    1, of a line. Fornberg, 1988.
 
-    The middle one of three equally distant points has no weight, which matters where it is infinite."""
+    The middle one of three equally distant points has no weight, which matters where it is infinite.
+    """
     y, n = movedim(y, dim, -1), y.shape[dim]
     even = not (isinstance(step, Tensor) and step.ndim)
     gaps = [step] * (n - 1) if even else diff(step)
@@ -162,7 +181,11 @@ def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tenso
     if n > 2:
         low, middle, high = (narrow(y, -1, k, n - 2) for k in range(3))
         a, b = gaps[:-1], gaps[1:]
-        parts = [(high - low) / (2 * step) if even else high * (a / (b * (a + b))) + middle * ((b - a) / (a * b)) - low * (b / (a * (a + b)))]
+        parts = [
+            (high - low) / (2 * step)
+            if even
+            else high * (a / (b * (a + b))) + middle * ((b - a) / (a * b)) - low * (b / (a * (a + b)))
+        ]
     first, last = ((narrow(y, -1, k + 1, 1) - narrow(y, -1, k, 1)) / gaps[k] for k in (0, n - 2))
     if edge_order == 2:
         (a, b), (low, middle, high) = gaps[:2], (narrow(y, -1, k, 1) for k in range(3))

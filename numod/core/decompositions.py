@@ -1,5 +1,7 @@
-"""Matrices as products of simpler ones: Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in
-`linear_algebra`."""
+"""Matrices as products of simpler ones:
+
+Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in `linear_algebra`.
+"""
 
 from __future__ import annotations
 
@@ -36,23 +38,38 @@ def expect_matrix(name: str, A: Tensor) -> Tensor:
         raise NotImplementedError(f"linalg.{name}: there is no form for complex matrices; try linalg.solve")
     if not A.dtype.differentiable:
         # as PyTorch, whose checks differ from one function to the next
-        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError
+        error = (
+            NotImplementedError
+            if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product")
+            else RuntimeError
+        )
         raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
     if A.dtype.itemsize < 4:
-        error = RuntimeError if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank", "lstsq") else NotImplementedError
-        raise error(f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with .float()")
+        error = (
+            RuntimeError
+            if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank", "lstsq")
+            else NotImplementedError
+        )
+        raise error(
+            f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with "
+            ".float()"
+        )
     return contiguous(A)
 
 
 def expect_square(name: str, A: Tensor) -> Tensor:
     """`x` as a contiguous batch of square matrices. Raises RuntimeError for others."""
     if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
-        raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+        raise RuntimeError(
+            f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+        )
     return expect_matrix(name, A)
 
 
 def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-    """(result, info): a matrix that cannot be factored has NaN as its result and its position in `info`; with `check_errors` it raises."""
+    """(result, info): a matrix that cannot be factored has NaN as its result and its position in `info`; with
+    `check_errors` it raises.
+    """
     first, last = tensors[0], tensors[-1]
     try:
         return function(*tensors), zeros(first.shape[:-2], dtype=dtypes.int32, device=first.device)
@@ -60,31 +77,46 @@ def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[T
         if check_errors:
             raise
         if first.ndim == 2:
-            return full(last.shape, float("nan"), dtype=last.dtype, device=last.device), full((), error.info, dtype=dtypes.int32, device=last.device)
-        results, infos = zip(*(attempt(function, False, *parts) for parts in zip(*(each.unbind(0) for each in tensors))))
+            return full(last.shape, float("nan"), dtype=last.dtype, device=last.device), full(
+                (), error.info, dtype=dtypes.int32, device=last.device
+            )
+        results, infos = zip(
+            *(attempt(function, False, *parts) for parts in zip(*(each.unbind(0) for each in tensors)))
+        )
         return stack(results), stack(infos)
 
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower L with L L^T = A (or upper, its transpose), for symmetric positive-definite A. Raises LinAlgError for others."""
+    """The lower L with L L^T = A (or upper, its transpose), for symmetric positive-definite A.
+
+    Raises LinAlgError for others.
+    """
     found = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
     return found.mH if upper else found
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
-    """(L, info): info is 0, or the order of the first leading minor that is not positive, unless `check_errors` raises."""
+    """(L, info): info is 0, or the order of the first leading minor that is not positive, unless `check_errors`
+    raises.
+    """
     return return_types.linalg_cholesky_ex(attempt(lambda a: cholesky(a, upper=upper), check_errors, A))
 
 
 def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
+        )
     return return_types.linalg_qr(op.qr.apply((expect_matrix("qr", A),), (mode,)))
 
 
 def geqrf(input: Tensor) -> return_types.geqrf:
-    """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
+    """(a, tau):
+
+    R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes
+    Q.
+    """
     packed, tau = op.geqrf.apply((expect_matrix("geqrf", input.detach()),))
     return return_types.geqrf((without_derivative("geqrf", packed, input), without_derivative("geqrf", tau, input)))
 
@@ -93,7 +125,9 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
     rows, columns = expect_matrix("householder_product", A).shape[-2:]
     if rows < columns:
-        raise RuntimeError("linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+        raise RuntimeError(
+            "linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
+        )
     if columns < tau.shape[-1]:
         raise RuntimeError("linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     return _reflected(A, tau, eye(rows, columns, dtype=A.dtype, device=A.device).expand(A.shape), False)
@@ -112,19 +146,24 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
-    """The product of reflections times x, (..., rows, n): x - V T V^H x with (1 + D S) T = D = diag(tau), where S is V^H V above its diagonal.
+    """The product of reflections times x, (..., rows, n): x - V T V^H x with (1 + D S) T = D = diag(tau), where S is
+    V^H V above its diagonal.
 
     Joffrain and others, Accumulating Householder transformations, revisited, 2006.
     """
     if tau.dtype is not A.dtype or x.dtype is not A.dtype:
         raise RuntimeError(
-            f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau {tau.dtype.short} and other {x.dtype.short}"
+            f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau "
+            f"{tau.dtype.short} and other {x.dtype.short}"
         )
     rows, count = A.shape[-2], tau.shape[-1]
     v, scale = tril(A[..., :count], -1) + eye(rows, count, dtype=A.dtype, device=A.device), unsqueeze(tau, -1)
     part = matmul(v.mH, x)
     inner = expand(scale * matmul(v.mH, v), (*part.shape[:-2], count, count))  # whose triangle alone is read
-    solved = solve_triangular.apply((contiguous(inner.mH if transposed else inner), contiguous(part if transposed else scale * part)), (not transposed, True))
+    solved = solve_triangular.apply(
+        (contiguous(inner.mH if transposed else inner), contiguous(part if transposed else scale * part)),
+        (not transposed, True),
+    )
     return x - matmul(v, scale.conj() * solved if transposed else solved)
 
 
@@ -139,7 +178,9 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle
+    `UPLO` is read.
+    """
     return return_types.linalg_eigh(op.eigh.apply(*_one_triangle(A, UPLO)))
 
 
@@ -166,33 +207,55 @@ def eigvals(A: Tensor) -> Tensor:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> return_types.linalg_lu_factor_ex:
-    """(L and U in one matrix, pivots counted from 1, info): info is 0, or the position of the first zero on the diagonal of U."""
+    """(L and U in one matrix, pivots counted from 1, info): info is 0, or the position of the first zero on the
+    diagonal of U.
+    """
     packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
     if check_errors and any_of(info)._observe():
         place = next(each for each in reshape(info, -1).tolist() if each)
-        raise LinAlgError(f"linalg.lu_factor_ex: U[{place},{place}] is zero and using it on lu_solve would result in a division by zero.")
+        raise LinAlgError(
+            f"linalg.lu_factor_ex: U[{place},{place}] is zero and using it on lu_solve would result in a division by "
+            "zero."
+        )
     return return_types.linalg_lu_factor_ex((packed, pivots, info))
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
-    """(L and U in one matrix, pivots counted from 1), for `lu_solve`. Raises RuntimeError if U has a zero on its diagonal."""
+    """(L and U in one matrix, pivots counted from 1), for `lu_solve`.
+
+    Raises RuntimeError if U has a zero on its diagonal.
+    """
     try:
         return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
     except LinAlgError as error:
-        hint = " If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        hint = (
+            " If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+            "linalg.lu_factor_ex(A, pivot)"
+        )
         raise RuntimeError(str(error).replace("lu_factor_ex", "lu_factor") + hint) from None
 
 
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> return_types.linalg_ldl_factor_ex:
-    """(LD, pivots, info) of symmetric matrices, whose lower triangles are read: L below the block-diagonal D. info is 0, or the first singular block of D."""
+def ldl_factor_ex(
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False
+) -> return_types.linalg_ldl_factor_ex:
+    """(LD, pivots, info) of symmetric matrices, whose lower triangles are read:
+
+    L below the block-diagonal D. info is 0, or the first singular block of D.
+    """
     packed, pivots, info = op.ldl.apply((expect_square("ldl_factor_ex", A),))
     if check_errors and any_of(info)._observe():
-        raise LinAlgError(f"linalg.ldl_factor_ex: D is singular: its diagonal has a zero at {reshape(info, -1).tolist()}, counted from 1")
+        raise LinAlgError(
+            f"linalg.ldl_factor_ex: D is singular: its diagonal has a zero at {reshape(info, -1).tolist()}, counted "
+            "from 1"
+        )
     return return_types.linalg_ldl_factor_ex((packed, pivots, info))
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """(LD, pivots) with A = P L D L^T P^T: L below the block-diagonal D. Bunch and Kaufman, 1977. Raises RuntimeError if D is singular."""
+    """(LD, pivots) with A = P L D L^T P^T:
+
+    L below the block-diagonal D. Bunch and Kaufman, 1977. Raises RuntimeError if D is singular.
+    """
     return return_types.linalg_ldl_factor(ldl_factor_ex(A, check_errors=True)[:2])
 
 
@@ -200,7 +263,10 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     """X with A X = B, from `ldl_factor` of A."""
     a, b = expect_square("ldl_solve", LD), expect_matrix("ldl_solve", B)
     if tuple(pivots.shape) != tuple(a.shape[:-1]) or b.shape[-2] != a.shape[-1]:
-        raise RuntimeError(f"linalg.ldl_solve: LD {tuple(a.shape)}, pivots {tuple(pivots.shape)} and B {tuple(b.shape)} do not fit together")
+        raise RuntimeError(
+            f"linalg.ldl_solve: LD {tuple(a.shape)}, pivots {tuple(pivots.shape)} and B {tuple(b.shape)} do not fit "
+            "together"
+        )
     batch = broadcast_shapes("linalg.ldl_solve", [a.shape[:-2], b.shape[:-2]])
     given = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
     return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in given))
@@ -212,7 +278,9 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     return return_types.linalg_lu((_permutation(order, A) if pivot else A.new_zeros(0), *_triangles(packed)))
 
 
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.lu_unpack:
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; what is not requested is empty."""
     empty = LU_data.new_zeros(0)
     exchanged = _permutation(row_order(LU_data, LU_pivots), LU_data) if unpack_pivots else empty
@@ -228,7 +296,8 @@ def row_order(LU: Tensor, pivots: Tensor) -> Tensor:
         )
     if tuple(pivots.shape) != (*LU.shape[:-2], min(LU.shape[-2:])):
         raise RuntimeError(
-            f"a matrix has as many pivots as rows or columns, of which there are fewer; got pivots {tuple(pivots.shape)} of matrices {tuple(LU.shape)}"
+            "a matrix has as many pivots as rows or columns, of which there are fewer; got pivots "
+            f"{tuple(pivots.shape)} of matrices {tuple(LU.shape)}"
         )
     return op.order.apply((contiguous(pivots),), (LU.shape[-2],))
 
@@ -254,7 +323,9 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
         u, s, vh = svd(input, not some)
         return return_types.svd((u, s, vh.mH))
     (*batch, rows, columns) = input.shape
-    return return_types.svd((input.new_zeros((*batch, rows, rows)), svdvals(input), input.new_zeros((*batch, columns, columns))))
+    return return_types.svd(
+        (input.new_zeros((*batch, rows, rows)), svdvals(input), input.new_zeros((*batch, columns, columns)))
+    )
 
 
 def old_qr(input: Tensor, some: bool = True) -> return_types.qr:

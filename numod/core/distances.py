@@ -20,8 +20,10 @@ _MANY = 25  # from so many rows on, Euclidean distances are computed by a matrix
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MODES[0]) -> Tensor:
-    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less
-    accurate."""
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R).
+
+    For many rows and p = 2 by a matrix product, which is less accurate.
+    """
     _check(x1, x2, p, compute_mode)
     batch = broadcast_shapes("cdist", [x1.shape[:-2], x2.shape[:-2]])
     n, m, width = x1.shape[-2], x2.shape[-2], x1.shape[-1]

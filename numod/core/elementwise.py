@@ -1,4 +1,6 @@
-"""Elementwise functions with arguments or checks that a row of the table does not have, and conversions of dtype, device and memory order."""
+"""Elementwise functions with arguments or checks that a row of the table does not have, and conversions of dtype,
+device and memory order.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,20 @@ BOTH = """
     fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
 """
 _COUNTED = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
-FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
-METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-_POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse), (-0.5, t.rsqrt)  # exponents with a row of their own, as in PyTorch
+# the first of these may be a number
+FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
+METHODS = (
+    "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
+)
+# exponents with a row of their own, as in PyTorch
+_POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse), (-0.5, t.rsqrt)
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
-def add(input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def add(
+    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+) -> Tensor:
     """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
     if older is not None:
         other, alpha = in_older_order("add", other, (older,))
@@ -41,20 +49,29 @@ def add(input: Tensor, other: Tensor | float, older: Tensor | None = None, *, al
     return write_out(t.add_scaled, (input, other, alpha), out)
 
 
-def sub(input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+def sub(
+    input: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1, out: Tensor | None = None
+) -> Tensor:
     """input - alpha * other."""
     if older is not None:
         other, alpha = in_older_order("sub", other, (older,))
     refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)
-    return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
+    return write_out(
+        t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out
+    )
 
 
 def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) -> tuple:
-    """The tensors and then the number, of arguments in the deprecated order, `x.add_(alpha, other)`, which many older programs have."""
+    """The tensors and then the number, of arguments in the deprecated order, `x.add_(alpha, other)`, which many older
+    programs have.
+    """
     if isinstance(factor, Tensor) or len(tensors) != count or not all(isinstance(each, Tensor) for each in tensors):
-        raise TypeError(f"{name}() takes {count} positional argument{'s'[: count - 1]} besides the tensor, got {1 + len(tensors)}; name the factor")
+        raise TypeError(
+            f"{name}() takes {count} positional argument{'s'[: count - 1]} besides the tensor, got "
+            f"{1 + len(tensors)}; name the factor"
+        )
     return *tensors, factor
 
 
@@ -79,7 +96,9 @@ def quotient(rounding_mode: str | None) -> object:
     if rounding_mode is None:
         return t.div
     if rounding_mode not in ("floor", "trunc"):
-        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
     return t.floor_divide if rounding_mode == "floor" else t.trunc_divide
 
 
@@ -100,7 +119,9 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 
 def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     """`other`. Raises RuntimeError for an integer division by zero; on a GPU when that is known."""
-    if all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other)):
+    if all(
+        not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other)
+    ):
         told = RuntimeError, "ZeroDivisionError: integer division or remainder by zero"
         if not isinstance(other, Tensor):
             if other == 0:
@@ -112,7 +133,9 @@ def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     return other
 
 
-def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None) -> Tensor:
+def clamp(
+    input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
@@ -129,7 +152,9 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     return t.round(input * scale) / scale if decimals > 0 else t.round(input / scale) * scale
 
 
-def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:
+def where(
+    condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
@@ -138,10 +163,13 @@ def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor 
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or input and other with it, got None for one of them")
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
-        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}")
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}"
+        )
     if condition.dtype is dtypes.uint8:
         warnings.warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version. Use a boolean condition instead.",
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
+            "version. Use a boolean condition instead.",
             stacklevel=3,
         )
     return t.where(condition, input, other)
@@ -153,13 +181,17 @@ def where_of(self: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
 
 
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
+    """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite
+    numbers.
+    """
     if input.is_complex():
         return complexes.join(*(nan_to_num(each, nan, posinf, neginf) for each in complexes.parts(input)))
     if not input.is_floating_point():
         return input.clone()
     low, high = dtypes.RANGES[input.dtype]
-    return t.nan_to_num(input, 0.0 if nan is None else nan, high if posinf is None else posinf, low if neginf is None else neginf)
+    return t.nan_to_num(
+        input, 0.0 if nan is None else nan, high if posinf is None else posinf, low if neginf is None else neginf
+    )
 
 
 def bitwise_not(input: Tensor) -> Tensor:
@@ -189,9 +221,14 @@ def invert(self: Tensor) -> Tensor:
 def checked_fill(value: Tensor | float, dtype: DType) -> Tensor | float:
     """The fill value. Raises RuntimeError unless it is a single number that the dtype holds."""
     if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     if isinstance(value, Tensor) and value.dtype.is_complex and not dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {dtype.name}: it is complex; take a part first, with .real, .imag or .abs()")
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name}: it is complex; take a part first, with .real, .imag or "
+            ".abs()"
+        )
     return dtypes.fitting(value, dtype)
 
 
@@ -199,7 +236,10 @@ def refuse_masks(input: object, other: object) -> None:
     """Raise RuntimeError for a subtraction in which a mask takes part."""
     masks = _is_mask(input) + _is_mask(other)
     if masks == 2:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "operator instead."
+        )
     if masks:
         instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
         raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
@@ -216,10 +256,17 @@ def scale_of(input: Tensor, other: object, alpha: float) -> float:
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:
-    """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers, a complex one of real numbers)."""
-    if isinstance(alpha, complex) and not any(each.dtype.is_complex if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, other)):
+    """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers, a complex one of
+    real numbers).
+    """
+    if isinstance(alpha, complex) and not any(
+        each.dtype.is_complex if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, other)
+    ):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    integers = all(not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex))) for each in (input, other))
+    integers = all(
+        not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex)))
+        for each in (input, other)
+    )
     if integers and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
@@ -232,9 +279,13 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     _expect_tensor(op.name, out)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     if state.grad_enabled and (out.requires_grad or True in [each.requires_grad for each in tensors]):
-        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
     shape = _written_shape(op, tuple([each._layout for each in tensors]), out.dtype)
-    exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))  # bounds that are tensors are other functions in PyTorch
+    # bounds that are tensors are other functions in PyTorch
+    exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))
     if shape is None or (exact and (op.result == "bool" or any([each.dtype is not out.dtype for each in tensors]))):
         return write_result(op.name, op(*inputs), out, exact and not any([each.dtype.is_complex for each in tensors]))
     if out._layout.shape != shape:
@@ -243,23 +294,34 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     return out
 
 
-# functions that write their result to a tensor of its own dtype alone, as in PyTorch; the others convert where that is no loss of kind
-EXACT = frozenset("""
-    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not conj_ nan_to_num isposinf isneginf
-    signbit where ldexp heaviside amax amin argmax argmin norm vector_norm matrix_norm nuclear_norm old_norm mm_ matmul addmm bmm mv addmv baddbmm addbmm
-    dot vdot inner tensordot vecdot multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu diag
-    narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile nanquantile bucketize searchsorted isin histc
-    renorm scatter scatter_add scatter_reduce index_add index_copy index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar
-    complex fft rfft
-""".split())
+# functions that write their result to a tensor of its own dtype alone, as in PyTorch; the others convert where that is
+# no loss of kind
+EXACT = frozenset(
+    """
+    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not
+    conj_ nan_to_num isposinf isneginf signbit where ldexp heaviside amax amin argmax argmin norm vector_norm
+    matrix_norm nuclear_norm old_norm mm_ matmul addmm bmm mv addmv baddbmm addbmm dot vdot inner tensordot vecdot
+    multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu
+    diag narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile
+    nanquantile bucketize searchsorted isin histc renorm scatter scatter_add scatter_reduce index_add index_copy
+    index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft
+""".split()
+)
 
 
 @lru_cache(maxsize=4096)
 def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> tuple[int, ...] | None:
-    """The shape of the result that the kernel itself can write to a tensor of this dtype; None where the result must be computed first."""
+    """The shape of the result that the kernel itself can write to a tensor of this dtype; None where the result must be
+    computed first.
+    """
     kinds = {each.dtype for each in layouts} | {dtype}
-    turned = any(each.is_complex for each in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))  # complex numbers become real ones
-    if not layouts or turned or ((op.defaults or any(each.dtype.compute is not each.dtype for each in layouts)) and len(kinds) > 1):
+    # complex numbers become real ones
+    turned = any(each.is_complex for each in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
+    if (
+        not layouts
+        or turned
+        or ((op.defaults or any(each.dtype.compute is not each.dtype for each in layouts)) and len(kinds) > 1)
+    ):
         return None
     return broadcast_shapes(op.name, [each.shape for each in layouts])
 
@@ -267,21 +329,33 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
 def write_result(
     name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...], exact: bool | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple of `result`'s type. `exact`: whether it
-    must be of the result's dtype, by default where PyTorch's function of this name says so."""
+    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple
+    of `result`'s type. `exact`: whether it must be of the result's dtype, by default where PyTorch's function of this
+    name says so.
+    """
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}")
+            raise TypeError(
+                f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}"
+            )
         for each, into in zip(result, out):
             if isinstance(into, Tensor) and into.dtype is not each.dtype:
-                raise RuntimeError(f"{name}(): Expected out tensor to have dtype {each.dtype.short}, but got {into.dtype.short} instead")
+                raise RuntimeError(
+                    f"{name}(): Expected out tensor to have dtype {each.dtype.short}, but got {into.dtype.short} "
+                    "instead"
+                )
         filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
         return type(result)(filled)
     _expect_tensor(name, out)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
-        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
     if out.dtype is not result.dtype and (name in EXACT if exact is None else exact):
-        raise RuntimeError(f"{name}(): Expected out tensor to have dtype {result.dtype.short}, but got {out.dtype.short} instead")
+        raise RuntimeError(
+            f"{name}(): Expected out tensor to have dtype {result.dtype.short}, but got {out.dtype.short} instead"
+        )
     expect_cast(result.dtype, out.dtype)
     if out.is_meta and not result.is_meta:
         raise RuntimeError(f"{name}(): out is on the meta device, which keeps no values; expected {result.device}")
@@ -305,7 +379,10 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
     if out.shape == shape:
         return
     if out._layout.overlapping:
-        raise RuntimeError("Trying to resize storage that is not resizable: elements of `out` share memory. Please clone() the tensor first.")
+        raise RuntimeError(
+            "Trying to resize storage that is not resizable: elements of `out` share memory. Please clone() the "
+            "tensor first."
+        )
     if out.numel():
         warnings.warn(
             "An output with one or more elements was resized since it had shape "
@@ -320,7 +397,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     own = input._layout
     if own is other._layout and own.dense and own.size and own.dtype in _COUNTED and own.batch is None:
         return not apply(r.closing(t.ne), (input, other), (1,))
-    return own.shape == other._layout.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
+    return own.shape == other._layout.shape and bool(
+        apply(r.all_, (input == other,), (every_dim(input.ndim), False, None))
+    )
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -345,10 +424,19 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 
 def to(
-    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, other: Tensor | None = None, non_blocking: bool = False,
-    copy: bool = False, memory_format: MemoryFormat = preserve_format,
+    input: Tensor,
+    *arguments: object,
+    dtype: DType | None = None,
+    device: object = None,
+    other: Tensor | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
-    """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other).
+
+    Itself where nothing changes, unless `copy`.
+    """
     if len(arguments) == 1 and dtype is device is None and not copy:
         if arguments[0] is input._layout.device or arguments[0] is input._layout.dtype:
             return input if memory_format is preserve_format else in_format(input, memory_format)
@@ -377,7 +465,10 @@ def to(
 
 
 def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:
-    """The real parts of complex numbers that become real ones, with PyTorch's warning. `!= 0` is asked of both parts."""
+    """The real parts of complex numbers that become real ones, with PyTorch's warning.
+
+    `!= 0` is asked of both parts.
+    """
     if not input.is_complex() or dtype.is_complex or dtype is dtypes.bool_:
         return input
     warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=4)
@@ -398,7 +489,9 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
+    """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy
+    that does.
+    """
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if lies_dense(input) else apply(t.row_major, (input,))

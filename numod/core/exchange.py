@@ -1,7 +1,7 @@
 """Zero-copy exchange with other libraries, on the CPU and on CUDA: DLPack, and `__cuda_array_interface__`.
 
-The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. CPU tensors of NumPy's
-dtypes are exported through NumPy.
+The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. CPU
+tensors of NumPy's dtypes are exported through NumPy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _ANY_STREAM = 1  # CUDA's default stream
 
 class _Tensor(Structure):
     _fields_ = [
-        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16),
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16),
         ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("byte_offset", c_uint64),
     ]  # fmt: skip
 
@@ -40,7 +41,14 @@ class _Managed(Structure):
 
 
 class _Versioned(Structure):
-    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", _Tensor)]
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", _Tensor),
+    ]
 
 
 _FORMS = {b"dltensor": (_Managed, b"used_dltensor"), b"dltensor_versioned": (_Versioned, b"used_dltensor_versioned")}
@@ -72,8 +80,18 @@ for _callback in (_delete, _forget):  # other libraries may call them during int
     _api.Py_IncRef(py_object(_callback))
 
 
-def dlpack(self: Tensor, *, stream: int | None = None, max_version: tuple | None = None, dl_device: tuple | None = None, copy: bool | None = None) -> object:
-    """DLPack's protocol: a capsule over the memory. Raises BufferError for tensors that require gradients, or where another device needs a forbidden copy."""
+def dlpack(
+    self: Tensor,
+    *,
+    stream: int | None = None,
+    max_version: tuple | None = None,
+    dl_device: tuple | None = None,
+    copy: bool | None = None,
+) -> object:
+    """DLPack's protocol: a capsule over the memory.
+
+    Raises BufferError for tensors that require gradients, or where another device needs a forbidden copy.
+    """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream is not None and type(stream) is not int:
@@ -95,7 +113,9 @@ def dlpack(self: Tensor, *, stream: int | None = None, max_version: tuple | None
 def _capsule(self: Tensor) -> object:
     sizes, steps = ((c_int64 * max(self.ndim, 1))(*values) for values in (self.shape, self._layout.strides))
     code = _BFLOAT if self.dtype is dtypes.bfloat16 else _KINDS[self.dtype.kind]
-    described = _Tensor(self.data_ptr(), *dlpack_device(self), self.ndim, code, 8 * self.dtype.itemsize, 1, sizes, steps, 0)
+    described = _Tensor(
+        self.data_ptr(), *dlpack_device(self), self.ndim, code, 8 * self.dtype.itemsize, 1, sizes, steps, 0
+    )
     managed = _Managed(described, None, ctypes.cast(_delete, c_void_p))
     address = ctypes.addressof(managed)
     _exported[address] = managed, sizes, steps, self
@@ -108,25 +128,42 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def cuda_array_interface(self: Tensor) -> dict[str, Any]:
-    """Numba's and CuPy's protocol, version 2. Raises AttributeError on the CPU and RuntimeError for tensors that require gradients."""
+    """Numba's and CuPy's protocol, version 2.
+
+    Raises AttributeError on the CPU and RuntimeError for tensors that require gradients.
+    """
     if self.device.type != "cuda":
-        raise AttributeError(f"Can't get __cuda_array_interface__ on a tensor of {self.device}. If CUDA data is required use tensor.cuda() to copy it there.")
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on a tensor of {self.device}. If CUDA data is required use "
+            "tensor.cuda() to copy it there."
+        )
     if self.requires_grad:
-        raise RuntimeError("Can't get __cuda_array_interface__ on a tensor that requires grad. Use tensor.detach() first.")
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on a tensor that requires grad. Use tensor.detach() first."
+        )
     if self.dtype.numpy is None:
         raise TypeError(f"__cuda_array_interface__ has no {self.dtype}; convert with .float() first, or use DLPack")
     steps = None if self._layout.dense else tuple(step * self.dtype.itemsize for step in self._layout.strides)
     address = self.data_ptr() if self.numel() else 0
-    return {"shape": tuple(self.shape), "typestr": self.dtype.numpy.str, "strides": steps, "data": (address, False), "version": 2}
+    return {
+        "shape": tuple(self.shape),
+        "typestr": self.dtype.numpy.str,
+        "strides": steps,
+        "data": (address, False),
+        "version": 2,
+    }
 
 
 # ---- in
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of an object that supports DLPack, or of its capsule. Read-only memory is copied, and any with `copy=True`.
+    """A tensor over the memory of an object that supports DLPack, or of its capsule.
 
-    Raises RuntimeError for a capsule already consumed, TypeError for other objects and dtypes, BufferError for a copy that `copy=False` forbids.
+    Read-only memory is copied, and any with `copy=True`.
+
+    Raises RuntimeError for a capsule already consumed, TypeError for other objects and dtypes, BufferError for a copy
+    that `copy=False` forbids.
     """
     if isinstance(ext_tensor, Tensor):
         found = ext_tensor.view(ext_tensor.shape)
@@ -150,18 +187,30 @@ def _asked(array: Any) -> object:
 
 
 def _read(capsule: object) -> Tensor:
-    name = next((each for each in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), each)), None)
+    name = next(
+        (each for each in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), each)), None
+    )
     if name is None:
-        raise RuntimeError(f"from_dlpack: expected an array with __dlpack__ or an unread DLPack capsule, got {capsule!r}; a capsule can be read only once")
+        raise RuntimeError(
+            f"from_dlpack: expected an array with __dlpack__ or an unread DLPack capsule, got {capsule!r}; a capsule "
+            "can be read only once"
+        )
     form, used = _FORMS[name]
     managed = form.from_address(_pointer_of(id(capsule), name))
-    kind, place, described = _dtype(managed.tensor), _device(managed.tensor.device_type, managed.tensor.device_id), managed.tensor  # may refuse
+    # may refuse
+    kind, place, described = (
+        _dtype(managed.tensor),
+        _device(managed.tensor.device_type, managed.tensor.device_id),
+        managed.tensor,
+    )
     shape = described.shape[: described.ndim]
     strides = tuple(described.strides[: described.ndim]) if described.strides else None
     if strides is not None and min((step for n, step in zip(shape, strides) if n > 1), default=0) < 0:
         raise ValueError("from_dlpack: negative strides are not supported; copy the array first")
     _rename(capsule, used)
-    found = _over((described.data or 0) + described.byte_offset, layout(tuple(shape), kind, place, strides), _Owner(managed))
+    found = _over(
+        (described.data or 0) + described.byte_offset, layout(tuple(shape), kind, place, strides), _Owner(managed)
+    )
     return found.clone() if name == b"dltensor_versioned" and managed.flags & _READ_ONLY else found
 
 
@@ -179,9 +228,16 @@ def _over(address: int, place: Layout, owner: object) -> Tensor:
     if not place.extent:
         return wrap(ForeignStorage(place.device.backend.empty(0, place.storage)), place, 0)
     if place.device.type == "cuda":
-        if address % (place.dtype.itemsize // (2 if place.dtype.is_complex else 1)):  # the first kernel would end the use of the GPU for the whole process
-            raise ValueError(f"memory of {place.dtype} that begins at {address:#x}, between two elements, cannot be read on a GPU; copy the array first")
-        return tell_made(wrap(ForeignStorage(place.device.backend.adopt(address, place.extent, place.storage, owner)), place, 0), "array")
+        # the first kernel would end the use of the GPU for the whole process
+        if address % (place.dtype.itemsize // (2 if place.dtype.is_complex else 1)):
+            raise ValueError(
+                f"memory of {place.dtype} that begins at {address:#x}, between two elements, cannot be read on a GPU; "
+                "copy the array first"
+            )
+        return tell_made(
+            wrap(ForeignStorage(place.device.backend.adopt(address, place.extent, place.storage, owner)), place, 0),
+            "array",
+        )
     memory = (c_uint8 * (place.extent * place.dtype.itemsize)).from_address(address)
     memory.owner = owner
     return tell_made(wrap(ForeignStorage(np.frombuffer(memory, place.storage)), place, 0), "array")
@@ -192,28 +248,42 @@ def _dtype(described: _Tensor) -> DType:
         code = _BFLOAT if each is dtypes.bfloat16 else _KINDS[each.kind]
         if (code, 8 * each.itemsize, 1) == (described.code, described.bits, described.lanes):
             return each
-    raise TypeError(f"from_dlpack: numod has no dtype for DLPack's code {described.code} of {described.bits} bits; convert the array first")
+    raise TypeError(
+        f"from_dlpack: numod has no dtype for DLPack's code {described.code} of {described.bits} bits; convert the "
+        "array first"
+    )
 
 
 def _device(kind: int, index: int) -> Device:
     if kind not in (_CPU, _CUDA):
-        raise BufferError(f"from_dlpack: memory must be on the CPU or on a CUDA device, not on DLPack's device type {kind}")
+        raise BufferError(
+            f"from_dlpack: memory must be on the CPU or on a CUDA device, not on DLPack's device type {kind}"
+        )
     return Device("cpu") if kind == _CPU else Device("cuda", index)
 
 
 def from_cuda_array(array: Any) -> Tensor:
-    """The memory of an object with `__cuda_array_interface__` as a tensor. Raises ValueError for what no tensor's strides say, TypeError for other dtypes."""
+    """The memory of an object with `__cuda_array_interface__` as a tensor.
+
+    Raises ValueError for what no tensor's strides say, TypeError for other dtypes.
+    """
     found = array.__cuda_array_interface__
     if found.get("mask") is not None:
         raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
-    if found.get("stream") is not None:  # the producer may still be writing to it; the default stream waits for ours, not for every other
+    # the producer may still be writing to it; the default stream waits for ours, not for every other
+    if found.get("stream") is not None:
         Device("cuda").backend.synchronize()
     if not np.dtype(found["typestr"]).isnative:
         raise TypeError(f"numod has no dtype for bytes in the order of {found['typestr']!r}; convert the array first")
     kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
     steps = found.get("strides")
-    if steps is not None and any(n > 1 and (step < 0 or step % kind.itemsize) for n, step in zip(found["shape"], steps)):
-        raise ValueError(f"strides must be whole elements of {kind.itemsize} bytes and not negative, got {tuple(steps)}; copy the array first")
+    if steps is not None and any(
+        n > 1 and (step < 0 or step % kind.itemsize) for n, step in zip(found["shape"], steps)
+    ):
+        raise ValueError(
+            f"strides must be whole elements of {kind.itemsize} bytes and not negative, got {tuple(steps)}; copy the "
+            "array first"
+        )
     strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
     result = _over(found["data"][0], layout(tuple(found["shape"]), kind, place, strides), array)
     return result.clone() if found["data"][1] else result

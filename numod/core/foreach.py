@@ -1,4 +1,6 @@
-"""PyTorch's `_foreach_` functions, which optimizers and running averages of model libraries call: one method on every tensor of a list, in turn."""
+"""PyTorch's `_foreach_` functions, which optimizers and running averages of model libraries call: one method on every
+tensor of a list, in turn.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from .. import dtypes
 from .tensor import Tensor
 
 _METHODS = (
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 "
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp "
+    "lgamma log log10 log1p log2 "
     "max maximum minimum mm mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
 _OTHER_ARGUMENTS = {"ord": "p", "scalars": "value"}
@@ -33,7 +36,10 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
     if name.startswith("addc") and len(arguments) == 3:  # the third are the factors, which the method takes by name
-        arguments, named = arguments[:2], {"value": arguments[2].tolist() if isinstance(arguments[2], Tensor) else arguments[2]}
+        arguments, named = (
+            arguments[:2],
+            {"value": arguments[2].tolist() if isinstance(arguments[2], Tensor) else arguments[2]},
+        )
     named = {_OTHER_ARGUMENTS.get(key, key): value for key, value in named.items()}
     results = []
     for k, tensor in enumerate(tensors):
@@ -50,7 +56,10 @@ def _function(name: str, in_place: bool) -> Callable:
         return self if in_place else results
 
     function.__name__ = function.__qualname__ = f"_foreach_{name}{'_' * in_place}"
-    function.__doc__ = f"`Tensor.{method}` of every tensor, with the element of each argument that is a list{'; returns the list given' * in_place}."
+    function.__doc__ = (
+        f"`Tensor.{method}` of every tensor, with the element of each argument that is a "
+        f"list{'; returns the list given' * in_place}."
+    )
     return function
 
 

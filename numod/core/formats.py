@@ -1,4 +1,7 @@
-"""Tensors in a memory format: the channels of images last in memory, first in the shape. The formats' names are in `numod.formats`."""
+"""Tensors in a memory format: the channels of images last in memory, first in the shape.
+
+The formats' names are in `numod.formats`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
 def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
-    """The tensor itself if its elements lie in that order, else a copy that does. Raises RuntimeError if the format is for other ranks."""
+    """The tensor itself if its elements lie in that order, else a copy that does.
+
+    Raises RuntimeError if the format is for other ranks.
+    """
     if follows(input, memory_format):
         return input
     if memory_format is contiguous_format:
@@ -28,7 +34,10 @@ def follows(input: Tensor, memory_format: MemoryFormat) -> bool:
     if memory_format is None:
         return True
     if not isinstance(memory_format, MemoryFormat):
-        raise TypeError(f"memory_format must be a numod.memory_format such as numod.channels_last, not {type(memory_format).__name__}")
+        raise TypeError(
+            "memory_format must be a numod.memory_format such as numod.channels_last, not "
+            f"{type(memory_format).__name__}"
+        )
     if memory_format is preserve_format:
         return True
     if memory_format is contiguous_format:

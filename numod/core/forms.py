@@ -1,4 +1,6 @@
-"""The forms in which users meet a row or a function: as a function with `out`, as a method, in place, with NumPy's names. `methods` says what has which."""
+"""The forms in which users meet a row or a function: as a function with `out`, as a method, in place, with NumPy's
+names. `methods` says what has which.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ def row_function(row: object) -> Callable:
     count = None if row.defaults else len(row.inputs)
 
     def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
-        if len(inputs) == count and out is None and isinstance(inputs[0], Tensor) and not named:  # the usual call, in two thirds of the time
+        # the usual call, in two thirds of the time
+        if len(inputs) == count and out is None and isinstance(inputs[0], Tensor) and not named:
             return apply(row, inputs)
-        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
+        # the deprecated order of arguments: the number before the factors
+        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):
             inputs = (inputs[0], *f.in_older_order(row.name, inputs[1], inputs[2:], 2))
         inputs = _with_named(row, function, inputs, named) if named else inputs
         try:
@@ -51,9 +55,13 @@ def _with_named(row: object, function: Callable, inputs: tuple, named: dict) -> 
     """The inputs, including those given by name."""
     placed = signatures.rearranged(function, None, inputs, named)
     if placed is None:
-        raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; expected {inspect.signature(function)}")
+        raise TypeError(
+            f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; expected "
+            f"{inspect.signature(function)}"
+        )
     inputs, named = placed
-    defaults = dict(zip(row.inputs[-len(row.defaults) :], row.defaults))  # the last inputs, as `value`, are given by name only
+    # the last inputs, as `value`, are given by name only
+    defaults = dict(zip(row.inputs[-len(row.defaults) :], row.defaults))
     return (*inputs, *[named.get(name, defaults[name]) for name in row.inputs[len(inputs) :]]) if named else inputs
 
 
@@ -80,8 +88,9 @@ def in_place(row: object) -> Callable:
 
 
 def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
-    """The public function, which knows NumPy's names as well: `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error
-    is PyTorch's.
+    """The public function, which knows NumPy's names as well:
+
+    `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error is PyTorch's.
 
     `of_tensor`: its first argument is looked at before.
     """
@@ -91,7 +100,9 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
     def answered(*arguments: object, **named: object) -> object:
         try:
             if of_tensor and arguments and not isinstance(arguments[0], Tensor):
-                raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
+                raise TypeError(
+                    f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}"
+                )
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
@@ -105,7 +116,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
             if (placed := signatures.rearranged(answered, function, arguments, named)) is not None:
                 return answered(*placed[0], **placed[1])
             wrong = wrong_argument(name, function, arguments, named)
-            if wrong is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):  # of indices that Python or NumPy makes
+            # of indices that Python or NumPy makes
+            if wrong is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):
                 wrong = OutOfMemoryError(f"{name}(): {str(error) or 'not enough memory'}")
             if wrong is None:
                 raise
@@ -115,18 +127,27 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 
 
 def with_out(function: Callable) -> Callable:
-    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
-    is the default."""
+    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the
+    results. Where it has a `dtype`, that of `out` is the default.
+    """
     exact = function.__name__ in EXACT
-    typed = not exact and "dtype" in function.__annotations__ and "dtype" in (inspect.unwrap(function).__kwdefaults__ or ())
+    typed = (
+        not exact and "dtype" in function.__annotations__ and "dtype" in (inspect.unwrap(function).__kwdefaults__ or ())
+    )
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
-        tensors = [each for each in (*arguments, *named.values()) if isinstance(each, Tensor)] if typed and isinstance(out, Tensor) else ()
-        if tensors and (out.is_complex() or not any([each.is_complex() for each in tensors])):  # norms of complex numbers are real
+        tensors = (
+            [each for each in (*arguments, *named.values()) if isinstance(each, Tensor)]
+            if typed and isinstance(out, Tensor)
+            else ()
+        )
+        # norms of complex numbers are real
+        if tensors and (out.is_complex() or not any([each.is_complex() for each in tensors])):
             named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
-        return result if out is None else f.write_result(filled.__name__, result, out, exact)  # by the name that users know
+        # by the name that users know
+        return result if out is None else f.write_result(filled.__name__, result, out, exact)
 
     return filled
 
@@ -135,7 +156,9 @@ def via_copy(function: Callable) -> Callable:
     """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
 
     def method(input: Tensor, *arguments: object, **named: object) -> Tensor:
-        recorded = state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (input, *arguments, *named.values()))
+        recorded = state.grad_enabled and any(
+            isinstance(each, Tensor) and each.requires_grad for each in (input, *arguments, *named.values())
+        )
         source = f.clone(input) if recorded else input  # values saved for backward must not be overwritten
         result = function(source, *arguments, **named)
         f.expect_cast(result.dtype, input.dtype)
@@ -153,7 +176,9 @@ def functional(name: str) -> Callable:
             if overrides.appears((input,)):
                 return overrides.again(function, (input, *arguments), named)
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-        return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *named.values())), f"{name}_")(*arguments, **named)
+        return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *named.values())), f"{name}_")(
+            *arguments, **named
+        )
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
     return function
@@ -164,7 +189,11 @@ def view_copy(name: str, view: Callable) -> Callable:
 
     def function(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
         found = view(input, *arguments, **named)
-        return tuple([apply(t.row_major, (each,)) for each in found]) if isinstance(found, tuple) else apply(t.row_major, (found,))
+        return (
+            tuple([apply(t.row_major, (each,)) for each in found])
+            if isinstance(found, tuple)
+            else apply(t.row_major, (found,))
+        )
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"A copy of what `{name}` gives as a view."

@@ -1,7 +1,8 @@
 """Fourier transforms under the names of `torch.fft`, and short-time ones. NumPy's work is in `ops.fourier`.
 
-`n` and `s`: sizes to which dimensions are cut or filled with zeros. `norm`: "backward" (the inverse is divided by the number of elements; the default),
-"ortho" (both by its root) or "forward". Integers are transformed as the default float.
+`n` and `s`: sizes to which dimensions are cut or filled with zeros. `norm`: "backward" (the inverse is divided by the
+number of elements; the default), "ortho" (both by its root) or "forward". Integers are transformed as the default
+float.
 """
 
 from __future__ import annotations
@@ -46,8 +47,12 @@ def _norm(norm: str | None) -> str:
     return norm or "backward"
 
 
-def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False) -> tuple[Tensor, tuple, str, int]:
-    """The tensor in the sizes asked for, the dimensions, the norm, and the last size of the result; `half`: the input is half a spectrum of it."""
+def _prepared(
+    name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False
+) -> tuple[Tensor, tuple, str, int]:
+    """The tensor in the sizes asked for, the dimensions, the norm, and the last size of the result; `half`: the input
+    is half a spectrum of it.
+    """
     if not isinstance(input, Tensor):
         raise TypeError(f"fft_{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input.dtype.compute is not input.dtype:
@@ -92,7 +97,9 @@ def _resized(x: Tensor, dims: tuple, sizes: list[int]) -> Tensor:
 
 def _fftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     if isinstance(input, Tensor) and not _dims(input, s, dim)[0]:  # over no dimension each element is its own transform
-        return to(input, (input.dtype if input.dtype.differentiable else dtypes.get_default_dtype()).to_complex()).clone()
+        return to(
+            input, (input.dtype if input.dtype.differentiable else dtypes.get_default_dtype()).to_complex()
+        ).clone()
     x, dims, norm, _ = _prepared(name, input, s, dim, norm)
     return _complex(x, dims, norm, name[0] == "i")
 
@@ -130,7 +137,11 @@ def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callab
     def many(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
         return transform(f"{name}n", input, s, dim, norm)
 
-    for function, own, where in ((one, name, "a dimension"), (two, f"{name}2", "two dimensions"), (many, f"{name}n", "dimensions, all by default")):
+    for function, own, where in (
+        (one, name, "a dimension"),
+        (two, f"{name}2", "two dimensions"),
+        (many, f"{name}n", "dimensions, all by default"),
+    ):
         function.__name__ = function.__qualname__ = own
         function.__doc__ = f"{what}, along {where}."
     return one, two, many
@@ -138,14 +149,23 @@ def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callab
 
 fft, fft2, fftn = _family("fft", _fftn, "The discrete Fourier transform of real or complex numbers")
 ifft, ifft2, ifftn = _family("ifft", _fftn, "The inverse of the discrete Fourier transform")
-rfft, rfft2, rfftn = _family("rfft", _rfftn, "The transform of real numbers: the half of it that is not the other half's conjugate")
+rfft, rfft2, rfftn = _family(
+    "rfft", _rfftn, "The transform of real numbers: the half of it that is not the other half's conjugate"
+)
 irfft, irfft2, irfftn = _family("irfft", _irfftn, "The real numbers that have this half of a transform")
 hfft, hfft2, hfftn = _family("hfft", _hfftn, "The real transform of numbers that are half of a Hermitian sequence")
 ihfft, ihfft2, ihfftn = _family("ihfft", _ihfftn, "The inverse of hfft")
 
 
 @factory
-def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
     places = arange(n, dtype=dtype or dtypes.get_default_dtype(), device=device)
     places = places - n * (places >= (n + 1) // 2).to(places.dtype)
@@ -153,9 +173,18 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Devic
 
 
 @factory
-def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
-    return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) / (n * d)).requires_grad_(requires_grad)
+    return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) / (n * d)).requires_grad_(
+        requires_grad
+    )
 
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:

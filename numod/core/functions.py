@@ -1,22 +1,53 @@
 """All functions on tensors, gathered from the files that hold them. Nothing is defined here.
 
-Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS and METHODS those that
-are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods `name_` with a form `name` that copies first.
-"mm=mm_" gives a function another name in public. OUT names those whose function takes `out` by copying its results there.
+Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS
+and METHODS those that are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods
+`name_` with a form `name` that copies first. "mm=mm_" gives a function another name in public. OUT names those whose
+function takes `out` by copying its results there.
 """
 
 from __future__ import annotations
 
 from . import (
-    arithmetic, arrangement, attributes, complexes, contractions, conversions, cumulative, decompositions, distances, elementwise, in_place, linear_algebra,
-    low_rank, norms, products, queries, reductions, reshaping, sampling, scattering, searching, selection, shapes, sorting, special, spectrograms, statistics,
-    triangles, uniqueness, windows,
+    arithmetic,
+    arrangement,
+    attributes,
+    complexes,
+    contractions,
+    conversions,
+    cumulative,
+    decompositions,
+    distances,
+    elementwise,
+    in_place,
+    linear_algebra,
+    low_rank,
+    norms,
+    products,
+    queries,
+    reductions,
+    reshaping,
+    sampling,
+    scattering,
+    searching,
+    selection,
+    shapes,
+    sorting,
+    special,
+    spectrograms,
+    statistics,
+    triangles,
+    uniqueness,
+    windows,
 )
 
 HOMES = (
-    elementwise, in_place, conversions, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
-    cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangles, contractions, decompositions,
-    linear_algebra, norms, low_rank, sampling, windows, complexes, spectrograms,
-)
+    elementwise, in_place, conversions, shapes, selection, reductions, products, queries, special, arithmetic,
+    arrangement, reshaping, scattering, cumulative, sorting, searching, uniqueness, statistics, attributes, distances,
+    triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes,
+    spectrograms,
+)  # fmt: skip
 for _home in HOMES[::-1]:  # where two files share a name, as `norm`, that of the first file is public
-    globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})
+    globals().update(
+        {name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__}
+    )

@@ -1,4 +1,7 @@
-"""In-place methods that take more than their row: `add_` with alpha, `div_` with a rounding mode, `clamp_` with two bounds, `fill_`."""
+"""In-place methods that take more than their row:
+
+`add_` with alpha, `div_` with a rounding mode, `clamp_` with two bounds, `fill_`.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from .elementwise import checked_fill, divisor, in_older_order, quotient, refuse
 from .tensor import Tensor
 
 METHODS = """
-    add_ sub_ subtract_=sub_ div_ divide_=div_ true_divide_=div_ floor_divide_ remainder_ fmod_ clamp_ clip_=clamp_ round_ fill_ zero_ masked_fill_ addcmul_
-    addcdiv_
+    add_ sub_ subtract_=sub_ div_ divide_=div_ true_divide_=div_ floor_divide_ remainder_ fmod_ clamp_
+    clip_=clamp_ round_ fill_ zero_ masked_fill_ addcmul_ addcdiv_
 """
 
 
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
+
     def method(self: Tensor, other: Tensor | float, older: Tensor | None = None, *, alpha: float = 1) -> Tensor:
         if older is not None:
             other, alpha = in_older_order(f"{row.name}_", other, (older,))
@@ -36,7 +40,10 @@ def _scaled(row: object, sign: int) -> Callable:
 
 
 def div_(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
+    """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient.
+
+    Raises RuntimeError where the dtype cannot hold a true quotient.
+    """
     apply_into(quotient(rounding_mode), (self, other if rounding_mode is None else divisor(self, other)), (self,))
     return self
 
@@ -47,7 +54,10 @@ def floor_divide_(self: Tensor, other: Tensor | float) -> Tensor:
 
 
 def remainder_(self: Tensor, other: Tensor | float) -> Tensor:
-    """Replace by the remainder of a division by `other`, with the sign of `other`. Raises RuntimeError for an integer division by zero."""
+    """Replace by the remainder of a division by `other`, with the sign of `other`.
+
+    Raises RuntimeError for an integer division by zero.
+    """
     apply_into(t.remainder, (self, divisor(self, other)), (self,))
     return self
 
@@ -112,10 +122,12 @@ def once(self: Tensor) -> Tensor:
 
 
 def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The memory that a tensor with several elements in one place lies in, as a vector, and the places of its elements there; with PyTorch's warning that
-    `name` is going to write to it, where the last of these elements stays."""
+    """The memory that a tensor with several elements in one place lies in, as a vector, and the places of its elements
+    there; with PyTorch's warning that `name` is going to write to it, where the last of these elements stays.
+    """
     warnings.warn(
-        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This also applies to advanced indexing "
+        f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
+        "operation. This also applies to advanced indexing "
         "e.g. tensor[indices] = tensor",
         stacklevel=4,
     )
@@ -138,6 +150,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 
 def _addcmul(row: object) -> Callable:
     """`addcmul_` or `addcdiv_`."""
+
     def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
         if older:
             tensor1, tensor2, value = in_older_order(f"{row.name}_", tensor1, (tensor2, *older), 2)

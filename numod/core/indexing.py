@@ -1,4 +1,7 @@
-"""`x[index]` and `x[index] = value`. Ints, slices, None and Ellipsis make views; index tensors and masks become linear indices."""
+"""`x[index]` and `x[index] = value`.
+
+Ints, slices, None and Ellipsis make views; index tensors and masks become linear indices.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,19 @@ def getitem(self: Tensor, index: object) -> Tensor:
     """`x[index]`: a view for ints, slices, None and Ellipsis, else a copy."""
     if isinstance(index, int) and not isinstance(index, bool):
         if not self.ndim:
-            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number"
+            )
         return select(self, 0, index)
     if index.__class__ is list and index and set(map(type, index)) == {int}:
         index = tensor(index, device=self.device)
-    if isinstance(index, Tensor) and index._layout.dtype is dtypes.int64 and index._layout.ndim and self._layout.ndim and index.device is self.device:
+    if (
+        isinstance(index, Tensor)
+        and index._layout.dtype is dtypes.int64
+        and index._layout.ndim
+        and self._layout.ndim
+        and index.device is self.device
+    ):
         return read(self, 0, check_bounds("", index, self.shape[0], 0, negative=True))
     view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
     if view is None or view is self:
@@ -40,7 +51,8 @@ def getitem(self: Tensor, index: object) -> Tensor:
         return view
     if not listeners or any([each.ndim for each in tensors.values()]):
         return _gathered(view, tensors)
-    places = {dim: each.clone() for dim, each in tensors.items()}  # where a program is recorded, which has a copy in the view's place
+    # where a program is recorded, which has a copy in the view's place
+    places = {dim: each.clone() for dim, each in tensors.items()}
     result = _gathered(view, places)
     back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
     return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
@@ -81,7 +93,9 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
 
 
 def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
-    """The error of the first int among an index's items that is out of range, by the dimension of the tensor that it indexes."""
+    """The error of the first int among an index's items that is out of range, by the dimension of the tensor that it
+    indexes.
+    """
     dim, used = 0, sum(map(_dimensions_used, items))
     for each in items:
         if isinstance(each, int) and not isinstance(each, bool) and not -(n := self.shape[dim]) <= each < n:
@@ -93,11 +107,15 @@ def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
 def setitem(self: Tensor, index: object, value: object) -> None:
     """`x[index] = value`: value broadcasts and is converted to the dtype of x."""
     if _is_fill(self, index, value):
-        self.masked_fill_(index if index.ndim == self.ndim else reshape(index, (*index.shape, *(1,) * (self.ndim - index.ndim))), value)
+        self.masked_fill_(
+            index if index.ndim == self.ndim else reshape(index, (*index.shape, *(1,) * (self.ndim - index.ndim))),
+            value,
+        )
         return
     view = _cut_out(self, index if index.__class__ is tuple else (index,))
     view, tensors = _basic(self, index) if view is None or view is self else (view, {})
-    if value.__class__ in (int, float, complex) and (tensors or not view._layout.overlapping):  # which `fill_` takes and `copy_` refuses, as in PyTorch
+    # which `fill_` takes and `copy_` refuses, as in PyTorch
+    if value.__class__ in (int, float, complex) and (tensors or not view._layout.overlapping):
         if not tensors:
             view.fill_(value)
             return
@@ -105,7 +123,11 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         return
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
-    elif value.dtype is not self.dtype and any(each.ndim for each in tensors.values()) and not (value.numel() == 1 and _has_mask(index)):
+    elif (
+        value.dtype is not self.dtype
+        and any(each.ndim for each in tensors.values())
+        and not (value.numel() == 1 and _has_mask(index))
+    ):
         raise RuntimeError(_mismatch(self, value))
     value = value if value.dtype is self.dtype else value.to(self.dtype)
     value = value if value.device is self.device else value.to(device=self.device)
@@ -117,18 +139,31 @@ def setitem(self: Tensor, index: object, value: object) -> None:
 
 def _is_fill(self: Tensor, index: object, value: object) -> bool:
     """Whether a number, which the dtype holds as it is, is to be written where one mask is true."""
-    if not isinstance(index, Tensor) or index.dtype is not dtypes.bool_ or not isinstance(value, (int, float)) or index.device is not self.device:
+    if (
+        not isinstance(index, Tensor)
+        or index.dtype is not dtypes.bool_
+        or not isinstance(value, (int, float))
+        or index.device is not self.device
+    ):
         return False
-    return index.ndim > 0 and index.shape == self.shape[: index.ndim] and (self.is_floating_point() or (self.dtype is dtypes.int64 and isinstance(value, int)))
+    return (
+        index.ndim > 0
+        and index.shape == self.shape[: index.ndim]
+        and (self.is_floating_point() or (self.dtype is dtypes.int64 and isinstance(value, int)))
+    )
 
 
 def _has_mask(index: object) -> bool:
-    return any(isinstance(each, Tensor) and each.dtype in (dtypes.bool_, dtypes.uint8) for each in (index if isinstance(index, tuple) else (index,)))
+    return any(
+        isinstance(each, Tensor) and each.dtype in (dtypes.bool_, dtypes.uint8)
+        for each in (index if isinstance(index, tuple) else (index,))
+    )
 
 
 def _mismatch(self: Tensor, value: Tensor) -> str:
     return (
-        f"Index put requires the source and destination dtypes match, got {self.dtype.short} for the destination and {value.dtype.short} for the source. "
+        f"Index put requires the source and destination dtypes match, got {self.dtype.short} for the destination and "
+        f"{value.dtype.short} for the source. "
         "Convert it first: .to(x.dtype)"
     )
 
@@ -137,7 +172,10 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
     while value.ndim > ndim and value.shape[0] == 1:
         value = value.squeeze(0)
     if value.ndim > ndim:
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of {ndim} dimensions")
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "
+            f"{ndim} dimensions"
+        )
     return value
 
 
@@ -145,12 +183,23 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic items make, and the remaining index tensors by dimension of that view."""
     given, own = index if index.__class__ is tuple else (index,), self._layout
     if 0 < len(given) <= own.ndim and all(
-        [isinstance(each, Tensor) and (at := each._layout).dtype is dtypes.int64 and at.ndim and at.device is own.device for each in given]
+        [
+            isinstance(each, Tensor)
+            and (at := each._layout).dtype is dtypes.int64
+            and at.ndim
+            and at.device is own.device
+            for each in given
+        ]
     ):
         if len(given) > 1 and not own.device.backend.FLAT:
             return self, {0: Multi(_linear(own, given), len(given))}
         return self, _checked(own, given)
-    if isinstance(index, Tensor) and index.dtype is dtypes.bool_ and 0 < index.ndim <= self.ndim and index.device is self.device:
+    if (
+        isinstance(index, Tensor)
+        and index.dtype is dtypes.bool_
+        and 0 < index.ndim <= self.ndim
+        and index.device is self.device
+    ):
         view, places = _masked(self, 0, index)
         return view, {0: places}
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
@@ -160,7 +209,8 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
     if any(each is Ellipsis for each in items):
         where = next(k for k, each in enumerate(items) if each is Ellipsis)
-        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]  # further ones have no effect
+        # further ones have no effect
+        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]
         items[where : where + 1] = [slice(None)] * (self.ndim - used)
     result, dim, tensors = self, 0, {}
     for each in items:
@@ -215,15 +265,21 @@ def _not_broadcast(places: Sequence[Tensor]) -> IndexError:
 def _numbers_apart(items: list) -> list:
     """The items with zero-dimensional integer tensors as ints, so that they make views.
 
-    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and they gather a copy instead, except next
-    to index tensors with dimensions: there an int and a tensor place the result's dimensions differently.
+    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and
+    they gather a copy instead, except next to index tensors with dimensions: there an int and a tensor place the
+    result's dimensions differently.
     """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
-    unread = (listeners and any(hasattr(each, "observe") for each in heard())) or any(items[k]._layout.batch is not None for k in places)
+    unread = (listeners and any(hasattr(each, "observe") for each in heard())) or any(
+        items[k]._layout.batch is not None for k in places
+    )
     if all(items[k].ndim for k in places) or (together and unread):
         return items
-    return [int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each for each in items]
+    return [
+        int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each
+        for each in items
+    ]
 
 
 def _is_list_of_indices(index: object) -> bool:
@@ -261,19 +317,32 @@ def _as_index(each: object, self: Tensor) -> object:
     if isinstance(each, (list, tuple, np.ndarray)):
         each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
     if isinstance(each, Tensor):
-        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (each.ndim or each.dtype not in (dtypes.int8, dtypes.int16)):
-            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with .long()")
+        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (
+            each.ndim or each.dtype not in (dtypes.int8, dtypes.int16)
+        ):
+            raise IndexError(
+                f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with "
+                ".long()"
+            )
         if each.dtype is dtypes.uint8:
-            warnings.warn("indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.", stacklevel=4)
+            warnings.warn(
+                "indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.",
+                stacklevel=4,
+            )
             return each.to(dtypes.bool_)
         if each.device is not self.device and each.device.type != "cpu":
-            raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({self.device})")
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({self.device})"
+            )
         return each if each.device is self.device else each.to(device=self.device)
     try:
         return each.__index__()
     except AttributeError:
         error = TypeError if isinstance(each, (str, bytes)) else IndexError
-        raise error(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
+        raise error(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+            f"{type(each).__name__})"
+        ) from None
 
 
 def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
@@ -299,7 +368,8 @@ def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
     if covered != mask.shape:
         at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)
         raise IndexError(
-            f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor {list(result.shape)} at index {dim + at}"
+            f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor "
+            f"{list(result.shape)} at index {dim + at}"
         )
     places = _places_of(mask)
     if mask.ndim == 0:
@@ -320,10 +390,14 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, 
     """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
     if len(tensors) == 1:
         ((dim, each),) = tensors.items()
-        return ((dim,), each, dim) if isinstance(each, Tensor) else (tuple(range(dim, dim + each.ndim)), each.places, dim)
+        return (
+            ((dim,), each, dim) if isinstance(each, Tensor) else (tuple(range(dim, dim + each.ndim)), each.places, dim)
+        )
     ordered = sorted(tensors.items())
     places = [each.places if isinstance(each, Multi) else each for _, each in ordered]
-    dims, sizes = _covered(view._layout, *[n for dim, each in ordered for n in (dim, each.ndim if isinstance(each, Multi) else 1)])
+    dims, sizes = _covered(
+        view._layout, *[n for dim, each in ordered for n in (dim, each.ndim if isinstance(each, Multi) else 1)]
+    )
     linear = places[0]
     for other, size in zip(places[1:], sizes[1:]):
         try:
@@ -335,7 +409,9 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, 
 
 @resolved
 def _covered(own: Layout, *places: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(all dimensions that are indexed, how many elements each index tensor chooses from), of the first dimension and the number of dimensions for each."""
+    """(all dimensions that are indexed, how many elements each index tensor chooses from), of the first dimension and
+    the number of dimensions for each.
+    """
     spans = [range(first, first + n) for first, n in zip(places[::2], places[1::2])]
     return tuple(d for span in spans for d in span), tuple(prod(own.shape[d] for d in span) for span in spans)
 
@@ -363,7 +439,13 @@ def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) ->
     target = view.permute(front) if dims[-1] >= len(dims) else view
     if target._layout.overlapping:
         memory, places = memory_of(target, "index_put_")
-        write(op, memory, 0, reshape(index_select(flatten(contiguous(places), 0, len(dims) - 1), 0, index), -1), reshape(contiguous(value), -1))
+        write(
+            op,
+            memory,
+            0,
+            reshape(index_select(flatten(contiguous(places), 0, len(dims) - 1), 0, index), -1),
+            reshape(contiguous(value), -1),
+        )
         return
     if target._layout.dense:
         write(op, target if len(dims) == 1 else flatten(target, 0, len(dims) - 1), 0, index, value)
@@ -375,8 +457,9 @@ def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) ->
 
 @resolved
 def _arrangement(own: Layout, index: Layout, place: int, *dims: int) -> tuple[tuple[int, ...], ...]:
-    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order that has the index in front, that with
-    `dims` in front)."""
+    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order
+    that has the index in front, that with `dims` in front).
+    """
     rest = [d for d in range(own.ndim) if d not in dims]
     sizes = [own.shape[d] for d in rest]
     order = (*range(place, place + index.ndim), *range(place), *range(place + index.ndim, index.ndim + len(rest)))

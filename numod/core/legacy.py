@@ -1,4 +1,7 @@
-"""PyTorch's constructors by dtype and device, `FloatTensor(2, 3)`, `cuda.LongTensor([1, 2])`. They make ordinary tensors; `isinstance` with one checks both."""
+"""PyTorch's constructors by dtype and device, `FloatTensor(2, 3)`, `cuda.LongTensor([1, 2])`.
+
+They make ordinary tensors; `isinstance` with one checks both.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ class _Constructor(type):
 
     def __call__(cls, *arguments: object, device: object = None) -> Tensor:
         if len(arguments) == 1 and isinstance(arguments[0], Tensor) and arguments[0].dtype is not cls.dtype:
-            raise TypeError(f"expected {cls.__name__} (got {arguments[0].dtype.short}Tensor); convert it with .to({cls.dtype})")
+            raise TypeError(
+                f"expected {cls.__name__} (got {arguments[0].dtype.short}Tensor); convert it with .to({cls.dtype})"
+            )
         return Tensor._legacy(*arguments, dtype=cls.dtype, device=device or cls.device)
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -27,10 +32,22 @@ class _Constructor(type):
 
 def _constructors(device: str, module: str) -> list[_Constructor]:
     return [
-        _Constructor(f"{kind.short}Tensor", (), {"dtype": kind, "device": device, "__module__": module, "__doc__": f"Tensors of {kind} on {device}."})
+        _Constructor(f"{kind.short}Tensor", (),
+            {"dtype": kind, "device": device, "__module__": module, "__doc__": f"Tensors of {kind} on {device}."})
         for kind in dtypes.ALL.values() if not kind.is_complex
     ]  # fmt: skip
 
 
 ON_CUDA = {each.__name__: each for each in _constructors("cuda", "numod.cuda")}  # the names of `numod.cuda`
-BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor, DoubleTensor = _constructors("cpu", "numod")
+(
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    HalfTensor,
+    BFloat16Tensor,
+    FloatTensor,
+    DoubleTensor,
+) = _constructors("cpu", "numod")

@@ -1,4 +1,7 @@
-"""Linear algebra, under PyTorch's names in `numod.linalg`: inverses, determinants, solving, functions of matrices. Their factors are in `decompositions`."""
+"""Linear algebra, under PyTorch's names in `numod.linalg`: inverses, determinants, solving, functions of matrices.
+
+Their factors are in `decompositions`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze,
 from .sorting import sort
 from .tensor import Tensor
 
-BOTH = "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse triangular_solve"
+BOTH = (
+    "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse "
+    "triangular_solve"
+)
 FUNCTIONS = "lu_solve=old_lu_solve vander=old_vander"
 METHODS = "lu_solve=old_lu_solve"
 OUT = "lu_solve slogdet inverse pinverse matrix_power cholesky_solve cholesky_inverse triangular_solve"
@@ -80,7 +86,10 @@ def _sides(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B, or X A = B if not `left`. B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A."""
+    """X with A X = B, or X A = B if not `left`.
+
+    B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A.
+    """
     vectors = _are_vectors(A, B)
     if vectors and not left:
         raise RuntimeError(
@@ -105,7 +114,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 def _expect_one_dtype(name: str, A: Tensor, B: Tensor) -> None:
     if A.dtype is not B.dtype:
-        raise RuntimeError(f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.short} and B of type {B.dtype.short} instead")
+        raise RuntimeError(
+            f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.short} and B of "
+            f"type {B.dtype.short} instead"
+        )
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
@@ -113,10 +125,14 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     a, b = _sides("solve_triangular", A, B, left)
     if left:
         return substitution.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
-    return substitution.solve_triangular.apply((contiguous(a.mT), contiguous(b.mT)), (not upper, bool(unitriangular))).mT
+    return substitution.solve_triangular.apply(
+        (contiguous(a.mT), contiguous(b.mT)), (not upper, bool(unitriangular))
+    ).mT
 
 
-def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> return_types.triangular_solve:
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> return_types.triangular_solve:
     """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
     solution = solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular)
     return return_types.triangular_solve((solution, A.clone()))
@@ -140,7 +156,10 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     order = unsqueeze(row_order(LU, pivots), -1)
     LU, B = _sides("lu_solve", LU, B, True)
     if adjoint:
-        return _rows(solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True), sort(order, -2).indices)
+        return _rows(
+            solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True),
+            sort(order, -2).indices,
+        )
     return solve_triangular(LU, solve_triangular(LU, _rows(B, order), upper=False, unitriangular=True), upper=True)
 
 
@@ -155,23 +174,40 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does
-    not compute is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where
+    there are several; what the driver does not compute is empty.
+    """
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
+        raise RuntimeError(
+            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}"
+        )
     a, vectors = expect_matrix("lstsq", A), _are_vectors(A, B)
     b = unsqueeze(B, -1) if vectors else B
     _expect_one_dtype("lstsq", A, B)
     if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
-        raise RuntimeError(f"linalg.lstsq: A and B should have the same number of rows, but their shapes are {tuple(A.shape)} and {tuple(B.shape)}")
+        raise RuntimeError(
+            f"linalg.lstsq: A and B should have the same number of rows, but their shapes are {tuple(A.shape)} and "
+            f"{tuple(B.shape)}"
+        )
     eps = dtypes.finfo(A.dtype).eps
-    rcond = max(A.shape[-2:]) * eps if rcond is None else eps if rcond < 0 or (rcond >= 1 and driver == "gelsd") else float(rcond)  # eps as LAPACK does
+    # eps as LAPACK does
+    rcond = (
+        max(A.shape[-2:]) * eps
+        if rcond is None
+        else eps
+        if rcond < 0 or (rcond >= 1 and driver == "gelsd")
+        else float(rcond)
+    )
     batch = broadcast_shapes("linalg.lstsq", [a.shape[:-2], b.shape[:-2]])
     a, b = (contiguous(expand(each, (*batch, *each.shape[-2:]))) for each in (a, b))
     (solution, rank), empty = op.lstsq.apply((a, b), (rcond,)), A.new_zeros(0, dtype=A.dtype.real)
     rest = matmul(a, solution) - b
-    tall = a.shape[-2] > a.shape[-1] and driver != "gelsy" and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
+    tall = (
+        a.shape[-2] > a.shape[-1]
+        and driver != "gelsy"
+        and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
+    )
     residuals = reductions.sum(t.square(abs(rest)), -2) if tall else empty
     return return_types.linalg_lstsq((
         squeeze(solution, -1) if vectors else solution, residuals, rank if driver != "gels" else rank.new_zeros(0),
@@ -180,10 +216,17 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 
 def pinv(
-    A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None, rtol: float | Tensor | None = None,
+    A: Tensor,
+    rcond: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
 ) -> Tensor:
-    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0. `rcond` is an older name of rtol. The tolerances are numbers,
-    or tensors with one for each matrix."""
+    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0.
+
+    `rcond` is an older name of rtol. The tolerances are numbers, or tensors with one for each matrix.
+    """
     rtol = rcond if rtol is None else rtol
     a = expect_matrix("pinv", A)
     atol, rtol = tolerances(a, atol, rtol)
@@ -216,7 +259,10 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
+    """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring.
+
+    Higham, The scaling and squaring method, 2005.
+    """
     if A.dtype.compute is not A.dtype:
         return matrix_exp(A.to(A.dtype.compute)).to(A.dtype)
     a = expect_square("matrix_exp", A)
@@ -248,7 +294,8 @@ def _pade(degree: int) -> list[float]:
     return found
 
 
-_PADE = {8: (5.371920351148152, _pade(13)), 4: (3.925724783138660, _pade(7))}  # by itemsize: the largest norm for which the approximant is exact to rounding
+# by itemsize: the largest norm for which the approximant is exact to rounding
+_PADE = {8: (5.371920351148152, _pade(13)), 4: (3.925724783138660, _pade(7))}
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
@@ -258,7 +305,9 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
     for k, each in enumerate(parts):
         if each.ndim != 2 and not (each.ndim == 1 and k in (0, len(parts) - 1)):
-            raise RuntimeError(f"multi_dot(): tensor {k} must be {'2D' if 0 < k < len(parts) - 1 else '1D or 2D'} but got {each.ndim}D")
+            raise RuntimeError(
+                f"multi_dot(): tensor {k} must be {'2D' if 0 < k < len(parts) - 1 else '1D or 2D'} but got {each.ndim}D"
+            )
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = unsqueeze(parts[0], 0) if first else parts[0]
     parts[-1] = unsqueeze(parts[-1], 1) if last else parts[-1]

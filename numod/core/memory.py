@@ -21,10 +21,16 @@ from .values import as_tensor, from_array, is_exported
 
 
 def asarray(
-    obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool | None = None
+    obj: object,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
 ) -> Tensor:
-    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer or a storage are of
-    `dtype`.
+    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed.
+
+    The elements of a buffer or a storage are of `dtype`.
 
     `requires_grad` None keeps the history of a tensor, False detaches it.
     """
@@ -52,8 +58,14 @@ def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:
 
 
 def empty_strided(
-    size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Layout | None = strided, device: Device | str | None = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DType | None = None,
+    layout: Layout | None = strided,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Uninitialised memory with the given sizes and strides."""
     size, stride = tuple(size), tuple(stride)
@@ -70,21 +82,29 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
     """Uninitialised memory in which the dimensions lie in the given order."""
     if sorted(physical_layout) != list(range(len(size))):
         raise RuntimeError(
-            f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} and layout {list(physical_layout)}"
+            f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} "
+            f"and layout {list(physical_layout)}"
         )
     order = sorted(range(len(size)), key=list(physical_layout).__getitem__)
     return empty([size[d] for d in physical_layout], **options).permute(order).detach()
 
 
-def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: object, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """The memory of any object with Python's buffer protocol, in one dimension. Read-only memory is copied."""
     size = memoryview(buffer).nbytes
     if not size or count == 0:
         raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
     if not 0 <= offset < size:
-        raise ValueError(f"offset must be non-negative and no greater than buffer length ({size}) minus 1, but got: {offset}")
+        raise ValueError(
+            f"offset must be non-negative and no greater than buffer length ({size}) minus 1, but got: {offset}"
+        )
     if count < 0 and (size - offset) % dtype.itemsize:
-        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})")
+        raise ValueError(
+            f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({dtype.itemsize})"
+        )
     if count > 0 and offset + count * dtype.itemsize > size:
         raise ValueError(
             f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset "
@@ -92,17 +112,31 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
     if not array.flags.writeable:
-        warnings.warn("The given buffer is not writable: the tensor is a copy of it, and writes to the tensor do not reach the buffer.", stacklevel=2)
+        warnings.warn(
+            "The given buffer is not writable: the tensor is a copy of it, and writes to the tensor do not reach the "
+            "buffer.",
+            stacklevel=2,
+        )
     result = from_array(array if array.flags.writeable else array.copy(), dtype, ForeignStorage)
     return result.requires_grad_() if requires_grad else result
 
 
 def from_file(
-    filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, layout: Layout | None = None, device: Device | str | None = None,
-    pin_memory: bool | None = False, requires_grad: bool = False,
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: DType | None = None,
+    layout: Layout | None = None,
+    device: Device | str | None = None,
+    pin_memory: bool | None = False,
+    requires_grad: bool = False,
 ) -> Tensor:
-    """The first `size` elements of a file, mapped: they are read when something looks at them. With `shared` writes go to the file, which is made where it is
-    missing and as long as needed; otherwise they stay in memory. Raises RuntimeError for a file that cannot be opened or is too short."""
+    """The first `size` elements of a file, mapped: they are read when something looks at them.
+
+    With `shared` writes go to the file, which is made where it is missing and as long as needed; otherwise they stay in
+    memory. Raises RuntimeError for a file that cannot be opened or is too short.
+    """
     dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
     if not size:
         return empty(0, dtype=dtype, requires_grad=requires_grad)
@@ -111,12 +145,16 @@ def from_file(
         with open(filename, "a+b" if shared else "rb") as file:
             found = file.seek(0, 2)
             if found < length and not shared:
-                raise RuntimeError(f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {found}")
+                raise RuntimeError(
+                    f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {found}"
+                )
             if found < length:
                 file.truncate(length)
             memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
     except OSError as error:
-        raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}") from None
+        raise RuntimeError(
+            f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}"
+        ) from None
     found = frombuffer(memory, dtype=dtype)
     found = found if device is None else found.to(device=device)
     return found.requires_grad_() if requires_grad else found

@@ -1,4 +1,7 @@
-"""Tensor's methods and the public functions: tables from names to rows and to functions. Nothing is computed here, `forms` says what a form does."""
+"""Tensor's methods and the public functions: tables from names to rows and to functions.
+
+Nothing is computed here, `forms` says what a form does.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,37 @@ from .tensor import Tensor
 
 # rows that become a method and a function unchanged: public name -> name in the table
 POINTWISE = {
-    name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh
-        cosh tanh
-    asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf
-    isneginf signbit maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and logical_or logical_xor logical_not
-    bitwise_and
-    bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift relu logaddexp2 lgamma digamma i0 nextafter gcd lcm angle""".split()
+    name: name
+    for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin
+        cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv
+        sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf isneginf signbit
+        maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and
+        logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+        bitwise_right_shift relu logaddexp2 lgamma digamma i0 nextafter gcd lcm angle""".split()
 }
 ALIASES = {
-    "absolute": "abs", "negative": "neg", "multiply": "mul", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc",
-    "expit": "sigmoid",
-}
+    "absolute": "abs", "negative": "neg", "multiply": "mul", "not_equal": "ne", "less": "lt", "less_equal": "le",
+    "greater": "gt", "greater_equal": "ge", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc", "expit": "sigmoid",
+}  # fmt: skip
 
 
 def _names(home: object, kind: str) -> dict[str, Callable]:
-    """The functions a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by their public names ("name" or "name=its own name")."""
+    """The functions a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by their public names ("name" or
+    "name=its own name").
+    """
     pairs = [each.partition("=") for each in getattr(home, kind, "").split()]
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 
 def _further(function: Callable) -> list[str]:
-    """What a method's further arguments are annotated with. One that takes no further tensor saves the time of checking, as do those of METHODS that take
-    numbers as well."""
-    return [str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")]
+    """What a method's further arguments are annotated with.
+
+    One that takes no further tensor saves the time of checking, as do those of METHODS that take numbers as well.
+    """
+    return [
+        str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")
+    ]
 
 
 def _has_axis(function: Callable) -> bool:
@@ -54,9 +64,19 @@ for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
     for _name, _function in _names(_home, "BOTH").items():
-        setattr(Tensor, _name, checked(_name, _function) if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function)) else _function)
+        setattr(
+            Tensor,
+            _name,
+            checked(_name, _function)
+            if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function))
+            else _function,
+        )
     for _name, _function in _names(_home, "METHODS").items():
-        setattr(Tensor, _name, checked(_name, _function) if _has_axis(_function) or "Tensor" in _further(_function) else _function)
+        setattr(
+            Tensor,
+            _name,
+            checked(_name, _function) if _has_axis(_function) or "Tensor" in _further(_function) else _function,
+        )
     for _name, _function in _names(_home, "IN_PLACE").items():
         setattr(Tensor, f"{_name}_", via_copy(checked(_name, _function)))
 
@@ -71,15 +91,22 @@ for _name, _function in list(vars(Tensor).items()):
     if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:
         _function.__doc__ = f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
-    functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else checked(_name, getattr(Tensor, _name, functional(_name)), True)
+    functions[_name] = (
+        row_function(t.rows[_name])
+        if _name not in ("fill", "detach")
+        else checked(_name, getattr(Tensor, _name, functional(_name)), True)
+    )
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = row_function(t.rows["hardshrink"]), in_place(t.selu), in_place(t.celu)
 for _name in "uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split():
     setattr(Tensor, _name, checked(_name, getattr(Tensor, _name)))
-for _name in """abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip
-    conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg
-    negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
+for _name in """abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp
+    clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fill fix floor frac gcd
+    i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid
+    sin sinc sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
     functions[f"{_name}_"] = checked(f"{_name}_", getattr(Tensor, f"{_name}_"), True)
-for _name in """as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex
-    view_as_real""".split():
-    functions[f"{_name}_copy"] = checked(f"{_name}_copy", view_copy(_name, functions.get(_name) or getattr(Tensor, _name)), True)
+for _name in """as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind
+    unfold unsqueeze view view_as_complex view_as_real""".split():
+    functions[f"{_name}_copy"] = checked(
+        f"{_name}_copy", view_copy(_name, functions.get(_name) or getattr(Tensor, _name)), True
+    )
 functions["alias_copy"] = checked("alias_copy", view_copy("alias", lambda input: input), True)

@@ -1,4 +1,7 @@
-"""Norms of vectors and matrices, as in `numod.linalg`, condition number and rank. The reductions are in `reductions`."""
+"""Norms of vectors and matrices, as in `numod.linalg`, condition number and rank.
+
+The reductions are in `reductions`.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,27 @@ OUT = "norm nuclear_norm frobenius_norm"
 Dims = int | Sequence[int] | None
 
 
-def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
     if isinstance(ord, str):
-        raise TypeError(f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}")
+        raise TypeError(
+            f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}"
+        )
     if isinstance(ord, complex):
         raise RuntimeError(f"linalg.vector_norm: Expected a non-complex scalar as the order of norm, got {ord}.")
     return reductions.norm(x, ord, dim, keepdim, dtype)
 
 
-def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def matrix_norm(
+    A: Tensor,
+    ord: float | str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
     """Norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
     a = A if dtype is None else A.to(dtype)
     a = a if ord not in ("nuc", 2, -2) and a.is_floating_point() and a.ndim > 1 else expect_matrix("matrix_norm", a)
@@ -60,20 +74,35 @@ def _end(values: Tensor, ord: float) -> Tensor:
     return (reductions.amax if ord > 0 else reductions.amin)(values, -1)
 
 
-def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+def norm(
+    A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
     """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     count = A.ndim if dim is None else 1 if isinstance(dim, WHOLE) else len(dim)
     if isinstance(ord, str) and (count != 2 or (dim is None and A.ndim != 2)):
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
     if dim is None and A.ndim > 2:
-        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
-    return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype) if count == 2 else vector_norm(A, ord, dim, keepdim, dtype=dtype)
+        raise RuntimeError(
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."
+        )
+    return (
+        matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        if count == 2
+        else vector_norm(A, ord, dim, keepdim, dtype=dtype)
+    )
 
 
-def old_norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:
-    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
+def old_norm(
+    input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None
+) -> Tensor:
+    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values.
+
+    Matrix norms are in `numod.linalg`.
+    """
     if p != "nuc":
         return reductions.norm(input, p, dim, keepdim, dtype)
     return nuclear_norm(input if dtype is None else input.to(dtype), (-2, -1) if dim is None else dim, keepdim)
@@ -90,7 +119,10 @@ def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Te
 
 
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
-    """The condition number |A| |A^-1|; by default the ratio of the largest and smallest singular value. Infinite for singular matrices."""
+    """The condition number |A| |A^-1|; by default the ratio of the largest and smallest singular value.
+
+    Infinite for singular matrices.
+    """
     if p is None or p in (2, -2):
         values = svdvals(A)
         if not values.shape[-1]:
@@ -103,7 +135,12 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
 
 
 def matrix_rank(
-    A: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None, rtol: float | Tensor | None = None,
+    A: Tensor,
+    tol: float | Tensor | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
 ) -> Tensor:
     """How many singular values exceed max(atol, rtol * the greatest); `tol` is an older name for atol alone."""
     a = expect_matrix("matrix_rank", A.detach())
@@ -116,7 +153,13 @@ def matrix_rank(
     return reductions.sum(values > unsqueeze(limit, -1), -1)
 
 
-def tolerances(A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None) -> tuple[float | Tensor, float | Tensor]:
-    """(absolute, relative) tolerance of singular values: the relative one is that of rounding where neither is given."""
+def tolerances(
+    A: Tensor, atol: float | Tensor | None, rtol: float | Tensor | None
+) -> tuple[float | Tensor, float | Tensor]:
+    """(absolute, relative) tolerance of singular values: the relative one is that of rounding where neither is
+    given.
+    """
     given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-    return 0.0 if atol is None else atol, (0.0 if given else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps) if rtol is None else rtol
+    return 0.0 if atol is None else atol, (
+        0.0 if given else max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps
+    ) if rtol is None else rtol

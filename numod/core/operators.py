@@ -22,7 +22,11 @@ def _operator(row: object) -> Callable:
         except TypeError:
             if isinstance(other, (Tensor, int, float, bool, complex)) or dtypes_number(other):
                 raise
-            return apply(row, (self, values.as_tensor(other))) if isinstance(other, ndarray) else _foreign(method, self, other)
+            return (
+                apply(row, (self, values.as_tensor(other)))
+                if isinstance(other, ndarray)
+                else _foreign(method, self, other)
+            )
 
     return method
 
@@ -49,7 +53,9 @@ def dtypes_number(value: object) -> bool:
 
 
 def _other_way(function: Callable) -> Callable:
-    return lambda self, other: function(other, self) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
+    return lambda self, other: (
+        function(other, self) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
+    )
 
 
 def _same_way(function: Callable) -> Callable:
@@ -74,18 +80,46 @@ def _in_place(function: Callable) -> Callable:
 
 
 for _name, _formula in {
-    "add": t.add, "mul": t.mul, "truediv": t.div, "lt": t.lt, "le": t.le, "gt": t.gt, "ge": t.ge, "eq": t.eq, "ne": t.ne,
-    "and": t.bitwise_and, "or": t.bitwise_or, "xor": t.bitwise_xor, "lshift": t.bitwise_left_shift, "rshift": t.bitwise_right_shift,
+    "add": t.add,
+    "mul": t.mul,
+    "truediv": t.div,
+    "lt": t.lt,
+    "le": t.le,
+    "gt": t.gt,
+    "ge": t.ge,
+    "eq": t.eq,
+    "ne": t.ne,
+    "and": t.bitwise_and,
+    "or": t.bitwise_or,
+    "xor": t.bitwise_xor,
+    "lshift": t.bitwise_left_shift,
+    "rshift": t.bitwise_right_shift,
 }.items():
     setattr(Tensor, f"__{_name}__", _operator(_formula))
     if _formula.result != "bool":
         setattr(Tensor, f"__r{_name}__", _reflected(_formula))
-for _name, _function in {"sub": f.sub, "floordiv": f.floor_divide, "mod": f.remainder, "pow": f.pow, "matmul": f.matmul}.items():
+for _name, _function in {
+    "sub": f.sub,
+    "floordiv": f.floor_divide,
+    "mod": f.remainder,
+    "pow": f.pow,
+    "matmul": f.matmul,
+}.items():
     setattr(Tensor, f"__{_name}__", _same_way(_function))
     setattr(Tensor, f"__r{_name}__", _other_way(_function))
 for _name, _target in {
-    "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_",
-    "or": "bitwise_or_", "xor": "bitwise_xor_", "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
+    "add": "add_",
+    "sub": "sub_",
+    "mul": "mul_",
+    "truediv": "div_",
+    "floordiv": "floor_divide_",
+    "mod": "remainder_",
+    "pow": "pow_",
+    "and": "bitwise_and_",
+    "or": "bitwise_or_",
+    "xor": "bitwise_xor_",
+    "lshift": "bitwise_left_shift_",
+    "rshift": "bitwise_right_shift_",
 }.items():
     setattr(Tensor, f"__i{_name}__", _in_place(getattr(Tensor, _target)))
 
@@ -95,7 +129,11 @@ Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lam
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
 Tensor.__format__ = lambda self, spec: (
-    self.item().__format__(spec) if self.ndim == 0 and not self.is_meta else object.__format__(self, spec) if spec else repr(self)
+    self.item().__format__(spec)
+    if self.ndim == 0 and not self.is_meta
+    else object.__format__(self, spec)
+    if spec
+    else repr(self)
 )
 
 

@@ -1,8 +1,12 @@
-"""`numod.overrides`: PyTorch's `__torch_function__`, by which classes and modes take over public functions. Tensor's gives a subclass results of its class.
+"""`numod.overrides`:
 
-A function that is called knows nothing of it. When the first such class or mode appears, every public function, method and attribute is given a code (`_door`)
-that looks at the types of the arguments first; the functions stay the same objects. So nobody pays who uses plain tensors and Parameters only. A class that is
-no Tensor appears when the first function fails on it (`appears`).
+PyTorch's `__torch_function__`, by which classes and modes take over public functions. Tensor's gives a subclass results
+of its class.
+
+A function that is called knows nothing of it. When the first such class or mode appears, every public function, method
+and attribute is given a code (`_door`) that looks at the types of the arguments first; the functions stay the same
+objects. So nobody pays who uses plain tensors and Parameters only. A class that is no Tensor appears when the first
+function fails on it (`appears`).
 """
 
 from __future__ import annotations
@@ -21,31 +25,37 @@ from .signatures import Documented
 from .tensor import Tensor, fields_of
 
 __all__ = [
-    "BaseTorchFunctionMode", "TorchFunctionMode", "get_ignored_functions", "get_overridable_functions", "handle_torch_function", "has_torch_function",
-    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
-]
+    "BaseTorchFunctionMode", "TorchFunctionMode", "get_ignored_functions", "get_overridable_functions",
+    "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic",
+    "is_tensor_like", "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+]  # fmt: skip
 
-homes: list[ModuleType] = []  # whose functions can be overridden, under the first name that they have there; set by `numod`
+# whose functions can be overridden, under the first name that they have there; set by `numod`
+homes: list[ModuleType] = []
 others: list[FunctionType] = []  # further ones, of modules that do not compute by public functions
 _TOP = __name__.partition(".")[0]
-_CREATION = """arange as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided eye from_file from_numpy frombuffer full
-    hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm range scalar_tensor tensor tril_indices triu_indices zeros"""
-_IGNORED = """broadcast_shapes from_dlpack get_printoptions get_rng_state initial_seed is_storage is_tensor manual_seed seed set_default_tensor_type
-    set_printoptions set_rng_state to_dlpack typename"""  # beside all that is not in `core` or `nn`
+_CREATION = """arange as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided eye
+    from_file from_numpy frombuffer full hamming_window hann_window kaiser_window linspace logspace ones rand
+    randint randn randperm range scalar_tensor tensor tril_indices triu_indices zeros"""
+_IGNORED = """broadcast_shapes from_dlpack get_printoptions get_rng_state initial_seed is_storage is_tensor
+    manual_seed seed set_default_tensor_type set_printoptions set_rng_state to_dlpack typename"""  # beside all that is not in `core` or `nn`
 _OPERATORS = {  # as which method an operator is seen, where it is not as itself
-    "add": "add", "radd": "add", "iadd": "add_", "sub": "sub", "isub": "sub_", "mul": "mul", "rmul": "mul", "imul": "mul_", "truediv": "div",
-    "itruediv": "div_",    "ifloordiv": "floor_divide_", "mod": "remainder", "imod": "remainder_",
-    "matmul": "matmul", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne",
+    "add": "add", "radd": "add", "iadd": "add_", "sub": "sub", "isub": "sub_", "mul": "mul", "rmul": "mul",
+    "imul": "mul_", "truediv": "div", "itruediv": "div_", "ifloordiv": "floor_divide_", "mod": "remainder",
+    "imod": "remainder_", "matmul": "matmul", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne",
     "rand": "bitwise_and", "ror": "bitwise_or", "rxor": "bitwise_xor",
 }  # fmt: skip
 _ITSELF = """eq rsub rtruediv floordiv rfloordiv rmod pow rpow ipow rmatmul and or xor lshift rshift rlshift rrshift iand ior ixor ilshift irshift""".split()
 _PROTOCOL = {"neg": "neg", "pos": "positive", "abs": "abs"} | dict.fromkeys(
-    "invert getitem setitem delitem len bool int float complex index contains repr format reversed array array_wrap deepcopy reduce_ex".split()
+    "invert getitem setitem delitem len bool int float complex index contains repr format reversed array array_wrap "
+    "deepcopy reduce_ex".split()
 )
 
 
 class _State(threading.local):
-    """Per thread: the modes inside which it is, the innermost last, and whether (1) classes or (2) modes too are left alone."""
+    """Per thread: the modes inside which it is, the innermost last, and whether (1) classes or (2) modes too are left
+    alone.
+    """
 
     modes: tuple = ()
     disabled = 0
@@ -53,7 +63,8 @@ class _State(threading.local):
 
 state = _State()
 _entered: list[object] = []  # an entry for every mode entered on any thread: reading thread-local state takes time
-_ordinary: set[type] = {Tensor, bool, int, float, complex, str, bytes, type(None), slice, type(...)}  # classes that override nothing
+# classes that override nothing
+_ordinary: set[type] = {Tensor, bool, int, float, complex, str, bytes, type(None), slice, type(...)}
 overridable: dict[Callable, str] = {}  # of all that can be overridden; empty until the first class or mode appears
 _creation: set[Callable] = set()
 _public: dict[Callable, Callable] = {}  # a function that a public one is made of -> that one
@@ -67,15 +78,21 @@ def overrides(kind: type) -> bool:
     """Whether a class has a `__torch_function__` that is not switched off."""
     if kind in _ordinary:
         return False
-    found = getattr(kind, "__torch_function__", _disabled_torch_function_impl) not in (None, _disabled_torch_function_impl)
-    ours = kind.__module__.partition(".")[0] in ("builtins", "numpy", _TOP)  # those of users may get one later, and are not kept alive
+    found = getattr(kind, "__torch_function__", _disabled_torch_function_impl) not in (
+        None,
+        _disabled_torch_function_impl,
+    )
+    # those of users may get one later, and are not kept alive
+    ours = kind.__module__.partition(".")[0] in ("builtins", "numpy", _TOP)
     if not found and ours and not issubclass(kind, (list, tuple)):
         _ordinary.add(kind)
     return found
 
 
 def _overloaded(arguments: Iterable, found: list | None = None) -> list:
-    """One argument of each class that overrides functions, also in lists and tuples: from left to right, but a class before those it is derived from."""
+    """One argument of each class that overrides functions, also in lists and tuples: from left to right, but a class
+    before those it is derived from.
+    """
     found = [] if found is None else found
     for each in arguments:
         kind = type(each)
@@ -83,17 +100,26 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
             continue
         if overrides(kind):
             if kind not in map(type, found):
-                found.insert(next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each)
+                found.insert(
+                    next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each
+                )
         elif issubclass(kind, (list, tuple)):
-            inside = each if kind is list or kind is tuple else list(list.__iter__(each) if issubclass(kind, list) else tuple.__iter__(each))
+            inside = (
+                each
+                if kind is list or kind is tuple
+                else list(list.__iter__(each) if issubclass(kind, list) else tuple.__iter__(each))
+            )
             if not _ordinary.issuperset(map(type, inside)):
                 _overloaded(inside, found)
     return found
 
 
-def _asked(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
-    """What the thread's innermost mode, or the first class that does, makes of the call; the plain function where there is neither. NotImplemented where none
-    takes it over."""
+def _asked(
+    function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None
+) -> Any:
+    """What the thread's innermost mode, or the first class that does, makes of the call; the plain function where there
+    is neither. NotImplemented where none takes it over.
+    """
     modes, disabled = state.modes if _entered and state.disabled < 2 else (), state.disabled
     found = [] if disabled else _overloaded((*arguments, *named.values()) if relevant is None else relevant)
     if not modes and not found and plain is not None:
@@ -115,15 +141,21 @@ def _asked(function: Callable, plain: Callable | None, arguments: tuple, named: 
     return NotImplemented
 
 
-def _dispatch(function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None) -> Any:
-    """What `_asked` gives. Raises TypeError if neither a mode nor a class takes over the call, and there is no plain function."""
+def _dispatch(
+    function: Callable, plain: Callable | None, arguments: tuple, named: dict, relevant: Iterable | None = None
+) -> Any:
+    """What `_asked` gives.
+
+    Raises TypeError if neither a mode nor a class takes over the call, and there is no plain function.
+    """
     result = _asked(function, plain, arguments, named, relevant)
     if result is not NotImplemented:
         return result
     found = _overloaded((*arguments, *named.values()) if relevant is None else relevant)
     who = ", ".join([type(each).__qualname__ for each in (*state.modes[-1:], *found)])
     raise TypeError(
-        f"no implementation found for '{overridable.get(function) or getattr(function, '__qualname__', function)}' on types that implement __torch_function__: "
+        f"no implementation found for '{overridable.get(function) or getattr(function, '__qualname__', function)}' on "
+        "types that implement __torch_function__: "
         + (f"{who} returned NotImplemented" if who else "none of the arguments has such a type")
     )
 
@@ -171,7 +203,11 @@ def _install() -> None:
             return
         for home in homes:
             for name, function in list(vars(home).items()):
-                if isinstance(function, FunctionType) and not name.startswith("_") and _overridable(home, name, function):
+                if (
+                    isinstance(function, FunctionType)
+                    and not name.startswith("_")
+                    and _overridable(home, name, function)
+                ):
                     creates = home.__name__ == _TOP and name in _CREATION.split()
                     _give(function, f"{home.__name__}.{name}", _creation_door if creates else _door)
         for function in others:
@@ -219,11 +255,20 @@ def _give(function: FunctionType, name: str, body: FunctionType, seen: Callable 
     function.__code__ = code
 
 
-_TOOLS = {"dispatch": _dispatch, "operate": _operate, "alone": _alone, "entered": _entered, "ordinary": _ordinary.issuperset}  # what the doors name
+# what the doors name
+_TOOLS = {
+    "dispatch": _dispatch,
+    "operate": _operate,
+    "alone": _alone,
+    "entered": _entered,
+    "ordinary": _ordinary.issuperset,
+}
 
 
 def appears(arguments: Iterable) -> bool:
-    """Whether these arguments, on which a function has failed, are of the first class that overrides functions: it is to be called `again`."""
+    """Whether these arguments, on which a function has failed, are of the first class that overrides functions: it is
+    to be called `again`.
+    """
     if overridable or not _overloaded(arguments):
         return False
     _install()
@@ -239,13 +284,18 @@ def again(function: Callable, arguments: tuple, named: dict) -> Any:
 
 
 def _disabled_torch_function_impl(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """The function's result, as of plain tensors: the `__torch_function__` of classes that override nothing, as Parameter."""
+    """The function's result, as of plain tensors: the `__torch_function__` of classes that override nothing, as
+    Parameter.
+    """
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
 def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None) -> Any:
-    """The function's result, with tensors as ones of this class; gradients stay plain. NotImplemented for arguments of classes that it is not derived from."""
+    """The function's result, with tensors as ones of this class; gradients stay plain.
+
+    NotImplemented for arguments of classes that it is not derived from.
+    """
     for each in types:
         if not issubclass(cls, each):
             return NotImplemented
@@ -255,7 +305,9 @@ def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (),
         if cls is Tensor or func == _grad_of or not isinstance(result, (Tensor, list, tuple)):
             return result
         given = [] if func in overridable else None  # what another function returns may be held by others too
-        return _of_class(result, cls, given if given is None else _tensors((*args, *kwargs.values()) if kwargs else args, given))
+        return _of_class(
+            result, cls, given if given is None else _tensors((*args, *kwargs.values()) if kwargs else args, given)
+        )
     finally:
         state.disabled = before
 
@@ -273,7 +325,9 @@ def _tensors(values: Iterable, found: list) -> list:
 
 
 def _of_class(result: Any, cls: type, given: list[int] | None) -> Any:
-    """The result, its tensors of class `cls`: new ones become that, those of others (not known to be new, or among the `given`) are seen as that."""
+    """The result, its tensors of class `cls`: new ones become that, those of others (not known to be new, or among the
+    `given`) are seen as that.
+    """
     if isinstance(result, Tensor):
         if isinstance(result, cls):
             return result
@@ -302,7 +356,8 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 def _make_wrapper_subclass(cls: type, *arguments: object, **named: object) -> NoReturn:
     """Raises NotImplementedError: a tensor without memory of its own needs `__torch_dispatch__`."""
     raise NotImplementedError(
-        f"{cls.__name__}: numod has no tensors without memory, since it has no __torch_dispatch__; make it of its data by Tensor._make_subclass and override "
+        f"{cls.__name__}: numod has no tensors without memory, since it has no __torch_dispatch__; make it of its "
+        "data by Tensor._make_subclass and override "
         "functions by __torch_function__"
     )
 
@@ -311,7 +366,11 @@ def _init_subclass(cls: type, **named: object) -> None:
     """Functions have their doors from the first subclass on that is not switched off."""
     super(Tensor, cls).__init_subclass__(**named)
     if "__torch_dispatch__" in vars(cls):
-        warnings.warn(f"{cls.__qualname__}: numod has no __torch_dispatch__, which will not be called; override functions by __torch_function__", stacklevel=2)
+        warnings.warn(
+            f"{cls.__qualname__}: numod has no __torch_dispatch__, which will not be called; override functions by "
+            "__torch_function__",
+            stacklevel=2,
+        )
     if overrides(cls):
         _install()
 
@@ -376,11 +435,16 @@ def _unheard(*call: object) -> None:
 
 
 class TorchFunctionMode:
-    """A context in which `__torch_function__(func, types, args, kwargs)` is called for every public function, whatever its arguments. Inside it the mode is
-    left, so that it may call `func`."""
+    """A context in which `__torch_function__(func, types, args, kwargs)` is called for every public function, whatever
+    its arguments. Inside it the mode is left, so that it may call `func`.
+    """
 
-    def __torch_function__(self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} is to define __torch_function__(self, func, types, args=(), kwargs=None)")
+    def __torch_function__(
+        self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        raise NotImplementedError(
+            f"{type(self).__name__} is to define __torch_function__(self, func, types, args=(), kwargs=None)"
+        )
 
     def __enter__(self) -> TorchFunctionMode:
         _install()
@@ -398,7 +462,9 @@ class TorchFunctionMode:
 class BaseTorchFunctionMode(TorchFunctionMode):
     """A mode that changes nothing."""
 
-    def __torch_function__(self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 
@@ -406,7 +472,9 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is active, or a class of these arguments overrides functions: then call `handle_torch_function`."""
+    """Whether a mode is active, or a class of these arguments overrides functions: then call
+    `handle_torch_function`.
+    """
     disabled = state.disabled
     return bool((disabled < 2 and state.modes) or (not disabled and _overloaded(relevant_args)))
 
@@ -422,7 +490,10 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
 
 
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """What the innermost mode, or the first class of `relevant_args` that does, makes of `public_api(*args, **kwargs)`. Raises TypeError where none does."""
+    """What the innermost mode, or the first class of `relevant_args` that does, makes of `public_api(*args, **kwargs)`.
+
+    Raises TypeError where none does.
+    """
     return _dispatch(public_api, None, args, kwargs, relevant_args)
 
 
@@ -450,7 +521,9 @@ def is_tensor_like(inp: Any) -> bool:
 def get_overridable_functions() -> dict[Any, list[Callable]]:
     """All that classes can override, by where it is found: modules and Tensor."""
     _install()
-    places = {f"{_TOP}.Tensor.": Tensor} | {f"{home.__name__}.": home for home in sorted(homes, key=lambda home: -len(home.__name__))}
+    places = {f"{_TOP}.Tensor.": Tensor} | {
+        f"{home.__name__}.": home for home in sorted(homes, key=lambda home: -len(home.__name__))
+    }
     found: dict[Any, list[Callable]] = {home: [] for home in places.values()}
     for function, name in overridable.items():
         if function not in _creation and function not in others:

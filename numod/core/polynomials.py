@@ -1,4 +1,6 @@
-"""Orthogonal polynomials of `numod.special`, by their recurrences of three terms (Abramowitz and Stegun, 22.7); and the spherical Bessel function."""
+"""Orthogonal polynomials of `numod.special`, by their recurrences of three terms (Abramowitz and Stegun, 22.7); and the
+spherical Bessel function.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def _polynomial(name: str, first: Callable, following: Callable, turned: Callabl
         return result if out is None else write_result(name, result, out)
 
     polynomial.__name__ = polynomial.__qualname__ = name
-    polynomial.__doc__ = f"{name}(input, n): the polynomial of degree n (cut to an integer; 0 where it is negative), element by element, with broadcasting."
+    polynomial.__doc__ = (
+        f"{name}(input, n): the polynomial of degree n (cut to an integer; 0 where it is negative), "
+        "element by element, with broadcasting."
+    )
     return polynomial
 
 
@@ -51,11 +56,15 @@ _CHEBYSHEV = {"t": lambda x: x, "u": lambda x: 2.0 * x, "v": lambda x: 2.0 * x -
 POLYNOMIALS = {
     each.__name__: each for each in (
         *(_polynomial(f"chebyshev_polynomial_{kind}", first, _chebyshev) for kind, first in _CHEBYSHEV.items()),
-        *(_polynomial(f"shifted_chebyshev_polynomial_{kind}", first, _chebyshev, _twice_less_one) for kind, first in _CHEBYSHEV.items()),
-        _polynomial("hermite_polynomial_h", lambda x: 2.0 * x, lambda k, x, value, before: 2.0 * x * value - 2.0 * k * before),
+        *(_polynomial(f"shifted_chebyshev_polynomial_{kind}", first, _chebyshev, _twice_less_one) for kind,
+            first in _CHEBYSHEV.items()),
+        _polynomial("hermite_polynomial_h", lambda x: 2.0 * x, lambda k, x, value,
+            before: 2.0 * x * value - 2.0 * k * before),
         _polynomial("hermite_polynomial_he", lambda x: x, lambda k, x, value, before: x * value - k * before),
-        _polynomial("laguerre_polynomial_l", lambda x: 1.0 - x, lambda k, x, value, before: ((2 * k + 1 - x) * value - k * before) / (k + 1)),
-        _polynomial("legendre_polynomial_p", lambda x: x, lambda k, x, value, before: ((2 * k + 1) * x * value - k * before) / (k + 1)),
+        _polynomial("laguerre_polynomial_l", lambda x: 1.0 - x, lambda k, x, value,
+            before: ((2 * k + 1 - x) * value - k * before) / (k + 1)),
+        _polynomial("legendre_polynomial_p", lambda x: x, lambda k, x, value,
+            before: ((2 * k + 1) * x * value - k * before) / (k + 1)),
     )
 }  # fmt: skip
 

@@ -1,5 +1,7 @@
-"""The text of a tensor, character for character as PyTorch prints it. Not a parser, and not the place where values are read:
-a tensor is anything with `shape`, `dtype`, `device`, the gradient attributes and `detach().cpu().numpy()`.
+"""The text of a tensor, character for character as PyTorch prints it.
+
+Not a parser, and not the place where values are read: a tensor is anything with `shape`, `dtype`, `device`, the
+gradient attributes and `detach().cpu().numpy()`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class _Options:
 
 @dataclass
 class _Layout:
-    """What the whole tensor has in common: the width of a number, and whether the middle of long dimensions is left out."""
+    """What the whole tensor has in common: the width of a number, and whether the middle of long dimensions is left
+    out.
+    """
 
     width: int
     summarised: bool
@@ -34,20 +38,26 @@ class _Layout:
 _PROFILES = {"default": _Options(), "short": _Options(precision=2, edgeitems=2), "full": _Options(threshold=math.inf)}
 _PREFIX = "tensor("
 _ELLIPSIS = "..."
-_UNMARKED_DTYPES = ("int64", "bool")  # what literals of int and bool give, so that the text reads back as the same tensor
+# what literals of int and bool give, so that the text reads back as the same tensor
+_UNMARKED_DTYPES = ("int64", "bool")
 _options = _Options()
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None, linewidth: int | None = None, profile: str | None = None,
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
     """Set how tensors print.
 
     precision: digits after the point. threshold: the number of elements above which a tensor is summarised.
     edgeitems: elements shown at each end of a summarised dimension. linewidth: characters in a line.
-    profile: "default", "short" or "full", applied before the other arguments; like PyTorch, another name changes nothing.
-    sci_mode: True or False to force scientific notation on or off; None, also when left out, decides for each tensor.
+    profile: "default", "short" or "full", applied before the other arguments; like PyTorch, another name changes
+    nothing. sci_mode: True or False to force scientific notation on or off; None, also when left out, decides for each
+    tensor.
     """
     chosen = asdict(_PROFILES.get(profile, _options))
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
@@ -136,7 +146,9 @@ def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
 def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:
     """The texts of complex numbers, their real parts one below the other, and the width PyTorch gives their column."""
     (real, width), (imag, other) = _float_texts(values.real), _float_texts(values.imag)
-    return [a.rjust(width) + ("" if b.startswith("-") else "+") + b + "j" for a, b in zip(real, imag)], width + other + 1
+    return [
+        a.rjust(width) + ("" if b.startswith("-") else "+") + b + "j" for a, b in zip(real, imag)
+    ], width + other + 1
 
 
 def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
@@ -155,7 +167,9 @@ def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
 
 
 def _join(texts: Iterator[str], shape: tuple[int, ...], layout: _Layout, indent: int) -> str:
-    """The nested brackets around the next texts, for a tensor of `shape`; `indent` is the column of the first bracket."""
+    """The nested brackets around the next texts, for a tensor of `shape`; `indent` is the column of the first
+    bracket.
+    """
     if not shape:
         text = next(texts)
         return text if text.endswith("j") else text.rjust(layout.width)
@@ -170,7 +184,9 @@ def _join(texts: Iterator[str], shape: tuple[int, ...], layout: _Layout, indent:
 
 
 def _separate(parts: list[str], ndim: int, width: int, indent: int) -> str:
-    """Commas and line breaks between the parts of one dimension, of which `ndim - 1` are inside: as many lines apart."""
+    """Commas and line breaks between the parts of one dimension, of which `ndim - 1` are inside: as many lines
+    apart.
+    """
     margin = " " * (indent + 1)
     if ndim > 1:
         return ("," + "\n" * (ndim - 1) + margin).join(parts)

@@ -18,7 +18,10 @@ OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm _int_mm"
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
+    """Product with PyTorch's broadcasting:
+
+    (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right.
+    """
     if not isinstance(other, Tensor):
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
     x, y = input._layout, other._layout
@@ -30,7 +33,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError(f"matmul: inner sizes differ, {what}: {tuple(x.shape)} @ {tuple(y.shape)}")
     if x.ndim == 0 or y.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
-    exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None  # for examples the terms become a tensor, in which 16-bit floats would be rounded
+    # for examples the terms become a tensor, in which 16-bit floats would be rounded
+    exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None
     if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and exact:
         return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
     return apply(mm.matmul, (input, other), (False, False))
@@ -47,13 +51,16 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     _expect_ndim("bmm", 3, input, mat2)
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}."
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but "
+            f"got: {list(mat2.shape[:2])}."
         )
     return apply(mm.matmul, (input, mat2), (False, False))
 
 
 def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in its own dtype."""
+    """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in
+    its own dtype.
+    """
     return apply(bp.byte_product, (input, mat2))
 
 
@@ -69,11 +76,20 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Product of two vectors."""
     x, y = input._layout, tensor._layout
     if x.ndim != 1 or y.ndim != 1:
-        raise RuntimeError(f"dot: 1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors; numod.matmul takes any number of dimensions")
+        raise RuntimeError(
+            f"dot: 1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors; numod.matmul takes any number of "
+            "dimensions"
+        )
     if x.dtype is not y.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.short} and {y.dtype.short}; convert one with .to()")
+        raise RuntimeError(
+            f"dot : expected both vectors to have same dtype, but found {x.dtype.short} and {y.dtype.short}; convert "
+            "one with .to()"
+        )
     if x.size != y.size:
-        sizes = f"tensor [{x.size}] and src [{y.size}] to have the same number of elements, but got {x.size} and {y.size} elements respectively"
+        sizes = (
+            f"tensor [{x.size}] and src [{y.size}] to have the same number of elements, but got {x.size} and "
+            f"{y.size} elements respectively"
+        )
         raise RuntimeError(f"dot: inconsistent tensor size, expected {sizes}")
     return matmul(input, tensor)
 
@@ -90,19 +106,32 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 
 def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not propagate."""
+    """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not
+    propagate.
+    """
     for label, factor in (("beta", beta), ("alpha", alpha)) if type(beta) is not int or type(alpha) is not int else ():
         if isinstance(factor, (float, complex)) and not product.dtype.differentiable:
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
         if isinstance(factor, complex) and factor.imag and not product.dtype.is_complex:
             kind = product.dtype.name
-            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {label} is complex; convert the tensors with .to(numod.complex64)")
+            raise RuntimeError(
+                f"value cannot be converted to type {kind} without overflow: {label} is complex; convert the tensors "
+                "with .to(numod.complex64)"
+            )
     if input.dtype is not product.dtype:
-        raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")
+        raise RuntimeError(
+            f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != "
+            f"{product.dtype}; convert one with .to()"
+        )
     whole = input if input._layout.shape == product._layout.shape else expand(input, product.shape)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
-        return add(product, t.where(product.new_ones((), dtype=dtypes.bool_), 0, whole)) if input.requires_grad else product  # its gradient is 0, not None
+        # its gradient is 0, not None
+        return (
+            add(product, t.where(product.new_ones((), dtype=dtypes.bool_), 0, whole))
+            if input.requires_grad
+            else product
+        )
     return apply(t.add, (product, whole if beta == 1 else whole * beta))
 
 
@@ -110,15 +139,20 @@ def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
     for each in tensors:
         if each._layout.ndim != ndim:
             raise RuntimeError(
-                f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions"
+                f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; "
+                "numod.matmul takes any number of dimensions"
             )
 
 
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dimension."""
-    return apply(sm.softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))
+    return apply(
+        sm.softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),)
+    )
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) along a dimension, computed directly."""
-    return apply(sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))
+    return apply(
+        sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),)
+    )

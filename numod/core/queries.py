@@ -1,4 +1,7 @@
-"""Type queries of the top namespace: is_tensor and the like. Queries about tensors alone are properties and methods of Tensor."""
+"""Type queries of the top namespace: is_tensor and the like.
+
+Queries about tensors alone are properties and methods of Tensor.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Random tensors and `Generator`. Each number is a function of (seed, offset, index), so a seed gives the same numbers on every device (see `ops.table`)."""
+"""Random tensors and `Generator`.
+
+Each number is a function of (seed, offset, index), so a seed gives the same numbers on every device (see `ops.table`).
+"""
 
 from __future__ import annotations
 
@@ -57,21 +60,27 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Seed and offset, as the bytes of two int64: a uint8 tensor on the CPU, as PyTorch's states are."""
-        return tensor(np.array([_signed(self._seed), self._offset]).view(np.uint8).tolist(), dtype=dtypes.uint8, device="cpu")
+        return tensor(
+            np.array([_signed(self._seed), self._offset]).view(np.uint8).tolist(), dtype=dtypes.uint8, device="cpu"
+        )
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
         if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):  # older versions gave numbers
-            raise TypeError(f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape {tuple(state.shape)}")
+            raise TypeError(
+                f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape "
+                f"{tuple(state.shape)}"
+            )
         return self._restart(*map(int, np.ascontiguousarray(raw(state.cpu())).view(np.int64)))
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
         drawn_for_examples(self)
         seed, start = self._seed, self._offset
-        self._offset = (start + count) % (1 << 63)  # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
+        # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
+        self._offset = (start + count) % (1 << 63)
         offset = Draw(start)
         offset.generator, offset.count = self, count
         for listener in heard() if listeners else ():
@@ -155,7 +164,15 @@ def drawn_for_examples(generator: Generator) -> None:
     """Comes before each draw; replaced likewise."""
 
 
-def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
+def _drawn(
+    op: object,
+    numbers: tuple,
+    shape: tuple,
+    generator: Generator | None,
+    dtype: DType | None,
+    device: object,
+    requires_grad: bool,
+) -> Tensor:
     def make(shape: tuple) -> Tensor:
         count = 1
         for n in shape:
@@ -172,7 +189,13 @@ def draw_for(input: Tensor, generator: Generator | None = None, in_place: bool =
 
 
 @factory
-def rand(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *size: int,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Uniform in [0, 1); of a complex number both parts."""
     if dtype is not None and dtype.is_complex:
         return _of_parts(rand, _shape(size, "rand"), 1.0, generator, dtype, device, requires_grad)
@@ -181,7 +204,11 @@ def rand(*size: int, generator: Generator | None = None, dtype: DType | None = N
 
 @factory
 def randn(
-    *size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+    *size: int,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
     if dtype is not None and dtype.is_complex:
@@ -189,20 +216,41 @@ def randn(
     return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
 
 
-def _of_parts(draw: Callable, shape: tuple, scale: float, generator: Generator | None, dtype: DType, device: object, requires_grad: bool) -> Tensor:
-    return view_as_complex(draw(*shape, 2, generator=generator, dtype=dtype.real, device=device) * scale).requires_grad_(requires_grad)
+def _of_parts(
+    draw: Callable,
+    shape: tuple,
+    scale: float,
+    generator: Generator | None,
+    dtype: DType,
+    device: object,
+    requires_grad: bool,
+) -> Tensor:
+    return view_as_complex(
+        draw(*shape, 2, generator=generator, dtype=dtype.real, device=device) * scale
+    ).requires_grad_(requires_grad)
 
 
 def normal(
-    mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None, out: Tensor | None = None,
+    mean: Tensor | float = 0.0,
+    std: Tensor | float = 1.0,
+    size: Sequence[int] | None = None,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
     **options: object,
 ) -> Tensor:
-    """Normally distributed random numbers. Mean and standard deviation are numbers, with a size, or tensors, elementwise.
+    """Normally distributed random numbers.
 
-    Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the differentiable one.
+    Mean and standard deviation are numbers, with a size, or tensors, elementwise.
+
+    Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the
+    differentiable one.
     """
     if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std if not isinstance(std, Tensor) else 'with elements below 0'}")
+        raise RuntimeError(
+            "normal expects std >= 0.0, but found std "
+            f"{std if not isinstance(std, Tensor) else 'with elements below 0'}"
+        )
     if size is not None:
         return factory(_normal)(float(mean), float(std), size, generator=generator, out=out, **options)
     given = [each for each in (mean, std) if isinstance(each, Tensor)]
@@ -218,28 +266,50 @@ def normal(
 
 
 def _normal(
-    mean: float, std: float, size: Sequence[int], generator: Generator | None, dtype: DType | None = None, device: object = None, requires_grad: bool = False
+    mean: float,
+    std: float,
+    size: Sequence[int],
+    generator: Generator | None,
+    dtype: DType | None = None,
+    device: object = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     return _drawn(t.normal, (mean, std), _shape((size,), "normal"), generator, dtype, device, requires_grad)
 
 
 @factory
 def randint(
-    *bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    *bounds: object,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
     **named: object,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
     given = {"low": 0, **dict(zip(names, bounds)), **named}
     if given.keys() != {"low", "high", "size"} or len(bounds) > len(names):
-        raise TypeError(f"randint() takes ([low,] high, size), got {len(bounds)} of them in order, and by name {sorted(named)}")
+        raise TypeError(
+            f"randint() takes ([low,] high, size), got {len(bounds)} of them in order, and by name {sorted(named)}"
+        )
     dtype = dtype or dtypes.int64
-    return _drawn(t.randint, _range(given["low"], given["high"], dtype), _shape((given["size"],), "randint"), generator, dtype, device, requires_grad)
+    return _drawn(
+        t.randint,
+        _range(given["low"], given["high"], dtype),
+        _shape((given["size"],), "randint"),
+        generator,
+        dtype,
+        device,
+        requires_grad,
+    )
 
 
 def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
-    """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it. Raises RuntimeError where it is empty or the dtype does
-    not hold it."""
+    """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it.
+
+    Raises RuntimeError where it is empty or the dtype does not hold it.
+    """
     low, high = plain(low), plain(high)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -253,7 +323,8 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
         if dtype.is_floating_point and abs(bound) > exact:
             power = exact.bit_length() - 1
             warnings.warn(
-                f"{name} is out of bounds [-(2^{power}), 2^{power}]. Due to precision limitations {dtype.short} can support discrete uniform distribution only "
+                f"{name} is out of bounds [-(2^{power}), 2^{power}]. Due to precision limitations {dtype.short} can "
+                "support discrete uniform distribution only "
                 "within this range. This warning will become an error in later versions",
                 stacklevel=4,
             )
@@ -263,7 +334,12 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
 
 @factory
 def randperm(
-    n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
     n = plain(n)
@@ -271,44 +347,93 @@ def randperm(
         raise RuntimeError(f"n must be non-negative, got {n}")
     dtype = dtype or dtypes.int64
     if n - 1 > _most_exact(dtype):
-        raise RuntimeError(f"n cannot be greater than {_most_exact(dtype) + 1} for {dtype.short} type, got {n}; did you mean dtype=numod.int64?")
+        raise RuntimeError(
+            f"n cannot be greater than {_most_exact(dtype) + 1} for {dtype.short} type, got {n}; did you mean "
+            "dtype=numod.int64?"
+        )
     keys = _drawn(t.randint, (0, 1 << 62), (n,), generator, dtypes.int64, "cpu", False)
-    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype).requires_grad_(requires_grad)
+    return to(
+        apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype
+    ).requires_grad_(requires_grad)
 
 
 @factory
 def rand_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return rand(
+        input.shape,
+        generator=generator,
+        dtype=dtype or input.dtype,
+        device=device or input.device,
+        requires_grad=requires_grad,
+    )
 
 
 @factory
 def randn_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return randn(
+        input.shape,
+        generator=generator,
+        dtype=dtype or input.dtype,
+        device=device or input.device,
+        requires_grad=requires_grad,
+    )
 
 
 @factory
-def randint_like(input: Tensor, *bounds: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None,
-    requires_grad: bool = False, **named: int,
+def randint_like(
+    input: Tensor,
+    *bounds: int,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+    **named: int,
 ) -> Tensor:
-    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-    options = {"generator": generator, "dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
+    """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low,
+    high).
+    """
+    options = {
+        "generator": generator,
+        "dtype": dtype or input.dtype,
+        "device": device or input.device,
+        "requires_grad": requires_grad,
+    }
     return randint(*bounds, size=input.shape, **named, **options)
 
 
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
+    """1 with the probability given by each element, or `p` for all, else 0.
+
+    Raises RuntimeError for a probability outside [0, 1].
+    """
     if out is not None:
         return write_result("bernoulli", bernoulli(input, p, generator=generator).to(out.dtype), out)
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta:
-        require_all((input >= 0) & (input <= 1), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
+        require_all(
+            (input >= 0) & (input <= 1),
+            RuntimeError,
+            "Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside",
+        )
     return t.bernoulli(input, *draw_for(input, generator))
 
 
@@ -320,7 +445,9 @@ def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None)
 
 def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
     """Fill both parts of complex numbers."""
-    return self.copy_(view_as_complex(_drawn(op, numbers, (*self.shape, 2), generator, self.dtype.real, self.device, False)))
+    return self.copy_(
+        view_as_complex(_drawn(op, numbers, (*self.shape, 2), generator, self.dtype.real, self.device, False))
+    )
 
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -329,7 +456,9 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     kind = self._layout.dtype
     if kind.is_floating_point and to - from_ > dtypes.RANGES[kind][1]:
-        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{kind.short}>::max(), but found to={to} and from={from_}")
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{kind.short}>::max(), but found to={to} and from={from_}"
+        )
     return (_fill_parts if kind.is_complex else _fill)(self, t.uniform, (float(from_), float(to)), generator)
 
 
@@ -348,12 +477,17 @@ NOT_GIVEN = -1 << 63  # as an upper bound: the least int64, which no range ends 
 def _most_exact(dtype: DType) -> int:
     """The number up to which a dtype holds every one."""
     digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-    return 1 << digits[dtype.name] if dtype.is_floating_point else 1 if dtype is dtypes.bool_ else dtypes.iinfo(dtype).max
+    return (
+        1 << digits[dtype.name] if dtype.is_floating_point else 1 if dtype is dtypes.bool_ else dtypes.iinfo(dtype).max
+    )
 
 
-def random_(self: Tensor, from_: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None) -> Tensor:
-    """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly. PyTorch's
-    keyword is `from`."""
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with integers in [from_, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what
+    the dtype holds exactly. PyTorch's keyword is `from`.
+    """
     if to == NOT_GIVEN:
         from_, to = 0, from_
     if to is None:
@@ -362,7 +496,10 @@ def random_(self: Tensor, from_: int | None = None, to: int | None = NOT_GIVEN, 
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
+    """Fill with 1 with probability `p` (a number or a tensor), else 0.
+
+    Raises RuntimeError for a probability outside [0, 1].
+    """
     if isinstance(p, Tensor):
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
     if not 0 <= p <= 1:
@@ -386,7 +523,8 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
         raise RuntimeError(
-            f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.short}"
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
+            f"you specified {self.dtype.short}"
         )
     return _fill(self, t.exponential, (float(lambd),), generator)
 
@@ -409,11 +547,23 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return self.copy_(t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean))
+    return self.copy_(
+        t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean)
+    )
 
 
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
-    """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Indices drawn with probabilities in proportion to a row of weights:
+
+    (n,) -> (num_samples,), (m, n) -> (m, num_samples).
+    """
     weights = input.detach()
     if not weights.is_floating_point():
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype.short}")
@@ -429,7 +579,8 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not (t.isfinite(weights) & (weights >= 0)).all()._observe():
         raise RuntimeError(
-            "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0 (encountering probability entry < 0)"
+            "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0 "
+            "(encountering probability entry < 0)"
         )
     totals = weights.sum(-1, keepdim=True)
     if (totals <= 0).any()._observe():
@@ -441,7 +592,10 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """Draws with replacement, by inverting the cumulative distribution."""
     sums = weights.to(dtypes.float64).cumsum(-1)
-    places = rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device) * sums[..., -1:]
+    places = (
+        rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device)
+        * sums[..., -1:]
+    )
     found = searchsorted(sums, places, right=True)
     # Rounding must not select an index past the last positive weight.
     last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)
@@ -449,8 +603,13 @@ def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Te
 
 
 def _drawn_once(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
-    """Draws without replacement: the smallest of exponential variates with the weights as rates (Efraimidis and Spirakis, 2006)."""
-    times = t.neg(t.log(1.0 - rand(weights.shape, generator=generator, dtype=dtypes.float64, device=weights.device))) / weights
+    """Draws without replacement: the smallest of exponential variates with the weights as rates (Efraimidis and
+    Spirakis, 2006).
+    """
+    times = (
+        t.neg(t.log(1.0 - rand(weights.shape, generator=generator, dtype=dtypes.float64, device=weights.device)))
+        / weights
+    )
     return times.argsort(-1)[..., :count].contiguous()
 
 

@@ -1,4 +1,7 @@
-"""Tensors that change their own shape, strides or memory (t_, squeeze_, resize_, set_), and views in another dtype. Views that are new tensors: `shapes`."""
+"""Tensors that change their own shape, strides or memory (t_, squeeze_, resize_, set_), and views in another dtype.
+
+Views that are new tensors: `shapes`.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,16 @@ from .transfer import _refuse_trace
 from .values import tensor
 
 METHODS = """
-    t_=t_in_place transpose_ swapaxes_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_ resize_as_ set_ apply_ map_ is_set_to
+    t_=t_in_place transpose_ swapaxes_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_
+    resize_as_ set_ apply_ map_ is_set_to
 """
 FUNCTIONS = "as_strided_ resize_as_"
 
 
 def _count(self: Tensor) -> None:
-    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new strides."""
+    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new
+    strides.
+    """
     changes.note()
     (self._own or self._storage).version += 1
 
@@ -37,7 +43,8 @@ def _becomes(function: Callable) -> Callable:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         changed = function(self, *arguments, **named)
         if changed is not self:
-            node, recorded = changed.grad_fn, changed.requires_grad  # before the change counts, which would have the view's node made anew
+            # before the change counts, which would have the view's node made anew
+            node, recorded = changed.grad_fn, changed.requires_grad
             _count(self)
             self._layout, self._offset = changed._layout, changed._offset
             if recorded:
@@ -48,12 +55,16 @@ def _becomes(function: Callable) -> Callable:
     return method
 
 
-t_in_place, transpose_, squeeze_, unsqueeze_, as_strided_ = map(_becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, shapes.as_strided))
+t_in_place, transpose_, squeeze_, unsqueeze_, as_strided_ = map(
+    _becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, shapes.as_strided)
+)
 swapaxes_ = _becomes(shapes.swapaxes)
 
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
+    """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last
+    dimension.
+    """
     dim = normalize_dim(dimension, input.ndim)
     shape, strides = (list(input.shape), list(input.stride())) if input.ndim else ([1], [1])
     if size > shape[dim] or size < 0:
@@ -62,7 +73,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     shape, strides = [*shape, size], [*strides, strides[dim]]
     shape[dim], strides[dim] = (shape[dim] - size) // step + 1, strides[dim] * step
-    return apply(v.as_strided, (input,), (tuple(shape) if input.ndim else (size,), tuple(strides) if input.ndim else (1,), 0))
+    return apply(
+        v.as_strided, (input,), (tuple(shape) if input.ndim else (size,), tuple(strides) if input.ndim else (1,), 0)
+    )
 
 
 def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
@@ -83,7 +96,10 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
         if not input.ndim:
             raise RuntimeError(f"self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes)")
         if strides[-1] != 1:
-            raise RuntimeError(f"self.stride(-1) must be 1 to view {input.dtype} as {dtype} (different element sizes), but got {strides[-1]}")
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {input.dtype} as {dtype} (different element sizes), but got "
+                f"{strides[-1]}"
+            )
         ratio = new // old
         if ratio and (shape[-1] % ratio or offset % ratio or any(s % ratio for s in strides[:-1])):
             raise RuntimeError(
@@ -99,8 +115,9 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
-    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are
-    uninitialised."""
+    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too
+    small, and new elements are uninitialised.
+    """
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if self.requires_grad:
@@ -124,13 +141,23 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = No
     return resize_(self, the_template.shape)
 
 
-def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Sequence[int] | None = None, stride: Sequence[int] | None = None) -> Tensor:
-    """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
+def set_(
+    self: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments,
+    to no elements.
+    """
     source = getattr(source, "elements", source)  # of a storage
     if source is None:
         source = tensor([], dtype=self.dtype, device=self.device)
     if not isinstance(source, Tensor):
-        raise TypeError(f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type(source).__name__}")
+        raise TypeError(
+            f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type(source).__name__}"
+        )
     if source.dtype is not self.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     if size is not None:
@@ -160,5 +187,7 @@ def _filled_by(self: Tensor, values: list) -> Tensor:
     if self.device.type != "cpu":
         raise TypeError("apply_ and map_ are only implemented on CPU tensors")
     if state.grad_enabled and self.requires_grad:
-        raise RuntimeError("Can't call apply_() or map_() on Variable that requires grad. Use var.detach().apply_() or map_() instead.")
+        raise RuntimeError(
+            "Can't call apply_() or map_() on Variable that requires grad. Use var.detach().apply_() or map_() instead."
+        )
     return self.copy_(tensor(values, dtype=self.dtype).reshape(self.shape))

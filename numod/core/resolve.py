@@ -12,7 +12,9 @@ _LIMIT = 4096  # calls remembered per function; beyond it the oldest are forgott
 
 
 def resolved(function: Callable) -> Callable:
-    """`function`, memoized by its arguments (layouts, ints, names); with unhashable arguments (lists, tensors) it is called every time."""
+    """`function`, memoized by its arguments (layouts, ints, names); with unhashable arguments (lists, tensors) it is
+    called every time.
+    """
     kept = lru_cache(_LIMIT, typed=True)(_of_constants(function))
 
     @wraps(function)
@@ -21,7 +23,9 @@ def resolved(function: Callable) -> Callable:
             return kept(*arguments)
         except TypeError:
             if listeners:  # while a function is recorded, what stands for a number may be among them
-                arguments = [each.__number__(None, ()) if hasattr(type(each), "__number__") else each for each in arguments]
+                arguments = [
+                    each.__number__(None, ()) if hasattr(type(each), "__number__") else each for each in arguments
+                ]
             return function(*arguments)
 
     return resolve
@@ -37,12 +41,18 @@ def _of_constants(function: Callable) -> Callable:
 
 
 def flat(sizes: tuple) -> tuple:
-    """Sizes one by one, also if they came as one tuple. (Inside a cache key, a tuple of floats would equal one of ints.)"""
+    """Sizes one by one, also if they came as one tuple.
+
+    (Inside a cache key, a tuple of floats would equal one of ints.)
+    """
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
 
 
 def whole(name: str, sizes: tuple) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence. Raises TypeError if they are not ints, or start with a bool: a flag in the place of a size."""
+    """Sizes given one by one or as one sequence.
+
+    Raises TypeError if they are not ints, or start with a bool: a flag in the place of a size.
+    """
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
     if sizes and isinstance(sizes[0], bool):
@@ -54,4 +64,6 @@ def whole(name: str, sizes: tuple) -> tuple[int, ...]:
 
 
 def _is_constant(each: object) -> bool:
-    return issubclass(type(each), (int, str, Layout, type(None)))  # its own type: what stands for a number while a function is recorded is none of them
+    return issubclass(
+        type(each), (int, str, Layout, type(None))
+    )  # its own type: what stands for a number while a function is recorded is none of them

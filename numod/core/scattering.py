@@ -1,4 +1,6 @@
-"""Further reads and writes by index: reductions (scatter_reduce, index_reduce), flat indices (take, put), slices replaced in a copy (select_scatter, …)."""
+"""Further reads and writes by index: reductions (scatter_reduce, index_reduce), flat indices (take, put), slices
+replaced in a copy (select_scatter, …).
+"""
 
 from __future__ import annotations
 
@@ -15,28 +17,51 @@ from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
 from .ranges import arange
 from .searching import searchsorted
-from .selection import _like_index, _line, _places_of, check_bounds, gather, nonzero, read, scatter_, scatter_add_, write
+from .selection import (
+    _like_index,
+    _line,
+    _places_of,
+    check_bounds,
+    gather,
+    nonzero,
+    read,
+    scatter_,
+    scatter_add_,
+    write,
+)
 from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
 from .tensor import Tensor
 
 BOTH = """
-    scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter as_strided_scatter index_put nonzero_static masked_scatter
+    scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter
+    as_strided_scatter index_put nonzero_static masked_scatter
 """
 FUNCTIONS = "index_put_ segment_reduce unravel_index"
 METHODS = "put_ masked_scatter_ fill_diagonal_"
 COPYING = "put"
 IN_PLACE = "scatter_reduce index_reduce"
-OUT = "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
+OUT = (
+    "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce "
+    "index_add index_copy index_reduce roll"
+)
 
 
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of
+    input, unless `include_self` is false.
+    """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
     if src.dtype is not input.dtype:
-        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}")
+        raise RuntimeError(
+            f"scatter(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}"
+        )
     if not input.ndim:
-        return reshape(scatter_reduce(ravel(input), dim, ravel(index), ravel(src), reduce, include_self=include_self), ())
+        return reshape(
+            scatter_reduce(ravel(input), dim, ravel(index), ravel(src), reduce, include_self=include_self), ()
+        )
     dim = normalize_dim(dim, input.ndim)
     if not index.numel():
         return scatter_(input.clone(), dim, index, src)
@@ -70,7 +95,12 @@ def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, incl
     if reduce == "sum":
         return total
     counts = full(input.shape, 1 if include_self else 0, dtype=input.dtype.real, device=input.device)
-    counts = t.clamp_min(scatter_add_(copy_among(counts, (index,)), dim, index, full(index.shape, 1, dtype=input.dtype.real, device=input.device)), 1)
+    counts = t.clamp_min(
+        scatter_add_(
+            copy_among(counts, (index,)), dim, index, full(index.shape, 1, dtype=input.dtype.real, device=input.device)
+        ),
+        1,
+    )
     return t.div(total, counts) if input.dtype.differentiable else t.floor_divide(total, counts)
 
 
@@ -86,30 +116,50 @@ def _identity(reduce: str, dtype: DType) -> float | int:
     return dtypes.iinfo(dtype).min if reduce == "amax" else dtypes.iinfo(dtype).max
 
 
-def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or
+    amin.
+    """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = normalize_dim(dim, input.ndim)
     if index.ndim > 1 or (source.ndim and source.shape[dim] != index.numel()):
         raise RuntimeError(
-            f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[dim] if source.ndim else 1})"
+            f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) "
+            f"({source.shape[dim] if source.ndim else 1})"
         )
     places = expand(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), source.shape)
     return scatter_reduce(input, dim, places, source, reduce, include_self=include_self)
 
 
-_SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", float("-inf")), "min": ("amin", float("inf")), "prod": ("prod", 1.0)}
+_SEGMENTS = {
+    "sum": ("sum", 0.0),
+    "mean": ("sum", 0.0),
+    "max": ("amax", float("-inf")),
+    "min": ("amin", float("inf")),
+    "prod": ("prod", 1.0),
+}
 
 
 def segment_reduce(
-    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
-    unsafe: bool = False, initial: float | None = None,
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
 ) -> Tensor:
-    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`.
+    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of
+    `lengths` (*batch, segments) along `axis`.
 
-    `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the reduction starts from (NaN for
-    a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and for offsets beyond it, unless `unsafe`.
+    `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the
+    reduction starts from (NaN for a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and
+    for offsets beyond it, unless `unsafe`.
     """
     if reduce not in _SEGMENTS:
         raise RuntimeError(f"segment_reduce(): Expected reduce to be one of {', '.join(_SEGMENTS)}, got {reduce}")
@@ -122,15 +172,23 @@ def segment_reduce(
     if not unsafe and (lengths < 0).any()._observe():
         raise RuntimeError("lengths contains negative value!")
     if not unsafe and offsets is not None and ((offsets < 0) | (offsets > data.shape[axis])).any()._observe():
-        raise RuntimeError(f"segment_reduce(): Expected offsets from 0 to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
+        raise RuntimeError(
+            f"segment_reduce(): Expected offsets from 0 to data.size(lengths.dim()-1) = {data.shape[axis]} when "
+            "!unsafe."
+        )
     if not unsafe and offsets is None and (lengths.sum(-1) != data.shape[axis]).any()._observe():
-        raise RuntimeError(f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) = "
+            f"{data.shape[axis]} when !unsafe."
+        )
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
     count = lengths.shape[-1]
     shape = (*lengths.shape[:-1], count + 1, *data.shape[axis + 1 :])  # the last one for what lies in no segment
     result = full(shape, start if initial is None else initial, dtype=data.dtype, device=data.device)
-    segments = reshape(_segments(lengths, offsets, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
+    segments = reshape(
+        _segments(lengths, offsets, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))
+    )
     result = contiguous(narrow(scatter_reduce(result, axis, expand(segments, data.shape), data, fold), axis, 0, count))
     if reduce != "mean":
         return result
@@ -157,10 +215,21 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Write (or add) the elements of source at indices of the flattened tensor."""
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and "
+            f"source.dtype = {source.dtype}"
+        )
     if source.numel() != index.numel():
-        raise IndexError(f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}")
-    return _put(ix.index_add if accumulate else ix.index_copy, self, ravel(check_bounds("put_()", index, self.numel(), 0, negative=True)), source)
+        raise IndexError(
+            f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and "
+            f"{index.numel()}"
+        )
+    return _put(
+        ix.index_add if accumulate else ix.index_copy,
+        self,
+        ravel(check_bounds("put_()", index, self.numel(), 0, negative=True)),
+        source,
+    )
 
 
 def _put(op: ix.Write, self: Tensor, places: Tensor, source: Tensor) -> Tensor:
@@ -171,17 +240,26 @@ def _put(op: ix.Write, self: Tensor, places: Tensor, source: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
+    """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is
+    read.
+    """
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"numod.take_along_dim(): dtype of indices should be Long but got {indices.dtype.short}")
     if dim is None:
         return gather(ravel(input), 0, ravel(indices))
     if input.ndim != indices.ndim:
-        raise RuntimeError(f"numod.take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for input, "
-                           f"and {indices.ndim} dimensions for indices")
+        raise RuntimeError(
+            "numod.take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{input.ndim} dimensions for input, "
+            f"and {indices.ndim} dimensions for indices"
+        )
     dim = normalize_dim(dim, input.ndim)
-    rest = broadcast_shapes("take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)])
-    input, indices = (expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices))
+    rest = broadcast_shapes(
+        "take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)]
+    )
+    input, indices = (
+        expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices)
+    )
     return gather(input, dim, check_bounds("take_along_dim()", indices, input.shape[dim], dim, negative=True))
 
 
@@ -190,18 +268,23 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}"
+        )
     places = _places_of(expand(mask, self.shape))
     if places.numel() > source.numel():
         raise RuntimeError(
-            f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}"
+            f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of "
+            f"source, but it has {places.numel()}"
         )
     return _put(ix.index_copy, self, places, ravel(source)[: places.numel()])
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
-    return masked_scatter_(expand(input, broadcast_shapes("masked_scatter", [input.shape, mask.shape])).clone(), mask, source)
+    return masked_scatter_(
+        expand(input, broadcast_shapes("masked_scatter", [input.shape, mask.shape])).clone(), mask, source
+    )
 
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
@@ -239,7 +322,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
     if part.shape != src.shape:
-        raise RuntimeError(f"{name}: expected src to have a size equal to the part it replaces, {list(part.shape)}, but got {list(src.shape)}")
+        raise RuntimeError(
+            f"{name}: expected src to have a size equal to the part it replaces, {list(part.shape)}, but got "
+            f"{list(src.shape)}"
+        )
     copy_(part, src)
     return copy
 
@@ -250,7 +336,9 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced("select_scatter", select(copy, dim, index), src, copy)
 
 
-def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
     copy = copy_among(input.clone(), (src,))
     part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
@@ -263,7 +351,9 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
 
 
-def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
     copy = copy_among(input.clone(), (src,))
     return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)

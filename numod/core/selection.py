@@ -25,8 +25,13 @@ NEVER = -(1 << 62)  # an index that no tensor has
 COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 
-def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
-    """`index`, dense, with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
+def check_bounds(
+    name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError
+) -> Tensor:
+    """`index`, dense, with negative indices counted from the front.
+
+    Raises `error`, before any launch, if one is out of range; on a GPU once that is known.
+    """
     own, name = index._layout, f"{name}: " if name else ""
     if not own.size:  # numod.tensor([]) is a float tensor
         return contiguous(index.to(dtypes.int64))
@@ -36,11 +41,19 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
     if own.device.type == "meta":
         return index
     if size and own.device.backend.FLAT:
-        return bounded(index, -size if negative else 0, size, error, f"{name}index {{}} is out of bounds for dimension {dim} with size {size}")
+        return bounded(
+            index,
+            -size if negative else 0,
+            size,
+            error,
+            f"{name}index {{}} is out of bounds for dimension {dim} with size {size}",
+        )
     found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
-        raise error(f"{name}index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
+        raise error(
+            f"{name}index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
+        )
     return t.where(index < 0, index + size, index) if found else index
 
 
@@ -50,7 +63,9 @@ def observed_total(op: r.Reduction, input: Tensor) -> float | int:
 
 
 def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
-    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and `text`, in which {} is such an index."""
+    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and
+    `text`, in which {} is such an index.
+    """
     reports = index.device.backend.reports()
     report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
     result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.place(error, text)))
@@ -68,7 +83,9 @@ def require_all(condition: Tensor, error: type, text: str) -> None:
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other
+    dimensions.
+    """
     own, places = input._layout, index._layout
     if not places.size and places.ndim <= 1:
         return reshape(narrow(reshape(input, -1), 0, 0, 0), index.shape).clone()
@@ -80,7 +97,11 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     dim, size, cuts = _aligned("gather", own, places, dim)
     if (line := _line(index, dim)) is not None:
         return index_select(_cut(input, cuts), dim, check_bounds("gather()", line, size, dim, error=RuntimeError))
-    return apply(ix.gather, (contiguous(_cut(input, cuts)), check_bounds("gather()", index, size, dim, error=RuntimeError)), (dim,))
+    return apply(
+        ix.gather,
+        (contiguous(_cut(input, cuts)), check_bounds("gather()", index, size, dim, error=RuntimeError)),
+        (dim,),
+    )
 
 
 def _like_index(tensor: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -96,7 +117,9 @@ def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:
 
 @resolved
 def _aligned(name: str, own: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of `index`, each with its size there)."""
+    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of
+    `index`, each with its size there).
+    """
     dim, cuts = normalize_dim(dim, own.ndim), []
     for d, (n, m) in enumerate(zip(own.shape, index.shape)):
         if m > n and d != dim:
@@ -120,7 +143,9 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of the dimension's size."""
+    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of
+    the dimension's size.
+    """
     return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
 
 
@@ -141,7 +166,13 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)
-    return write(ix.index_add, self, dim, index, source if alpha == 1 else source * (alpha if source.dtype.differentiable else int(alpha)))
+    return write(
+        ix.index_add,
+        self,
+        dim,
+        index,
+        source if alpha == 1 else source * (alpha if source.dtype.differentiable else int(alpha)),
+    )
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -149,7 +180,9 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     dim = normalize_dim(dim, self.ndim)
     if self.ndim + source.ndim <= 1:
         return _of_scalar(index_copy_, self, index, source)
-    index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self._layout.shape[dim], dim)
+    index = check_bounds(
+        "index_copy_()", _vector("index_copy_", self, dim, index, source), self._layout.shape[dim], dim
+    )
     return write(ix.index_copy, self, dim, index, source)
 
 
@@ -157,7 +190,9 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """self[index[k]] = value along a dimension."""
     dim = normalize_dim(dim, self.ndim)
     if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
     if not self.ndim:
         index_fill_(reshape(self, -1), 0, index, value)
         return self
@@ -167,13 +202,19 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
         index_fill_(memory, 0, reshape(index_select(places, dim, reshape(index, -1)), -1), value)
         return self
     shape = *self.shape[:dim], index.numel(), *self.shape[dim + 1 :]
-    if isinstance(value, Tensor) and value.requires_grad:  # an index that occurs twice counts once in the value's gradient
+    # an index that occurs twice counts once in the value's gradient
+    if isinstance(value, Tensor) and value.requires_grad:
         line = full((self.shape[dim],), False, dtype=dtypes.bool_, device=self.device)
-        chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)])
+        chosen = reshape(
+            index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)]
+        )
         return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
     value = value.item() if isinstance(value, Tensor) else value
     if isinstance(value, complex) and not self.dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take its .real, .imag or abs()")
+        raise RuntimeError(
+            f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take its .real, "
+            ".imag or abs()"
+        )
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 
 
@@ -197,21 +238,41 @@ def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Lay
     if source.shape != expected:
         if name == "index_add_":
             shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
-            raise RuntimeError(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
-        slices_differ = source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
+            raise RuntimeError(
+                f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}"
+            )
+        slices_differ = (
+            source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
+        )
         raise (RuntimeError if slices_differ else IndexError)(
-            f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}"
+            f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at "
+            f"dim {dim}, got {tuple(source.shape)}"
         )
 
 
-def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None = None, *, value: float | None = None, reduce: str | None = None) -> Tensor:
-    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines.
+
+    A number is written everywhere.
+    """
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter_() needs src, a tensor or a number, or value")
-    src = src if isinstance(src, Tensor) else constant(t.fill, (dtypes.fitting(src, self.dtype),), index.shape, self.dtype, self.device)
+    src = (
+        src
+        if isinstance(src, Tensor)
+        else constant(t.fill, (dtypes.fitting(src, self.dtype),), index.shape, self.dtype, self.device)
+    )
     if reduce == "multiply":
         return copy_(self, self.scatter_reduce(dim, index, src, "prod"))
     return _scatter(ix.scatter if reduce is None else ix.scatter_add, self, dim, index, src)
@@ -224,12 +285,16 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     places = index._layout
-    if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):  # nothing to write, nor a source whose gradient is 0
+    # nothing to write, nor a source whose gradient is 0
+    if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:
         what = "self" if index.ndim != self.ndim else "src"
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} "
+            f"and src {src.ndim}"
+        )
     dim, size, cuts = _aligned(op.name, self._layout, places, dim)
     if src._layout.shape != places.shape:
         if any(m > n for m, n in zip(index.shape, src.shape)):
@@ -243,9 +308,16 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
 
 
 def _line(index: Tensor, dim: int) -> Tensor | None:
-    """The vector that was expanded to `index`, which is then the same all along the other dimensions. None where it was none."""
+    """The vector that was expanded to `index`, which is then the same all along the other dimensions.
+
+    None where it was none.
+    """
     own = index._layout
-    if not own.overlapping or any([step for d, step in enumerate(own.strides) if d != dim]) or own.size == own.shape[dim]:
+    if (
+        not own.overlapping
+        or any([step for d, step in enumerate(own.strides) if d != dim])
+        or own.size == own.shape[dim]
+    ):
         return None
     for d in reversed(range(index.ndim)):
         index = index if d == dim else select(index, d, 0)
@@ -305,7 +377,9 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
     given, ndim = input, input.ndim
-    shifts, dims = (tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, () if dims is None else dims))
+    shifts, dims = (
+        tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, () if dims is None else dims)
+    )
     if not shifts:
         raise RuntimeError("`shifts` required")
     if dims and not ndim:

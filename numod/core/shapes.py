@@ -1,4 +1,6 @@
-"""Views, reshapes and concatenation: argument handling around `ops.view` and `ops.join`, with PyTorch's names and errors."""
+"""Views, reshapes and concatenation: argument handling around `ops.view` and `ops.join`, with PyTorch's names and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from .resolve import flat, resolved, whole
 from .tensor import Tensor
 
 BOTH = """
-    reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk
-    unsafe_split unsafe_chunk unbind swapaxes swapdims=transpose moveaxis=movedim t=t_
+    reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select
+    as_strided diagonal split chunk unsafe_split unsafe_chunk unbind swapaxes swapdims=transpose moveaxis=movedim
+    t=t_
 """
 FUNCTIONS = "cat stack concat=cat concatenate=cat"
 OUT = "cat stack concat concatenate"
@@ -30,7 +33,8 @@ def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tenso
     sizes, fits = _sizes(input._layout, *flat(shape if size is None else (tuple(size),)))
     if not fits:
         raise RuntimeError(
-            f"view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): "
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+            "two contiguous subspaces): "
             f"{tuple(input.shape)} with strides {input.stride()} as {sizes}. Use .reshape(...) instead."
         )
     return apply(v.reshape, (input,), (sizes,))
@@ -50,7 +54,9 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
 
 
 def in_shape(result: Tensor, *sizes: int) -> Tensor:
-    """A dense result that nobody else holds, in another shape: a tensor of its own as PyTorch's results are, and not a view, which costs more to write to."""
+    """A dense result that nobody else holds, in another shape: a tensor of its own as PyTorch's results are, and not a
+    view, which costs more to write to.
+    """
     seen = apply(v.reshape, (result,), (sizes,))
     if seen is not result:
         seen._base, seen._unrecorded = None, False
@@ -72,14 +78,16 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
             raise RuntimeError("only one dimension can be inferred")
         if known == 0 and own.size == 0:
             raise RuntimeError(
-                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value and is ambiguous"
+                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size "
+                "-1 can be any value and is ambiguous"
             )
         if known == 0:
             raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {own.size}")
         sizes = tuple(own.size // known if n == -1 else n for n in sizes)
     if prod(sizes) != own.size or any(n < 0 for n in sizes):
         raise RuntimeError(
-            f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {own.size}"
+            f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is "
+            f"invalid for input of size {own.size}"
         )
     return sizes, v.view_strides(own, sizes) is not None
 
@@ -94,7 +102,8 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
     dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
     if len(dims) != ndim:
         raise RuntimeError(
-            f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. "
+            "permute: number of dimensions in the tensor input does not match the length of the desired ordering of "
+            "dimensions i.e. "
             f"input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
         )
     return normalize_dims(dims, ndim)
@@ -131,7 +140,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     given = [[each] if isinstance(each, WHOLE) else list(each) for each in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)"
+            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of "
+            f"dims as destination ({given[1]} dims)"
         )
     return apply(v.permute, (input,), (_moved(input._layout.ndim, *given[0], *given[1]),))
 
@@ -175,7 +185,9 @@ def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -
     dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
     if not dims and size:
         return input
-    return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.differentiable else dtypes.int64)).reshape(size)
+    return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.differentiable else dtypes.int64)).reshape(
+        size
+    )
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
@@ -211,7 +223,10 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     sizes = tuple(sizes)
     sizes = tuple(input.shape[dim] // -prod(sizes) if n == -1 else n for n in sizes)
     if prod(sizes) != input.shape[dim]:
-        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) in the input tensor")
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) "
+            "in the input tensor"
+        )
     return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
 
 
@@ -268,7 +283,10 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
-    if not all(isinstance(each, int) or (hasattr(each, "__index__") and not isinstance(each, Tensor)) for each in (*size, *stride, offset)):
+    if not all(
+        isinstance(each, int) or (hasattr(each, "__index__") and not isinstance(each, Tensor))
+        for each in (*size, *stride, offset)
+    ):
         raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
@@ -290,17 +308,27 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def split(
-    tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None
+    tensor: Tensor,
+    split_size_or_sections: int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    split_size: int | Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views.
+
+    (The method's argument is called `split_size`.)
 
     Where gradients are recorded they cannot be written to.
     """
-    return _of_several("Split", unsafe_split(tensor, split_size if split_size_or_sections is None else split_size_or_sections, dim))
+    return _of_several(
+        "Split", unsafe_split(tensor, split_size if split_size_or_sections is None else split_size_or_sections, dim)
+    )
 
 
 def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Views that, where gradients are recorded, cannot be written to, as a function made them together: in PyTorch they are results of one node."""
+    """Views that, where gradients are recorded, cannot be written to, as a function made them together: in PyTorch they
+    are results of one node.
+    """
     if state.grad_enabled:
         for each in views:
             each._unrecorded = each._unrecorded or name
@@ -318,10 +346,13 @@ def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], di
         sizes = [min(sizes, n - start) for start in range(0, n, sizes)] if n else [0]
     elif sum(sizes) != n:
         raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={list(sizes)}"
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), "
+            f"but got split_sizes={list(sizes)}"
         )
     if min(sizes, default=0) < 0:
-        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}"
+        )
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + size)
@@ -334,7 +365,10 @@ def _require_dims(name: str, x: Tensor) -> None:
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` parts of equal size, the last perhaps smaller; views. Where gradients are recorded they cannot be written to."""
+    """At most `chunks` parts of equal size, the last perhaps smaller; views.
+
+    Where gradients are recorded they cannot be written to.
+    """
     return _of_several("Split", unsafe_chunk(input, chunks, dim))
 
 
@@ -376,22 +410,34 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def _without_skipped(tensors: tuple[Tensor, ...], kept: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
-    """The tensors to join. Skipped ones that require a gradient get an empty one: they are joined, in a shape that fits."""
+    """The tensors to join.
+
+    Skipped ones that require a gradient get an empty one: they are joined, in a shape that fits.
+    """
     shape = list(tensors[kept[0]].shape)
     shape[dim] = 0
-    return tuple([each if k in kept else reshape(each, tuple(shape)) for k, each in enumerate(tensors) if k in kept or each.requires_grad])
+    return tuple(
+        [
+            each if k in kept else reshape(each, tuple(shape))
+            for k, each in enumerate(tensors)
+            if k in kept or each.requires_grad
+        ]
+    )
 
 
 @resolved
 def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DType]:
-    """(dimension counted from the front, positions of the tensors to join, whether they must be converted first, dtype of the result)."""
+    """(dimension counted from the front, positions of the tensors to join, whether they must be converted first, dtype
+    of the result).
+    """
     for k, each in enumerate(layouts):
         if each.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
     kept = tuple(k for k, each in enumerate(layouts) if each.shape != (0,)) or (0,)
     wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # skipped tensors still count for the dtype
     converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
-    dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)  # where all are skipped, any dimension will do
+    # where all are skipped, any dimension will do
+    dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)
     return dim, kept, converted, wanted
 
 
@@ -405,7 +451,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     own, mixed = tensors[0]._layout, False
     for k, each in enumerate(tensors):
         if each._layout is not own and each.shape != own.shape:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and {list(each.shape)} at entry {k}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and "
+                f"{list(each.shape)} at entry {k}"
+            )
         mixed |= each._layout.dtype is not own.dtype
     if mixed:
         wanted = dtypes.result_type([each.dtype for each in tensors], [], [])
@@ -427,19 +476,24 @@ def _sides(own: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """How many elements come before and after those of each dimension."""
     if len(pad) % 2 or len(pad) > 2 * own.ndim:
         raise RuntimeError(
-            f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {own.ndim} dimensions"
+            "Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got "
+            f"{len(pad)} for {own.ndim} dimensions"
         )
     before, after = ((*(0,) * (own.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
     for n, low, high in zip(own.shape, before, after):
         if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:
-            raise RuntimeError(f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size")
+            raise RuntimeError(
+                f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size"
+            )
     return before, after
 
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
     """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
     for low, high in _paddings(tuple(before), tuple(after)):
-        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode))
+        input = apply(
+            ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode)
+        )
     return input
 
 
@@ -461,21 +515,31 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
     if len(repeats) < input.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
-    spread = input.reshape([m for n in shape for m in (1, n)]).expand([m for k, n in zip(repeats, shape) for m in (k, n)])
+    spread = input.reshape([m for n in shape for m in (1, n)]).expand(
+        [m for k, n in zip(repeats, shape) for m in (k, n)]
+    )
     return in_shape(apply(t.row_major, (spread,)), *[k * n for k, n in zip(repeats, shape)])
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """All dimensions in reverse order; a view. With a warning where there are not two: use `mT` for a batch of matrices."""
+    """All dimensions in reverse order; a view.
+
+    With a warning where there are not two: use `mT` for a batch of matrices.
+    """
     if self.ndim not in (0, 2):
         warnings.warn(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a future release. "
-            "Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.", stacklevel=3,
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+            "throw an error in a future release. "
+            "Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse "
+            "the dimensions of a tensor.",
+            stacklevel=3,
         )
     return permute(self, *range(self.ndim - 1, -1, -1))
 
 
 Tensor.T = property(_reversed)
+
+
 def _transposed(self: Tensor) -> Tensor:
     """The last two dimensions swapped; a view. Raises RuntimeError for a vector."""
     if self.ndim == 1:

@@ -1,7 +1,8 @@
-"""PyTorch's signatures of the public functions and Tensor methods, by name: what `inspect.signature` shows, and how calls by keyword find their arguments.
+"""PyTorch's signatures of the public functions and Tensor methods, by name: what `inspect.signature` shows, and how
+calls by keyword find their arguments.
 
-The table is `signatures.txt`, one overload a line, made by `tests/signature_table.py`. It is read when a signature is first asked for: importing numod does not
-open it, and calls by position never need it.
+The table is `signatures.txt`, one overload a line, made by `tests/signature_table.py`. It is read when a signature is
+first asked for: importing numod does not open it, and calls by position never need it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _STARRED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Documented:
-    """What a public function has as `__wrapped__`, so that `inspect.signature(function)` is PyTorch's. `paths`: its names in the table, as "Tensor.add"."""
+    """What a public function has as `__wrapped__`, so that `inspect.signature(function)` is PyTorch's.
+
+    `paths`: its names in the table, as "Tensor.add".
+    """
 
     __slots__ = "paths", "_function"
 
@@ -36,13 +40,17 @@ class Documented:
 
     @property
     def __wrapped__(self) -> Callable:
-        """What is inside, for what looks for the source: of a function that wraps nothing, one of the same code, since a function may not wrap itself."""
+        """What is inside, for what looks for the source: of a function that wraps nothing, one of the same code, since
+        a function may not wrap itself.
+        """
         inside = self._function
         return inside if vars(inside).get("__wrapped__") is not self else _copied(behind.get(inside, inside))
 
 
 def _copied(function: FunctionType) -> FunctionType:
-    result = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    result = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
     result.__kwdefaults__, result.__annotations__ = function.__kwdefaults__, function.__annotations__
     return result
 
@@ -84,12 +92,17 @@ def _lines() -> dict[str, list[str]]:
 
 @cache
 def overloads(*paths: str) -> tuple[Signature, ...]:
-    """The signatures of a public function with these names, the documented one first; annotations are texts. Empty for what the table does not list."""
+    """The signatures of a public function with these names, the documented one first; annotations are texts.
+
+    Empty for what the table does not list.
+    """
     return tuple([_parsed(line) for path in paths for line in _listed(path)])
 
 
 def _listed(path: str) -> list[str]:
-    """The lines of a name; those of its nearest relative for one that PyTorch does not have, such as `Tensor.celu_` or `linalg.tensordot`."""
+    """The lines of a name; those of its nearest relative for one that PyTorch does not have, such as `Tensor.celu_` or
+    `linalg.tensordot`.
+    """
     lines, name = _lines(), path.rpartition(".")[2]
     relatives = path, path.removesuffix("_"), name, name.removesuffix("_"), "special." + name.removesuffix("_")
     return next((lines[each] for each in relatives if each in lines), [])
@@ -113,13 +126,18 @@ def _parsed(line: str) -> Signature:
 
 def _parameter(arg: ast.arg, kind: object, default: ast.expr | None = None) -> Parameter:
     annotation = ast.unparse(arg.annotation) if arg.annotation else Parameter.empty
-    return Parameter(arg.arg, kind, default=Parameter.empty if default is None else _value(default), annotation=annotation)
+    return Parameter(
+        arg.arg, kind, default=Parameter.empty if default is None else _value(default), annotation=annotation
+    )
 
 
 def _value(node: ast.expr) -> object:
     """A default's value."""
     try:
-        return eval(compile(ast.Expression(node), "<signature>", "eval"), {"__builtins__": {}, **vars(formats), "inf": float("inf")})
+        return eval(
+            compile(ast.Expression(node), "<signature>", "eval"),
+            {"__builtins__": {}, **vars(formats), "inf": float("inf")},
+        )
     except NameError:
         return getattr(dtypes, ast.unparse(node), None)
 
@@ -132,17 +150,31 @@ def of(function: Callable) -> Signature | None:
 
 @cache
 def shown(paths: tuple[str, ...]) -> Signature | None:
-    """The one signature that stands for a function's overloads, as documentation shows it: names and defaults. What only some overloads have is optional."""
-    layers = tuple(path for path in paths if path.startswith("nn.functional."))  # the documented form of what `torch` has under the same name
+    """The one signature that stands for a function's overloads, as documentation shows it: names and defaults.
+
+    What only some overloads have is optional.
+    """
+    # the documented form of what `torch` has under the same name
+    layers = tuple(path for path in paths if path.startswith("nn.functional."))
     found = (layers and overloads(*layers)) or overloads(*paths)
     if not found:
         return None
-    widest = max(found, key=lambda each: (any(one.kind is one.VAR_POSITIONAL for one in each.parameters.values()), len(each.parameters)))
+    widest = max(
+        found,
+        key=lambda each: (
+            any(one.kind is one.VAR_POSITIONAL for one in each.parameters.values()),
+            len(each.parameters),
+        ),
+    )
     result, optional = [], False
     for each in widest.parameters.values():
         each = each.replace(annotation=Parameter.empty)
         everywhere = all(each.name in other.parameters or _is_first(other, each) for other in found)
-        if each.kind not in _STARRED and each.default is each.empty and (not everywhere or (optional and each.kind is each.POSITIONAL_OR_KEYWORD)):
+        if (
+            each.kind not in _STARRED
+            and each.default is each.empty
+            and (not everywhere or (optional and each.kind is each.POSITIONAL_OR_KEYWORD))
+        ):
             each = each.replace(default=None)
         optional |= each.default is not each.empty
         result.append(each)
@@ -157,22 +189,34 @@ def _is_first(other: Signature, parameter: Parameter) -> bool:
 # ---- calls by keyword
 
 
-def rearranged(function: Callable, inside: Callable | None, arguments: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
-    """The arguments of a call by PyTorch's names, by place as far as the table allows, so that functions whose parameters have other names take them. None if
-    `inside` takes the call as it is, whose error then is another, or no overload does."""
+def rearranged(
+    function: Callable, inside: Callable | None, arguments: tuple, kwargs: dict
+) -> tuple[tuple, dict] | None:
+    """The arguments of a call by PyTorch's names, by place as far as the table allows, so that functions whose
+    parameters have other names take them. None if `inside` takes the call as it is, whose error then is another, or no
+    overload does.
+    """
     known = function.__dict__.get("__wrapped__")
-    if type(known) is not Documented or not kwargs or (inside is not None and _binds(inside, len(arguments), tuple(kwargs))):
+    if (
+        type(known) is not Documented
+        or not kwargs
+        or (inside is not None and _binds(inside, len(arguments), tuple(kwargs)))
+    ):
         return None
     plan = _plan(known.paths, len(arguments), tuple(kwargs))
     if plan is None or (inside is not None and not plan[0] and all(name == key for name, key in plan[1])):
         return None
     placed, named = plan
-    return (*arguments, *[default if name is None else kwargs[name] for name, default in placed]), {name: kwargs[key] for name, key in named}
+    return (*arguments, *[default if name is None else kwargs[name] for name, default in placed]), {
+        name: kwargs[key] for name, key in named
+    }
 
 
 @lru_cache(maxsize=4096)
 def _binds(function: Callable, count: int, names: tuple[str, ...]) -> bool:
-    """Whether a Python function, by the parameters of what it wraps, takes so many arguments by place and these by name."""
+    """Whether a Python function, by the parameters of what it wraps, takes so many arguments by place and these by
+    name.
+    """
     try:
         own(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
@@ -189,7 +233,9 @@ def own(function: Callable) -> Signature:
 
 @lru_cache(maxsize=4096)
 def _plan(paths: tuple[str, ...], count: int, names: tuple[str, ...]) -> tuple[list, list] | None:
-    """What follows the `count` arguments by place, each the keyword that gives it or None and the default; and the keywords that stay, (its name, as given)."""
+    """What follows the `count` arguments by place, each the keyword that gives it or None and the default; and the
+    keywords that stay, (its name, as given).
+    """
     for overload in overloads(*paths):
         parameters = overload.parameters
         keys = {name if name in parameters else _ALIASES.get(name, name): name for name in names}

@@ -1,4 +1,7 @@
-"""Sorting and order statistics: sort, topk, kthvalue, median, mode. Kernels are in `ops.sort`; they work on the last dimension of a contiguous tensor."""
+"""Sorting and order statistics: sort, topk, kthvalue, median, mode.
+
+Kernels are in `ops.sort`; they work on the last dimension of a contiguous tensor.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,12 @@ def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, 
     """An op on the last dimension, applied along any dimension."""
     if dim == max(input.ndim - 1, 0):
         return apply(op, (contiguous(input),), parameters)
-    return tuple([contiguous(transpose(each, dim, -1)) for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)])
+    return tuple(
+        [
+            contiguous(transpose(each, dim, -1))
+            for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)
+        ]
+    )
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
@@ -55,7 +63,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
     if not input.ndim:
         return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
-    if input.device.backend.FLAT or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):  # sorting everything is as fast there
+    # sorting everything is as fast there
+    if input.device.backend.FLAT or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):
         return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
     if sorted and k > sl.ORDERED:
@@ -106,7 +115,9 @@ def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
-    """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+    """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along
+    it.
+    """
     return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
 
 
@@ -121,16 +132,24 @@ def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool)
         _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)
         return kind(_selected(input, dim, keepdim, 0, aim))
     if not input.numel():
-        return full((), nan if input.is_floating_point() else dtypes.iinfo(input.dtype).min, dtype=input.dtype, device=input.device)
+        return full(
+            (),
+            nan if input.is_floating_point() else dtypes.iinfo(input.dtype).min,
+            dtype=input.dtype,
+            device=input.device,
+        )
     result = squeeze(_selected(reshape(input.detach(), -1), 0, True, 0, aim)[0], 0)
     if not (state.grad_enabled and input.requires_grad):
         return result
     others = t.logical_not((input == result) | (t.isnan(input) & t.isnan(result)))
-    return amax(masked_fill(input, others, -float("inf")))  # the same value, but its gradient is shared by the elements equal to it
+    # the same value, but its gradient is shared by the elements equal to it
+    return amax(masked_fill(input, others, -float("inf")))
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
-    """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
+    """(values, indices): the most frequent element along a dimension (of several the smallest), and its last
+    position.
+    """
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
         return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))

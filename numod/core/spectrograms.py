@@ -17,13 +17,23 @@ BOTH = "stft istft"
 
 
 def stft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
-    pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+    align_to_window: bool | None = None,
 ) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex,
-    or pairs of real numbers where `return_complex` is False.
+    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B,
+    frequencies, frames), complex, or pairs of real numbers where `return_complex` is False.
 
-    `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided` (default for real signals) keeps half.
+    `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided`
+    (default for real signals) keeps half.
     """
     if return_complex is None and not input.is_complex() and (window is None or not window.is_complex()):
         raise RuntimeError(
@@ -32,7 +42,9 @@ def stft(
         )
     hop, width = _sizes("stft", n_fft, hop_length, win_length, window)
     if input.ndim not in (1, 2):
-        raise RuntimeError(f"stft(): expected a 1D or 2D tensor, but got a {input.ndim}D tensor of shape {list(input.shape)}")
+        raise RuntimeError(
+            f"stft(): expected a 1D or 2D tensor, but got a {input.ndim}D tensor of shape {list(input.shape)}"
+        )
     signal = input if input.ndim == 2 else input.unsqueeze(0)
     signal = _padded(signal, n_fft // 2, pad_mode) if center else signal
     if not 0 < n_fft <= signal.shape[-1]:
@@ -46,19 +58,38 @@ def stft(
 
 
 def istft(
-    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
-    normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
 ) -> Tensor:
-    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
+    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares
+    (Griffin and Lim, 1984).
+    """
     if not input.is_complex():
-        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
     hop, width = _sizes("istft", n_fft, hop_length, win_length, window)
     half = input.shape[-2] != n_fft if onesided is None else onesided
     if input.shape[-2] != (n_fft // 2 + 1 if half else n_fft):
-        raise RuntimeError(f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n_fft}, but got {input.shape[-2]}")
+        raise RuntimeError(
+            f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n_fft}, "
+            f"but got {input.shape[-2]}"
+        )
     spectra = transpose(input if input.ndim == 3 else input.unsqueeze(0), -1, -2)
     norm = "ortho" if normalized else "backward"
-    frames = ifft(spectra, norm=norm) if return_complex and not half else irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
+    frames = (
+        ifft(spectra, norm=norm)
+        if return_complex and not half
+        else irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
+    )
     shape = _frame(window, width, n_fft, real_(input).detach())
     count = frames.shape[1]
     total, start = n_fft + hop * (count - 1), n_fft // 2 if center else 0
@@ -73,7 +104,11 @@ def istft(
             "no signal is determined there; choose a smaller hop_length or another window"
         )
     signal = signal / envelope
-    signal = pad_constant(signal, (0, length - signal.shape[-1])) if length is not None and signal.shape[-1] < length else signal
+    signal = (
+        pad_constant(signal, (0, length - signal.shape[-1]))
+        if length is not None and signal.shape[-1] < length
+        else signal
+    )
     return signal if input.ndim == 3 else signal.squeeze(0)
 
 
@@ -85,14 +120,21 @@ def _sizes(name: str, n_fft: int, hop: int | None, width: int | None, window: Te
     if not 0 < width <= n_fft:
         raise RuntimeError(f"{name}(): expected 0 < win_length <= n_fft, but got win_length={width}")
     if window is not None and (window.ndim != 1 or window.shape[0] != width):
-        raise RuntimeError(f"{name}(): expected a 1D window tensor of size equal to win_length={width}, but got window with size {list(window.shape)}")
+        raise RuntimeError(
+            f"{name}(): expected a 1D window tensor of size equal to win_length={width}, but got window with size "
+            f"{list(window.shape)}"
+        )
     return hop, width
 
 
 def _frame(window: Tensor | None, width: int, n_fft: int, like: Tensor) -> Tensor:
     """The window in the middle of n_fft samples."""
     if window is None:
-        window = ones(width, dtype=like.dtype.to_real() if like.dtype.differentiable else dtypes.get_default_dtype(), device=like.device)
+        window = ones(
+            width,
+            dtype=like.dtype.to_real() if like.dtype.differentiable else dtypes.get_default_dtype(),
+            device=like.device,
+        )
     left = (n_fft - width) // 2
     return window if width == n_fft else pad_constant(window, (left, n_fft - width - left))
 
@@ -103,10 +145,13 @@ def _padded(signal: Tensor, by: int, mode: str) -> Tensor:
     if mode == "constant":
         return pad_constant(signal, (by, by))
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
+        raise NotImplementedError(
+            f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'"
+        )
     if mode == "reflect" and by >= n:
         raise RuntimeError(
-            f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at dimension 2 of input {list(signal.shape)}"
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at "
+            f"dimension 2 of input {list(signal.shape)}"
         )
     places = arange(-by, n + by, device=signal.device)
     if mode == "reflect":

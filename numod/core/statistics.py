@@ -1,4 +1,7 @@
-"""Statistics: quantiles, reductions that leave NaN out, covariance. Sums and variances are in `reductions`, medians in `sorting`."""
+"""Statistics: quantiles, reductions that leave NaN out, covariance.
+
+Sums and variances are in `reductions`, medians in `sorting`.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,34 @@ IN_PLACE = "renorm"
 OUT = "quantile nanquantile nanmean aminmax renorm"
 
 Dims = int | Sequence[int] | None
-_RANKS: dict[str, Callable] = {"linear": lambda ranks: ranks, "midpoint": lambda ranks: ranks, "lower": t.floor, "higher": t.ceil, "nearest": t.round}
+_RANKS: dict[str, Callable] = {
+    "linear": lambda ranks: ranks,
+    "midpoint": lambda ranks: ranks,
+    "lower": t.floor,
+    "higher": t.ceil,
+    "nearest": t.round,
+}
 
 
-def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
-    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+def quantile(
+    input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first
+    dimension.
+    """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+def nanquantile(
+    input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """`quantile` of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, leaves_out: bool) -> Tensor:
+def _quantile(
+    name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, leaves_out: bool
+) -> Tensor:
     q = _fractions(name, input, q, interpolation)
     shape = _kept(input, dim, keepdim)
     rows = reshape(input, -1) if dim is None or not input.ndim else movedim(input, dim, -1)
@@ -46,7 +63,11 @@ def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keep
     present = to(reductions.sum(t.logical_not(t.isnan(ordered.detach())), -1, True), input.dtype)
     last = ordered.shape[-1] - 1.0
     fractions = reshape(q, -1)
-    ranks = t.clamp_min(fractions * (present - 1.0), 0.0) if leaves_out else where(present == last + 1.0, fractions * last, last)
+    ranks = (
+        t.clamp_min(fractions * (present - 1.0), 0.0)
+        if leaves_out
+        else where(present == last + 1.0, fractions * last, last)
+    )
     ranks = _RANKS[interpolation](ranks)
     below = gather(ordered, -1, to(t.floor(ranks.detach()), dtypes.int64))
     if interpolation in ("linear", "midpoint"):
@@ -58,7 +79,9 @@ def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keep
 def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) -> Tensor:
     """`q` as a tensor, after PyTorch's checks of the arguments."""
     if interpolation not in _RANKS:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if not input.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if input.dtype not in (dtypes.float32, dtypes.float64):
@@ -87,7 +110,9 @@ def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Mean over dimensions (all by default) of the elements that are not NaN."""
     if not input.is_floating_point() and dtype is None:
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.short}")
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.short}"
+        )
     count = reductions.sum(t.logical_not(t.isnan(input.detach())), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / count
 
@@ -95,14 +120,22 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DT
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
     if dim is None and not input.numel():
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        raise RuntimeError(
+            "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
+        )
     return return_types.aminmax((amin(input, dim, keepdim), amax(input, dim, keepdim)))
 
 
-def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of
+    observations.
+    """
     if input.ndim > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     if input.dtype is dtypes.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for inputs")
     rows = reshape(input, (1, -1)) if input.ndim < 2 else input
@@ -117,10 +150,15 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
     else:
         freedom = total - correction * (weights * aweights).sum() / total
     if (freedom._observe() if isinstance(freedom, Tensor) else freedom) <= 0:
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", stacklevel=3)
+        warnings.warn(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
+            stacklevel=3,
+        )
         freedom = 0
     centred = rows - unsqueeze(mean, 1)
-    return squeeze(matmul(centred, transpose((centred if weights is None else centred * weights).conj(), 0, 1)) / freedom)
+    return squeeze(
+        matmul(centred, transpose((centred if weights is None else centred * weights).conj(), 0, 1)) / freedom
+    )
 
 
 def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
@@ -129,13 +167,19 @@ def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | Non
         if each is None:
             continue
         if each.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {each.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with {each.ndim} dimensions"
+            )
         if (each.dtype.kind in "iu") is not integral:
             raise RuntimeError(
-                f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} with {each.dtype.short} dtype"
+                f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} "
+                f"with {each.dtype.short} dtype"
             )
         if each.numel() != n:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {each.numel()} != {n}")
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the input but got "
+                f"{each.numel()} != {n}"
+            )
         if n and each.min()._observe() < 0:
             raise RuntimeError(f"cov(): {name} cannot be negative")
     given = [each for each in (fweights, aweights) if each is not None]
@@ -145,7 +189,9 @@ def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | Non
 def corrcoef(input: Tensor) -> Tensor:
     """Pearson correlation coefficients of variables (rows) by observations (columns)."""
     if input.ndim > 2:
-        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
+        )
     found = cov(input)
     if not found.ndim:
         return found / found

@@ -1,4 +1,7 @@
-"""A tensor's storage seen as elements of a dtype, and PyTorch's classes of such storages by dtype: `FloatStorage(3)`, `LongStorage([1, 2])`."""
+"""A tensor's storage seen as elements of a dtype, and PyTorch's classes of such storages by dtype:
+
+`FloatStorage(3)`, `LongStorage([1, 2])`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from .values import tensor
 
 
 class TypedStorage:
-    """A storage seen as elements of a dtype, as `Tensor.storage()` returns it. New code uses `untyped_storage()`, which counts bytes."""
+    """A storage seen as elements of a dtype, as `Tensor.storage()` returns it.
+
+    New code uses `untyped_storage()`, which counts bytes.
+    """
 
     is_cuda, is_sparse = property(lambda self: self.device.type == "cuda"), False
 
@@ -109,14 +115,20 @@ class _Class(type):
     def __call__(cls, *arguments: object, wrap_storage: Storage | None = None) -> TypedStorage:
         """Of uninitialised elements, of a sequence's, or over the bytes of an untyped storage."""
         if len(arguments) > 1 or (arguments and wrap_storage is not None):
-            raise RuntimeError(f"{cls.__name__} takes nothing, a size, a sequence, or wrap_storage, got {len(arguments)} arguments; convert elements first")
+            raise RuntimeError(
+                f"{cls.__name__} takes nothing, a size, a sequence, or wrap_storage, got {len(arguments)} arguments; "
+                "convert elements first"
+            )
         if wrap_storage is not None:
             return TypedStorage(empty(0, dtype=dtypes.uint8).set_(_bytes(wrap_storage)).view(cls.dtype))
         (given,) = arguments or (0,)
         if isinstance(given, int):
             return TypedStorage(empty(given, dtype=cls.dtype))
         if not isinstance(given, Sequence) or isinstance(given, str):
-            raise TypeError(f"{cls.__name__}: argument type not recognised: {type(given).__name__}; give a size or a sequence of numbers")
+            raise TypeError(
+                f"{cls.__name__}: argument type not recognised: {type(given).__name__}; give a size or a sequence of "
+                "numbers"
+            )
         return TypedStorage(tensor(given, dtype=cls.dtype).reshape(-1))
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -153,7 +165,8 @@ for _name in "double float half long int short char byte bool bfloat16 complex_d
     _dtype = next(each for each in dtypes.ALL.values() if each.short.lower() == _name.replace("_", ""))
     setattr(TypedStorage, _name, _conversion(_dtype))
 BY_NAME = {
-    f"{each.short}Storage": _Class(f"{each.short}Storage", (), {"dtype": each, "__module__": "numod", "__doc__": f"Storages of {each} elements."})
+    f"{each.short}Storage": _Class(f"{each.short}Storage", (),
+        {"dtype": each, "__module__": "numod", "__doc__": f"Storages of {each} elements."})
     for each in dtypes.ALL.values()
 }  # fmt: skip
 globals().update(BY_NAME)

@@ -1,7 +1,10 @@
-"""Tensor: a layout over a storage, with the state autograd needs. Not its operations: other files of `core` add the methods.
+"""Tensor: a layout over a storage, with the state autograd needs.
 
-Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and if they differ from the class's defaults, `_node`
-and `_output` (the tape's node that made it, and which of its results it is), `_base` (the tensor it is a view of).
+Not its operations: other files of `core` add the methods.
+
+Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and if they differ from the
+class's defaults, `_node` and `_output` (the tape's node that made it, and which of its results it is), `_base` (the
+tensor it is a view of).
 """
 
 from __future__ import annotations
@@ -17,10 +20,14 @@ from . import changes
 
 
 class OwnCount:
-    """A count of writes as a storage keeps one, for a tensor whose own writes the storage shall not count; it goes on with the storage's."""
+    """A count of writes as a storage keeps one, for a tensor whose own writes the storage shall not count; it goes on
+    with the storage's.
+    """
 
     __slots__ = ("storage", "writes")
-    total = 0  # writes so counted, in all: what keeps something computed of a tensor's memory (`graph.freeze`) must notice them too
+    # writes so counted, in all: what keeps something computed of a tensor's memory (`graph.freeze`) must notice them
+    # too
+    total = 0
 
     def __init__(self, storage: Storage) -> None:
         self.storage, self.writes = storage, 0
@@ -37,14 +44,20 @@ class OwnCount:
 
 
 class TensorBase:
-    """The object whose dictionary holds a tensor's fields and what users set on it. `Tensor.__dict__` shows the latter only, as PyTorch's does."""
+    """The object whose dictionary holds a tensor's fields and what users set on it.
+
+    `Tensor.__dict__` shows the latter only, as PyTorch's does.
+    """
 
 
 fields_of = vars(TensorBase)["__dict__"].__get__  # the whole dictionary of a tensor
 
 
 class Attributes(MutableMapping, dict):
-    """The attributes that user code set on a tensor, as they were when it was asked for them. What is written here is set on the tensor."""
+    """The attributes that user code set on a tensor, as they were when it was asked for them.
+
+    What is written here is set on the tensor.
+    """
 
     __slots__ = ("tensor",)
 
@@ -66,7 +79,8 @@ class Attributes(MutableMapping, dict):
 class Tensor(TensorBase):
     """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required.
 
-    Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1, 2])` holds the values.
+    Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1,
+    2])` holds the values.
     """
 
     _offset = 0
@@ -83,9 +97,12 @@ class Tensor(TensorBase):
     _retains_grad = False
     _seen = 0  # of a view: the storage's version for which its node was made
     _pictured = False  # whether recorded programs depend on its memory
-    # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or by which function, with others
+    # of a view to which no write can be recorded: whether it, or the view that it is of, was made under `no_grad`, or
+    # by which function, with others
     _unrecorded: bool | str = False
-    _unseen = 0  # how much of the storage's version is not the tensor's: an assignment to `data` lets saved values go stale, but is no write
+    # how much of the storage's version is not the tensor's: an assignment to `data` lets saved values go stale, but is
+    # no write
+    _unseen = 0
     _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
@@ -197,7 +214,9 @@ class Tensor(TensorBase):
 
     @property
     def _version(self) -> int:
-        """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage, or `.data` and its views."""
+        """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage,
+        or `.data` and its views.
+        """
         if self._inference:
             raise RuntimeError("Inference tensors do not track version counter.")
         return self._storage.version - self._unseen if self._own is None else self._own.writes
@@ -219,13 +238,18 @@ class Tensor(TensorBase):
             raise RuntimeError("requires_grad must be a bool")
         if self.grad_fn is not None and not value:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't "
                 "require differentiation use var_no_grad = var.detach()."
             )
         if value and not self.dtype.differentiable:
-            raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, got {self.dtype}")
+            raise RuntimeError(
+                f"only Tensors of floating point and complex dtype can require gradients, got {self.dtype}"
+            )
         if value and self._inference and not Tensor._modes.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first."
+            )
         if self._pictured and bool(value) is not self._requires_grad:
             changes.note()
         self._requires_grad = bool(value)
@@ -233,7 +257,10 @@ class Tensor(TensorBase):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set `requires_grad` and return self."""
         if not isinstance(requires_grad, bool):
-            raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {type(requires_grad).__name__}")
+            raise TypeError(
+                "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                f"{type(requires_grad).__name__}"
+            )
         self.requires_grad = requires_grad
         return self
 
@@ -264,12 +291,16 @@ class Tensor(TensorBase):
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`. For other tensors it is None, with a warning."""
+        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`.
+
+        For other tensors it is None, with a warning.
+        """
         if self._grad is None and self._node is not None and not self._retains_grad:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being "
                 "accessed. Its .grad attribute won't be populated during autograd.backward(). "
-                "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+                "non-leaf Tensor.",
                 stacklevel=2,
             )
         return self._grad
@@ -278,18 +309,22 @@ class Tensor(TensorBase):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+                raise TypeError(
+                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+                )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if value.shape != self.shape:
                 raise RuntimeError(
-                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
+                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                    f"'{list(self.shape)}'. "
                     "Please ensure that the gradient and the tensor are the same size"
                 )
             (wanted,) = self._grad_dtype or (self.dtype,)
             if (wanted is not None and value.dtype is not wanted) or value.device is not self.device:
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with grad_dtype '{wanted}' on {self.device}; "
+                    f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with "
+                    f"grad_dtype '{wanted}' on {self.device}; "
                     "set grad_dtype, or convert the gradient with .to()"
                 )
         self._grad = value
@@ -313,8 +348,10 @@ class Tensor(TensorBase):
             raise RuntimeError(f"grad_dtype must be a numod.dtype or None, but got {type(value).__name__}")
         if value is not None and self._grad is not None and self._grad.dtype is not value:
             raise RuntimeError(
-                f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype '{self._grad.dtype}'. Please clear the gradient "
-                "(.grad = None) before changing grad_dtype, or ensure the new grad_dtype matches the existing gradient's dtype."
+                f"Cannot set grad_dtype to '{value}' because there is already a gradient with dtype "
+                f"'{self._grad.dtype}'. Please clear the gradient "
+                "(.grad = None) before changing grad_dtype, or ensure the new grad_dtype matches the existing "
+                "gradient's dtype."
             )
         self._grad_dtype = (value,)
 
@@ -328,8 +365,10 @@ class Tensor(TensorBase):
 
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's
-        identity."""
+        """A detached tensor over the same memory, whose writes autograd does not notice.
+
+        Assigning replaces memory, shape and dtype but keeps the tensor's identity.
+        """
         result = self._alias(Tensor)
         result._own = OwnCount(self._storage)
         return result
@@ -339,9 +378,12 @@ class Tensor(TensorBase):
         if not isinstance(value, Tensor):
             raise TypeError(f"data must be a Tensor, got {type(value).__name__}")
         if self._requires_grad and not value.dtype.differentiable:
-            raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
+            raise RuntimeError(
+                f"data set to a tensor that requires gradients must be floating point, got {value.dtype}"
+            )
         changes.note()
-        version, shown = (self._own or self._storage).version, self._storage.version - self._unseen if self._own is None else self._own.writes
+        version = (self._own or self._storage).version
+        shown = self._storage.version - self._unseen if self._own is None else self._own.writes
         self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         before = self._storage.version
@@ -397,7 +439,9 @@ FIELDS = ("_storage", "_layout", "_offset")  # what every tensor has beside the 
 
 def own_attributes(tensor: Tensor) -> dict[str, object]:
     """The attributes that user code added to the tensor, without the tensor's own."""
-    return {name: value for name, value in fields_of(tensor).items() if name not in FIELDS and not hasattr(Tensor, name)}
+    return {
+        name: value for name, value in fields_of(tensor).items() if name not in FIELDS and not hasattr(Tensor, name)
+    }
 
 
 def _dim(dim: int, tensor: Tensor) -> int:

@@ -1,4 +1,7 @@
-"""Conversions from and to Python numbers, NumPy, other devices and pickles. (Other libraries: see `exchange`.) None detaches a tensor silently."""
+"""Conversions from and to Python numbers, NumPy, other devices and pickles.
+
+(Other libraries: see `exchange`.) None detaches a tensor silently.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from .values import from_array, from_numpy
 
 
 class Move(Op):
-    """The op that copies to another device. It is recorded like any op, but carried out by the back ends, without a kernel."""
+    """The op that copies to another device.
+
+    It is recorded like any op, but carried out by the back ends, without a kernel.
+    """
 
     inputs, parameters = ("x",), ("device",)
     gradients = {"x": lambda g, layout: g.to(device=layout.device)}
@@ -31,7 +37,10 @@ move_op = Move("to_device")
 
 
 def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
-    """A contiguous copy of `input` on `device`. `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile."""
+    """A contiguous copy of `input` on `device`.
+
+    `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile.
+    """
     from . import apply as waist
 
     source = input.contiguous()
@@ -51,16 +60,24 @@ def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
-    """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
+    """The memory as a NumPy array.
+
+    Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies.
+    """
     if force:
         self = self.detach().cpu()
     own = self._layout
     if self.requires_grad and state.grad_enabled:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if own.device.type != "cpu":
-        raise TypeError(f"can't convert {own.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        raise TypeError(
+            f"can't convert {own.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
     if own.dtype.numpy is None:
-        raise TypeError(f"Got unsupported ScalarType {own.dtype.short}: NumPy has no such dtype; convert with .float() first")
+        raise TypeError(
+            f"Got unsupported ScalarType {own.dtype.short}: NumPy has no such dtype; convert with .float() first"
+        )
     later = _read_later(self, "numpy") if listeners else None
     return _values(self) if later is None else later
 
@@ -77,7 +94,9 @@ def raw(self: Tensor) -> np.ndarray:
     if own.device.type == "meta":
         own.device.backend.download(None)
     size = own.dtype.itemsize
-    return np.ndarray(own.shape, own.storage, self._storage.data, self._offset * size, tuple([s * size for s in own.strides]))
+    return np.ndarray(
+        own.shape, own.storage, self._storage.data, self._offset * size, tuple([s * size for s in own.strides])
+    )
 
 
 def item(self: Tensor) -> float | int | bool:
@@ -87,7 +106,10 @@ def item(self: Tensor) -> float | int | bool:
 
 
 def value(self: Tensor, how: str) -> float | int | bool:
-    """The number of a tensor of one element. `how` is what the user called, for the message where reading is refused."""
+    """The number of a tensor of one element.
+
+    `how` is what the user called, for the message where reading is refused.
+    """
     own = self._layout
     if own.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
@@ -103,7 +125,9 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
 
 def observe(self: Tensor) -> float | int | bool:
-    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome differs."""
+    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome
+    differs.
+    """
     own = self._layout
     if own.batch is not None:
         return own.batch.agreed(self)
@@ -120,12 +144,17 @@ def observe(self: Tensor) -> float | int | bool:
 def peek(self: Tensor) -> float | int | bool:
     """What lies in the memory of a tensor's first element, told to no listener."""
     own, data, place = self._layout, self._storage.data, self._offset
-    found = data.item(place) if own.device.type == "cpu" else own.device.backend.download(data[place : place + 1]).item()
+    found = (
+        data.item(place) if own.device.type == "cpu" else own.device.backend.download(data[place : place + 1]).item()
+    )
     return bool(found) if own.dtype.kind == "b" else found
 
 
 def _read_later(self: Tensor, method: str) -> object:
-    """What a recorder gives in the stead of values that it can read after the run, or None. Raises RuntimeError if it cannot."""
+    """What a recorder gives in the stead of values that it can read after the run, or None.
+
+    Raises RuntimeError if it cannot.
+    """
     for listener in heard():
         read = getattr(listener, "read", None)
         later = read(self, method) if read is not None else None
@@ -164,8 +193,12 @@ def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.nd
     return result.copy() if copy else result
 
 
-def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False) -> Tensor | np.ndarray:
-    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there is such a dtype."""
+def wrap_array(
+    self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False
+) -> Tensor | np.ndarray:
+    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there
+    is such a dtype.
+    """
     try:
         return from_numpy(np.asarray(result))
     except TypeError:  # uint16, say
@@ -173,7 +206,9 @@ def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history; shared memory is not kept shared."""
+    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history;
+    shared memory is not kept shared.
+    """
     own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
     _refuse_trace("pickling")
     turned = self._layout.packed and not self._layout.dense
@@ -184,9 +219,18 @@ def reduce_ex(self: Tensor, protocol: int) -> tuple:
 
 
 def _unpickled(
-    cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, device: str, requires_grad: bool, order: tuple[int, ...] | None = None
+    cls: type,
+    values: np.ndarray | tuple[int, ...],
+    dtype: DType,
+    device: str,
+    requires_grad: bool,
+    order: tuple[int, ...] | None = None,
 ) -> Tensor:
-    made = empty(values, dtype=dtype, device=device) if isinstance(values, tuple) else from_array(np.array(values, order="C"), dtype)
+    made = (
+        empty(values, dtype=dtype, device=device)
+        if isinstance(values, tuple)
+        else from_array(np.array(values, order="C"), dtype)
+    )
     result = in_order(made, order).to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result
@@ -198,7 +242,9 @@ def in_order(made: Tensor, order: tuple[int, ...] | None) -> Tensor:
 
 
 def deepcopy(self: Tensor, memo: dict) -> Tensor:
-    """A copy of a leaf, with its gradient. Raises RuntimeError for a computed tensor, whose history stays with the original.
+    """A copy of a leaf, with its gradient.
+
+    Raises RuntimeError for a computed tensor, whose history stays with the original.
 
     The whole storage is copied, once: copies of tensors that share memory share theirs.
     """
@@ -206,8 +252,10 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. If you were attempting to deepcopy a "
-            "module, this may be because of a computed tensor that it keeps, such as one of a parametrization by hand; detach() it, or remove it before."
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were attempting to deepcopy a "
+            "module, this may be because of a computed tensor that it keeps, such as one of a parametrization by "
+            "hand; detach() it, or remove it before."
         )
     from copy import deepcopy as copy_of
 
@@ -223,7 +271,10 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA. A tensor sent to a process is still copied."""
+    """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA.
+
+    A tensor sent to a process is still copied.
+    """
     data = self._storage.data
     if not is_shared(self):
         pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
@@ -236,7 +287,8 @@ def share_memory_(self: Tensor) -> Tensor:
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared with forked processes; always True on CUDA."""
     memory = None if self.is_cuda else self._storage.data.base
-    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap  # not a subclass: that would be a block of `device.host_memory`
+    # not a subclass: that would be a block of `device.host_memory`
+    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap
 
 
 def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:

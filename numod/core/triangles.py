@@ -47,7 +47,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
+    """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0
+    elsewhere.
+    """
     ndim = input.ndim + 1
     first, second = normalize_dim(dim1, ndim), normalize_dim(dim2, ndim)
     if first == second:
@@ -55,7 +57,9 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     n = input.shape[-1] + abs(offset)
     result = input.new_zeros((*input.shape[:-1], n, n))
     _diagonal(result, offset, -2, -1).copy_(input)
-    return result if second == ndim - 1 and first == ndim - 2 else movedim(result, (-2, -1), (first, second)).contiguous()
+    return (
+        result if second == ndim - 1 and first == ndim - 2 else movedim(result, (-2, -1), (first, second)).contiguous()
+    )
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
@@ -68,13 +72,21 @@ def trace(input: Tensor) -> Tensor:
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:
-        raise NotImplementedError('"trace" not implemented for \'Bool\'; convert first, for example with .to(numod.int64)')
+        raise NotImplementedError(
+            "\"trace\" not implemented for 'Bool'; convert first, for example with .to(numod.int64)"
+        )
     return total(_diagonal(input, 0, 0, 1))
 
 
 @factory
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
     return _indices("tril_indices", row, col, offset, False, dtype, device).requires_grad_(requires_grad)
@@ -82,16 +94,28 @@ def tril_indices(
 
 @factory
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
     return _indices("triu_indices", row, col, offset - 1, True, dtype, device).requires_grad_(requires_grad)
 
 
-def _indices(name: str, row: int, col: int, offset: int, upper: bool, dtype: DType | None, device: Device | str | None) -> Tensor:
+def _indices(
+    name: str, row: int, col: int, offset: int, upper: bool, dtype: DType | None, device: Device | str | None
+) -> Tensor:
     for side, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name}: {side} must be non-negative, got {size}")
     if dtype not in (None, dtypes.int32, dtypes.int64):
         raise RuntimeError(f"\"{name}\" not implemented for '{dtype.short}'; the indices are int64 or int32")
-    return apply(tr.triangle, (), (dtype or dtypes.int64, default_device() if device is None else Device(device), row, col, offset, upper))
+    return apply(
+        tr.triangle,
+        (),
+        (dtype or dtypes.int64, default_device() if device is None else Device(device), row, col, offset, upper),
+    )

@@ -16,9 +16,15 @@ BOTH = "unique unique_consecutive"
 
 
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None,
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among
+    them, with `return_counts` their counts.
+    """
     slices, rows = _rows(input, dim)
     if rows.ndim == 1:
         ordered, order = sort(rows)
@@ -29,10 +35,14 @@ def unique(
     return _results(name, input, dim, slices, apply(runs.runs, (ordered,)), order, return_inverse, return_counts)
 
 
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     slices, rows = _rows(input, dim)
-    return _results("unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts)
+    return _results(
+        "unique_consecutive", input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts
+    )
 
 
 def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:
@@ -64,9 +74,19 @@ def _order(rows: Tensor) -> Tensor:
 
 
 def _results(
-    name: str, input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool,
+    name: str,
+    input: Tensor,
+    dim: int | None,
+    slices: Tensor,
+    numbers: Tensor,
+    order: Tensor | None,
+    inverse: bool,
+    counts: bool,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The first slice of each run, and what else was requested. `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any."""
+    """The first slice of each run, and what else was requested.
+
+    `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any.
+    """
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
     begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
     first = narrow(begins, 0, 0, count)
@@ -75,7 +95,11 @@ def _results(
         distinct = contiguous(transpose(distinct, 0, normalize_dim(dim, input.ndim)))
     results = [without_derivative(name, distinct, input)]
     if inverse:
-        own = numbers if order is None else zeros(order.shape, dtype=order.dtype, device=input.device).scatter_(0, order, numbers)
+        own = (
+            numbers
+            if order is None
+            else zeros(order.shape, dtype=order.dtype, device=input.device).scatter_(0, order, numbers)
+        )
         results.append(reshape(own, input.shape) if dim is None else own)
     if counts:
         results.append(narrow(begins, 0, 1, count) - first)

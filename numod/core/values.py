@@ -21,15 +21,27 @@ _NUMBERS = frozenset((bool, int, float, complex))
 _PLAIN = _NUMBERS | {list, tuple, np.ndarray}
 
 
-def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
-    """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
+def tensor(
+    data: object,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor.
+
+    Raises ValueError for ragged sequences.
+    """
     dtype = dtypes.given(dtype)
-    plain = type(data) in _PLAIN  # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
+    # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
+    plain = type(data) in _PLAIN
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
     elif isinstance(data, Tensor):
         warnings.warn(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), "
             "rather than numod.tensor(sourceTensor).",
             stacklevel=2,
         )
@@ -88,7 +100,10 @@ def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
+    """The array's memory as a tensor.
+
+    Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides.
+    """
     array = ndarray
     if type(array) is not np.ndarray:
         if not isinstance(array, np.ndarray):
@@ -96,7 +111,11 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
     if not array.flags.writeable:
-        warnings.warn("The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach the array.", stacklevel=3)
+        warnings.warn(
+            "The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach "
+            "the array.",
+            stacklevel=3,
+        )
     if shape is None or not array.flags.behaved:
         kind = dtypes.from_numpy(array.dtype)
         result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
@@ -118,7 +137,8 @@ def _layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
     kind, size = dtypes.from_numpy(dtype), dtype.itemsize
     if min(strides, default=0) < 0:
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy()."
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "supported. Make a copy with array.copy()."
         )
     if any(s % size for n, s in zip(shape, strides) if n > 1) or not dtype.isnative:
         return None
@@ -149,7 +169,10 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
             return array.astype(np.complex128 if dtype.is_complex else np.float64)
         if not others:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
-        raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
+        raise RuntimeError(
+            f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, "
+            "arrays or tensors"
+        )
     if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in it
         expected = "there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors"
         kind, first = "bytes" if array.dtype.kind == "S" else "str", data
@@ -170,8 +193,11 @@ def _depth(data: object) -> int:
 
 
 def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: int) -> object:
-    """The data, of `depth` dimensions, with arrays for tensors; a tensor among numbers is a number, whatever its shape. `kinds` gets the types of its numbers
-    and the dtypes of its arrays and tensors. Raises ValueError for more than one element in the place of a number."""
+    """The data, of `depth` dimensions, with arrays for tensors; a tensor among numbers is a number, whatever its shape.
+
+    `kinds` gets the types of its numbers and the dtypes of its arrays and tensors. Raises ValueError for more than one
+    element in the place of a number.
+    """
     if isinstance(data, (list, tuple)):
         types = set(map(type, data))
         if types <= _NUMBERS:
@@ -185,7 +211,10 @@ def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: i
     if depth > 0:
         return array
     if array.size != 1:
-        raise ValueError(f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a sequence; use stack or cat")
+        raise ValueError(
+            f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a "
+            "sequence; use stack or cat"
+        )
     return array.reshape(())
 
 
@@ -195,22 +224,36 @@ def _kind_of(each: type | DType | np.dtype) -> DType:
         return each
     if isinstance(each, np.dtype):
         return dtypes.int64 if each.kind == "u" and each.itemsize > 1 else dtypes.from_numpy(each)
-    return _inferred(np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(each, kind)), float)), set())
+    return _inferred(
+        np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(each, kind)), float)), set()
+    )
 
 
 def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
-    """The dtype of a tensor of Python numbers. If arrays and tensors are among them, their dtypes promoted, as in PyTorch."""
+    """The dtype of a tensor of Python numbers.
+
+    If arrays and tensors are among them, their dtypes promoted, as in PyTorch.
+    """
     if not kinds <= _NUMBERS and any(isinstance(each, (DType, np.dtype)) for each in kinds):
         return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
     if array.size == 0 and array.dtype == np.float64:
         return dtypes.get_default_dtype()
     if array.dtype.kind in "fc":
         return dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.get_default_dtype().to_complex()
-    return dtypes.from_numpy(array.dtype) if array.dtype.kind == "b" else dtypes.int64 if array.dtype.kind in "iu" else dtypes.from_numpy(array.dtype)
+    return (
+        dtypes.from_numpy(array.dtype)
+        if array.dtype.kind == "b"
+        else dtypes.int64
+        if array.dtype.kind in "iu"
+        else dtypes.from_numpy(array.dtype)
+    )
 
 
 def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
-    """The array of Python numbers for a tensor of `kind`. Raises RuntimeError where integers, or real numbers, cannot hold one of them."""
+    """The array of Python numbers for a tensor of `kind`.
+
+    Raises RuntimeError where integers, or real numbers, cannot hold one of them.
+    """
     if array.dtype.kind == "c" and not kind.is_complex and not array.imag.any():
         array = array.real
     if array.size and kind.kind in "iu" and array.dtype != kind.numpy:
@@ -222,7 +265,9 @@ def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
 
 
 def _copied(array: np.ndarray, kind: DType) -> Tensor:
-    """A tensor of `kind`, which NumPy has, with the numbers of an array; integers are taken modulo its range, as in PyTorch."""
+    """A tensor of `kind`, which NumPy has, with the numbers of an array; integers are taken modulo its range, as in
+    PyTorch.
+    """
     own = layout(array.shape, kind, _CPU)
     memory = _CPU.empty(own.size, own.storage)
     numbers = (memory if own.storage is kind.numpy else memory.view(kind.numpy)).reshape(array.shape)

@@ -1,4 +1,7 @@
-"""Window functions for signal processing: cosine sums, the triangle, and Kaiser's window. Their shapes are functions of x from 0 to 1."""
+"""Window functions for signal processing: cosine sums, the triangle, and Kaiser's window.
+
+Their shapes are functions of x from 0 to 1.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from .tensor import Tensor
 FUNCTIONS = "hann_window hamming_window blackman_window bartlett_window kaiser_window"
 
 
-def _window(name: str, size: int, periodic: bool, shape: Callable, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
+def _window(
+    name: str, size: int, periodic: bool, shape: Callable, dtype: DType | None, device: object, requires_grad: bool
+) -> Tensor:
     """`size` samples of shape(x) for x from 0 to 1; a periodic window drops the last of size + 1 samples."""
     if size < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={size}")
@@ -57,14 +62,27 @@ def kaiser(beta: float) -> Callable:
 
 
 @factory
-def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+def hann_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | None = None,
+    device: object = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
     return _window("hann_window", window_length, periodic, cosines(0.5, -0.5), dtype, device, requires_grad)
 
 
 @factory
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DType | None = None, device: object = None,
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: DType | None = None,
+    device: object = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
@@ -72,20 +90,40 @@ def hamming_window(
 
 
 @factory
-def blackman_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+def blackman_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | None = None,
+    device: object = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
     return _window("blackman_window", window_length, periodic, cosines(0.42, -0.5, 0.08), dtype, device, requires_grad)
 
 
 @factory
-def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+def bartlett_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | None = None,
+    device: object = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
     return _window("bartlett_window", window_length, periodic, triangle, dtype, device, requires_grad)
 
 
 @factory
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: DType | None = None,
+    device: object = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
     return _window("kaiser_window", window_length, periodic, kaiser(beta), dtype, device, requires_grad)

@@ -57,7 +57,10 @@ def _checked(device: Any) -> Device:
 
 
 class device:
-    """Use this device in the block; None and negative numbers change nothing. `idx` is its index, -1 where there is none to use."""
+    """Use this device in the block; None and negative numbers change nothing.
+
+    `idx` is its index, -1 where there is none to use.
+    """
 
     def __init__(self, device: Device | str | int | None) -> None:
         self.idx = -1 if device is None else device if isinstance(device, int) else _checked(device).index or 0
@@ -94,7 +97,9 @@ def get_device_capability(device: Device | str | int | None = None) -> tuple[int
 
 
 def get_device_properties(device: Device | str | int | None = None) -> SimpleNamespace:
-    """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`, and on a GPU its caches and registers."""
+    """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`, and
+    on a GPU its caches and registers.
+    """
     found = _checked(device).backend.properties()
     major, minor = found.pop("capability")
     return SimpleNamespace(**found, major=major, minor=minor)
@@ -118,7 +123,8 @@ def _seeding(name: str) -> Callable:
 
         return getattr(random, name)(*arguments[:1]) if is_available() else None
 
-    seed_it.__name__, seed_it.__doc__ = name, f"`numod.{name}`, where there is a device: the stream of random numbers is the same on all."
+    seed_it.__name__ = name
+    seed_it.__doc__ = f"`numod.{name}`, where there is a device: the stream of random numbers is the same on all."
     return seed_it
 
 
@@ -167,7 +173,10 @@ def ipc_collect() -> None:
     """Nothing: device memory is not shared between processes."""
 
 
-CUDAGraph, graph = (name_only(f"cuda.{_name}", "numod.compile starts the kernels of a whole function as a graph") for _name in ("CUDAGraph", "graph"))
+CUDAGraph, graph = (
+    name_only(f"cuda.{_name}", "numod.compile starts the kernels of a whole function as a graph")
+    for _name in ("CUDAGraph", "graph")
+)
 
 
 def __getattr__(name: str) -> object:

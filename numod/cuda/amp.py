@@ -11,4 +11,5 @@ from ..dtypes import float16
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 autocast, GradScaler = of_device("cuda", float16)
-custom_fwd, custom_bwd = functools.partial(amp.custom_fwd, device_type="cuda"), functools.partial(amp.custom_bwd, device_type="cuda")
+custom_fwd = functools.partial(amp.custom_fwd, device_type="cuda")
+custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")

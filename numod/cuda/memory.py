@@ -1,4 +1,7 @@
-"""`numod.cuda`'s view of device memory: what is in use, what is kept for later, and giving it back. All of it is 0 where there is no device."""
+"""`numod.cuda`'s view of device memory: what is in use, what is kept for later, and giving it back.
+
+All of it is 0 where there is no device.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from ..device.device import Device
 from ..errors import OutOfMemoryError
 
 __all__ = [
-    "OutOfMemoryError", "empty_cache", "max_memory_allocated", "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
-    "memory_reserved", "memory_stats", "memory_summary", "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
+    "OutOfMemoryError", "empty_cache", "max_memory_allocated", "max_memory_cached", "max_memory_reserved",
+    "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved", "memory_stats", "memory_summary",
+    "reset_accumulated_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached",
     "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
@@ -92,8 +96,9 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 def memory_stats(device: Any = None) -> dict[str, int]:
     """The numbers under PyTorch's names."""
     names = {
-        "allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "allocated peak", "active_bytes.all.current": "allocated",
-        "active_bytes.all.peak": "allocated peak", "reserved_bytes.all.current": "reserved", "reserved_bytes.all.peak": "reserved peak",
+        "allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "allocated peak",
+        "active_bytes.all.current": "allocated", "active_bytes.all.peak": "allocated peak",
+        "reserved_bytes.all.current": "reserved", "reserved_bytes.all.peak": "reserved peak",
         "allocation.all.allocated": "taken", "num_alloc_retries": "retries", "num_ooms": "failures",
     }  # fmt: skip
     return {name: _number(own) for name, own in names.items()}

@@ -1,4 +1,7 @@
-"""`numod.cuda.Stream` and `Event`: queues of work on the device, and marks in them. Work of one queue runs in order; queues run side by side."""
+"""`numod.cuda.Stream` and `Event`: queues of work on the device, and marks in them.
+
+Work of one queue runs in order; queues run side by side.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Event:
         _back_end().reports().tell()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this mark to another. Raises RuntimeError where one was not recorded, ValueError where one takes no time."""
+        """Milliseconds from this mark to another.
+
+        Raises RuntimeError where one was not recorded, ValueError where one takes no time.
+        """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded is None or end_event._recorded is None:
@@ -60,7 +66,10 @@ class Event:
 
 
 class Stream:
-    """A queue of work. `with numod.cuda.stream(s):` sends what follows to it. `priority` is accepted and has no effect."""
+    """A queue of work.
+
+    `with numod.cuda.stream(s):` sends what follows to it. `priority` is accepted and has no effect.
+    """
 
     def __init__(self, device: Device | str | int | None = None, priority: int = 0) -> None:
         self.device, self.priority = Device("cuda" if device is None else device), priority

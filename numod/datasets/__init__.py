@@ -1,4 +1,7 @@
-"""Datasets that travel inside the package. Nothing here downloads anything: see `ATTRIBUTION.md` for where each comes from."""
+"""Datasets that travel inside the package.
+
+Nothing here downloads anything: see `ATTRIBUTION.md` for where each comes from.
+"""
 
 from __future__ import annotations
 

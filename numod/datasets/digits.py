@@ -1,7 +1,8 @@
 """The UCI handwritten digits: 1,797 grey images of 8x8 pixels with their labels. Not MNIST, whose images are 28x28.
 
-The data is the test part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (1998), UCI Machine Learning
-Repository, https://doi.org/10.24432/C50P49, licence CC BY 4.0. It is stored as bytes in `digits.npz`; see `ATTRIBUTION.md`.
+The data is the test part of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (1998), UCI
+Machine Learning Repository, https://doi.org/10.24432/C50P49, licence CC BY 4.0. It is stored as bytes in `digits.npz`;
+see `ATTRIBUTION.md`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _SPLIT_SEED = 0
 
 
 def load_digits() -> tuple[Tensor, Tensor]:
-    """All digits: images, float32 (1797, 1, 8, 8) between 0 and 1, and labels, int64 (1797,), in the order of the original file."""
+    """All digits: images, float32 (1797, 1, 8, 8) between 0 and 1, and labels, int64 (1797,), in the order of the
+    original file.
+    """
     images, labels = _arrays()
     return from_numpy(images), from_numpy(labels)
 
@@ -32,14 +35,16 @@ def load_digits() -> tuple[Tensor, Tensor]:
 class Digits(Dataset):
     """The digits as samples `(image, label)`: a float32 tensor (1, 8, 8) between 0 and 1, and an int.
 
-    `train=True` gives the 1,437 images of the training part, `train=False` the 360 others; the split is drawn once from a fixed seed and
-    is the same on every machine. `transform` is applied to an image, `target_transform` to a label, each time a sample is taken.
-    `data` (N, 1, 8, 8) and `targets` (N,) are the tensors behind the samples.
+    `train=True` gives the 1,437 images of the training part, `train=False` the 360 others; the split is drawn once from
+    a fixed seed and is the same on every machine. `transform` is applied to an image, `target_transform` to a label,
+    each time a sample is taken. `data` (N, 1, 8, 8) and `targets` (N,) are the tensors behind the samples.
     """
 
     classes: ClassVar[list[str]] = [str(digit) for digit in range(10)]
 
-    def __init__(self, train: bool = True, transform: Callable | None = None, target_transform: Callable | None = None) -> None:
+    def __init__(
+        self, train: bool = True, transform: Callable | None = None, target_transform: Callable | None = None
+    ) -> None:
         images, labels = _arrays()
         chosen = _split(len(labels), train)
         self.train, self.transform, self.target_transform = train, transform, target_transform
@@ -54,7 +59,9 @@ class Digits(Dataset):
         return image, label
 
     def __getbatch__(self, indices: list[int]) -> list[Tensor]:
-        """Images (B, 1, 8, 8) and labels (B,) by one index call each; NotImplemented where samples are transformed one at a time."""
+        """Images (B, 1, 8, 8) and labels (B,) by one index call each; NotImplemented where samples are transformed one
+        at a time.
+        """
         transformed = self.transform is not None or self.target_transform is not None
         if transformed or rewrites(self, Digits, "__getitem__", "__getitems__"):
             return NotImplemented
@@ -75,7 +82,10 @@ def _arrays() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _split(count: int, train: bool) -> list[int]:
-    """Sorted indices of one part. Python promises the sequence of `random.random()` for a seed, so the split never changes."""
+    """Sorted indices of one part.
+
+    Python promises the sequence of `random.random()` for a seed, so the split never changes.
+    """
     draw = random.Random(_SPLIT_SEED)
     keys = [draw.random() for _ in range(count)]
     shuffled = sorted(range(count), key=keys.__getitem__)

@@ -1,8 +1,9 @@
-"""LLVM's part of a compilation, in threads of its own: it takes as long as Numba's, in Python, which meanwhile goes on with the next function. Not what is
-compiled, which is `compiler`'s.
+"""LLVM's part of a compilation, in threads of its own: it takes as long as Numba's, in Python, which meanwhile goes on
+with the next function. Not what is compiled, which is `compiler`'s.
 
-A task has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two calls that take long need no lock of
-llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`). Others still take it: their modules share one context.
+A task has a copy of the module in an LLVM context that no other thread knows, and its own code generator. So the two
+calls that take long need no lock of llvmlite's, which lets one thread at a time use LLVM (`UNLOCKED`). Others still
+take it: their modules share one context.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def lockless() -> tuple[tuple[object, str, object], ...]:
 
 
 class Queue:
-    """Tasks for as many threads as there are processors besides the caller's, who does what they have not begun when it asks for all of it (`finish`).
+    """Tasks for as many threads as there are processors besides the caller's, who does what they have not begun when it
+    asks for all of it (`finish`).
 
     A task is called with a code generator; what it returns is called by `finish`.
     """
@@ -63,7 +65,10 @@ class Queue:
         self.most = processors - 1 if room.address_limit() is None else 0  # a thread takes 70 MB of addresses
 
     def put(self, task: Callable[[object], Callable]) -> None:
-        """Have a task done. The first is left to the caller: where there is no second, another thread would only take it to a colder cache."""
+        """Have a task done.
+
+        The first is left to the caller: where there is no second, another thread would only take it to a colder cache.
+        """
         self.waiting.append(task)
         self.threads = [each for each in self.threads if each.is_alive()]
         if len(self.waiting) > 1 and len(self.threads) < self.most:

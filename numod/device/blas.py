@@ -1,8 +1,9 @@
-"""Threads of NumPy's OpenBLAS, which runs LAPACK. While a factorisation of ours runs, `numod.set_num_threads` decides how many; at other times the user's
-setting holds.
+"""Threads of NumPy's OpenBLAS, which runs LAPACK.
 
-OpenBLAS's threads wait by spinning, so that on a busy machine small matrices take many times longer on two threads than on one: they get one.
-Where NumPy has another BLAS, or hides the functions, nothing is changed.
+While a factorisation of ours runs, `numod.set_num_threads` decides how many; at other times the user's setting holds.
+
+OpenBLAS's threads wait by spinning, so that on a busy machine small matrices take many times longer on two threads than
+on one: they get one. Where NumPy has another BLAS, or hides the functions, nothing is changed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import numpy as np
 from . import threads
 
 SMALL = 512  # rows and columns below which a second thread gains little, if anything, on a quiet machine
-_NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")  # as wheels, as distributions and conda build it
-_PTHREADS = 1  # what OpenBLAS says of its kind; built with OpenMP it would change the number of threads of other libraries
+# as wheels, as distributions and conda build it
+_NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
+# what OpenBLAS says of its kind; built with OpenMP it would change the number of threads of other libraries
+_PTHREADS = 1
 _lock = threading.Lock()
 _inside: set[int] = set()  # threads whose calls now hold the number of threads
 _before = 0  # what it was
@@ -35,14 +38,18 @@ def _controls() -> tuple[Callable, Callable] | None:
     except (ImportError, AttributeError, OSError):
         return None
     for name in _NAMES:
-        kind, read, write = (getattr(library, name.format(part), None) for part in ("get_parallel", "get_num_threads", "set_num_threads"))
+        kind, read, write = (
+            getattr(library, name.format(part), None) for part in ("get_parallel", "get_num_threads", "set_num_threads")
+        )
         if kind and read and write:
             return (read, write) if kind() == _PTHREADS else None
     return None
 
 
 def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ()) -> object:
-    """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at most as many as our kernels use."""
+    """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at
+    most as many as our kernels use.
+    """
     global _before
     controls = _controls()
     if controls is None:

@@ -1,7 +1,10 @@
-"""Tiles of a product of bytes in vector registers, with sums of 32 bits. Floats' tiles are `device.tiles`; packing and edges are loops in kernels.
+"""Tiles of a product of bytes in vector registers, with sums of 32 bits.
 
-A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed bytes (VNNI), else two numbers of 16
-bits, which every processor multiplies exactly. Each step loads a row of B's words and adds them times one word of each row of A.
+Floats' tiles are `device.tiles`; packing and edges are loops in kernels.
+
+A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed
+bytes (VNNI), else two numbers of 16 bits, which every processor multiplies exactly. Each step loads a row of B's words
+and adds them times one word of each row of A.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ def group_of(names: list[str], width: int) -> int:
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors); a and b are arrays of
-    words."""
+    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, 3 vectors) = a (rows, depth) @ b
+    (depth, 3 vectors); a and b are arrays of words.
+    """
     emitter = functools.partial(emit, host().rows, group())
     return {"byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter)}
 
@@ -52,11 +56,18 @@ def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):
 
 
 def _add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
-    """total + the sum of the products of each pair of words' numbers. Four: bytes, unsigned by signed. Two: signed numbers of 16 bits."""
+    """total + the sum of the products of each pair of words' numbers.
+
+    Four: bytes, unsigned by signed. Two: signed numbers of 16 bits.
+    """
     builder = w.builder
     if group == 4:
-        return builder.call(w.declared(f"x86.avx512.vpdpbusd.{32 * w.lanes}", w.vector, [w.vector] * 3), [total, left, right])
+        return builder.call(
+            w.declared(f"x86.avx512.vpdpbusd.{32 * w.lanes}", w.vector, [w.vector] * 3), [total, left, right]
+        )
     half, long = (w.ir.VectorType(w.ir.IntType(bits), 2 * w.lanes) for bits in (16, 32))
     products = builder.mul(*(builder.sext(builder.bitcast(each, half), long) for each in (left, right)))
-    even, odd = (w.shuffle(products, w.ir.Constant(long, w.ir.Undefined), list(range(side, 2 * w.lanes, 2))) for side in (0, 1))
+    even, odd = (
+        w.shuffle(products, w.ir.Constant(long, w.ir.Undefined), list(range(side, 2 * w.lanes, 2))) for side in (0, 1)
+    )
     return builder.add(total, builder.add(even, odd))

@@ -1,8 +1,10 @@
-"""Chunks: when each thread of a parallel launch started and finished its part, recorded while `watch` is on, and how long launches waited for threads.
+"""Chunks: when each thread of a parallel launch started and finished its part, recorded while `watch` is on, and how
+long launches waited for threads.
 
-Parallel kernels start their threads through a function of Numba's threading layer, resolved by name at link time. Before the first one is
-linked, that name is redirected to a function of our own, which has the layer run each thread's part between two clock readings. What a launch takes
-beyond its longest part, it has waited for a thread without a core (`late`).
+Parallel kernels start their threads through a function of Numba's threading layer, resolved by name at link time.
+Before the first one is linked, that name is redirected to a function of our own, which has the layer run each thread's
+part between two clock readings. What a launch takes beyond its longest part, it has waited for a thread without a core
+(`late`).
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ class _State:
 
 @contextmanager
 def _default_threads_kept() -> Iterator[None]:
-    """Restore OpenMP's default number of threads, which Numba sets though it needs it nowhere: others, such as PyTorch, may use the same library."""
+    """Restore OpenMP's default number of threads, which Numba sets though it needs it nowhere: others, such as PyTorch,
+    may use the same library.
+    """
     openmp = ctypes.CDLL(None) if os.name == "posix" else None
     shared = hasattr(openmp, "omp_get_max_threads")
     before = openmp.omp_get_max_threads() if shared else 0

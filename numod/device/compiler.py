@@ -1,7 +1,9 @@
-"""Faster compilation with Numba: passes that kernels do not need are skipped, functions shared by kernels are compiled once. Not how kernels run.
+"""Faster compilation with Numba: passes that kernels do not need are skipped, functions shared by kernels are compiled
+once. Not how kernels run.
 
-Most of the compile time is spent in Python: type inference, and generating LLVM IR. A kernel is loops over flat arrays and numbers, without closures,
-array expressions, generators or reference counting, so half of Numba's passes have nothing to find.
+Most of the compile time is spent in Python: type inference, and generating LLVM IR. A kernel is loops over flat arrays
+and numbers, without closures, array expressions, generators or reference counting, so half of Numba's passes have
+nothing to find.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from contextlib import contextmanager
 from . import background, room, target, wrapper
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
-    "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
-    "literal_unroll", "inline_overloads", "nopython_rewrites",
+    "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function",
+    "inline_inlinables", "find_literally", "literal_unroll", "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
-_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function's callees do not inherit
+# flags that a function's callees do not inherit
+_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
 _helpers: dict[tuple, Callable] = {}
 _instructions: dict[str, object] = {}  # libraries of shared functions that are written in LLVM's instructions, by name
 _usual: list[tuple[object, str, object]] = []  # what `quickly` replaced
@@ -46,9 +49,12 @@ def prepare() -> None:
 
 
 def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
-    """Decorator that lets kernels call a function. Functions with the same code and the same globals, in different kernels' texts, are one function.
+    """Decorator that lets kernels call a function.
 
-    A `shared` function is machine code of its own, which all kernels call; others are part of the kernel's, and inlined if LLVM likes.
+    Functions with the same code and the same globals, in different kernels' texts, are one function.
+
+    A `shared` function is machine code of its own, which all kernels call; others are part of the kernel's, and inlined
+    if LLVM likes.
     """
     if function is None:
         return functools.partial(device_function, shared=shared, **options)
@@ -68,13 +74,27 @@ def _registered(function: Callable, options: dict) -> Callable:
 
 
 def _key(function: Callable, options: dict) -> tuple | None:
-    """The identity of a helper function: its code and the values of its globals. None if a global is not defined yet."""
+    """The identity of a helper function: its code and the values of its globals.
+
+    None if a global is not defined yet.
+    """
     code, space = function.__code__, function.__globals__
-    undefined = any(name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names)
+    undefined = any(
+        name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names
+    )
     if undefined or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return None
     things = tuple((name, id(space[name])) for name in code.co_names if name in space)
-    return function.__name__, code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, things, options["pipeline_class"], repr(options)
+    return (
+        function.__name__,
+        code.co_code,
+        repr(code.co_consts),
+        code.co_names,
+        code.co_varnames,
+        things,
+        options["pipeline_class"],
+        repr(options),
+    )
 
 
 def _asked(code: types.CodeType) -> set[str]:
@@ -84,7 +104,10 @@ def _asked(code: types.CodeType) -> set[str]:
 
 @functools.cache
 def pipeline(apart: bool = False) -> type:
-    """Numba's compiler without the passes that kernels do not need. `apart`: for functions that become machine code by themselves."""
+    """Numba's compiler without the passes that kernels do not need.
+
+    `apart`: for functions that become machine code by themselves.
+    """
     from numba.core.compiler import Compiler, DefaultPassBuilder
 
     class KernelCompiler(Compiler):
@@ -100,8 +123,9 @@ def pipeline(apart: bool = False) -> type:
 
 @contextmanager
 def quickly(cuda: bool = False) -> Iterator[None]:
-    """Context for compiling kernels (by one thread at a time): costly functions of Numba, or of its package for `cuda`, are memoized, and garbage collection is
-    suspended. When it ends, LLVM has done its part."""
+    """Context for compiling kernels (by one thread at a time): costly functions of Numba, or of its package for `cuda`,
+    are memoized, and garbage collection is suspended. When it ends, LLVM has done its part.
+    """
     global _waiting, _queue
     for owner, name, function in _answers(cuda):
         _usual.append((owner, name, own(owner, name)))
@@ -115,7 +139,9 @@ def quickly(cuda: bool = False) -> Iterator[None]:
             _queue.finish()
         finally:
             if forget():
-                gc.collect(0)  # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is freed
+                # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is
+                # freed
+                gc.collect(0)
 
 
 def own(owner: object, name: str) -> object:
@@ -137,8 +163,10 @@ def forget() -> bool:
 
 @functools.cache
 def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
-    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement). Each function returns the same as the original, faster; `cast`
-    also gives floats out of range a value.
+    """Replacements of functions of Numba and locks of llvmlite:
+
+    (owner, name, replacement). Each function returns the same as the original, faster; `cast` also gives floats out of
+    range a value.
 
     The package for CUDA has copies of most.
     """
@@ -148,36 +176,49 @@ def _answers(cuda: bool) -> tuple[tuple[object, str, object], ...]:
 
     place = "numba.cuda" if cuda else "numba"
     base, ir, postproc, targetconfig, transforms = (
-        importlib.import_module(f"{place}.core.{name}") for name in ("base", "ir", "postproc", "targetconfig", "transforms")
+        importlib.import_module(f"{place}.core.{name}")
+        for name in ("base", "ir", "postproc", "targetconfig", "transforms")
     )
-    typing, templates = (importlib.import_module(f"{place}{'' if cuda else '.core'}.typing.{name}") for name in ("context", "templates"))
+    typing, templates = (
+        importlib.import_module(f"{place}{'' if cuda else '.core'}.typing.{name}") for name in ("context", "templates")
+    )
     overload, processor = templates._OverloadFunctionTemplate, postproc.PostProcessor
     both = (
-        (base.BaseContext, "refresh", _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
+        (base.BaseContext, "refresh",
+        _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
         (typing.BaseContext, "refresh", _when_registered(typing.BaseContext.refresh)),
         (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)),
         (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
         (processor, "run", _when_used(processor.run, transforms.canonicalize_cfg)),
         (base.BaseContext, "cast", _cast(base.BaseContext.cast, base.types)),
-        (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
-        (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
-        (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
+        (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)),
+        (base, "_has_loc", _takes_place(base._has_loc)),
+        # Numba makes it relative to the working directory, which may be deleted
+        (ir.Loc, "_get_path", lambda self: self.filename),
+        # no class is registered; nobody times the lock
+        (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),
     )  # fmt: skip
     if cuda:
         return both
     return (
         *both, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
-        (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)), *background.lockless(),
+        (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
+        *background.lockless(),
     )  # fmt: skip
 
 
 def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None) -> Callable:
-    """`refresh` of a context, which reads all registries of functions, only if one of them has grown: Numba calls it a hundred times for each function."""
+    """`refresh` of a context, which reads all registries of functions, only if one of them has grown:
+
+    Numba calls it a hundred times for each function.
+    """
     known: dict[int, int] = {}
 
     def size(registries: dict) -> int:
-        return sum([len(getattr(registry, name)) for registry, loader in registries.items() for name in loader.registry_items])
+        return sum(
+            [len(getattr(registry, name)) for registry, loader in registries.items() for name in loader.registry_items]
+        )
 
     def refreshed(self: object) -> None:
         if known.get(id(self._registries)) == size(self._registries):
@@ -190,8 +231,10 @@ def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None)
 
 
 def _with_elements(find: Callable) -> Callable:
-    """`get_function`, which knows a short way to read or write an element of a flat array: Numba's makes an array's struct in memory and reads all its
-    fields."""
+    """`get_function`, which knows a short way to read or write an element of a flat array:
+
+    Numba's makes an array's struct in memory and reads all its fields.
+    """
     from numba import types
     from numba.core import base
     from numba.np import arrayobj
@@ -208,7 +251,10 @@ def _with_elements(find: Callable) -> Callable:
     def place(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
         position = context.data_model_manager[kinds[0]].get_field_position
         size = builder.extract_value(array, [position("shape"), 0])
-        return builder.gep(builder.extract_value(array, position("data")), [arrayobj.fix_integer_index(context, builder, kinds[1], index, size)])
+        return builder.gep(
+            builder.extract_value(array, position("data")),
+            [arrayobj.fix_integer_index(context, builder, kinds[1], index, size)],
+        )
 
     def read(context: object, builder: object, signature: object, values: tuple) -> object:
         return arrayobj.load_item(context, builder, signature.args[0], place(context, builder, signature.args, *values))
@@ -230,7 +276,10 @@ def _with_elements(find: Callable) -> Callable:
 
 
 def _remembered(resolve: Callable) -> Callable:
-    """`get_call_type`, memoized for operators: Numba tries all its typing rules, one by one, every time, and again where it generates instructions."""
+    """`get_call_type`, memoized for operators:
+
+    Numba tries all its typing rules, one by one, every time, and again where it generates instructions.
+    """
     known: dict[tuple, object] = {}
 
     def resolved(self: object, context: object, arguments: tuple, named: dict) -> object:
@@ -245,7 +294,10 @@ def _remembered(resolve: Callable) -> Callable:
 
 
 def _shared(implementation: Callable, targetconfig: object) -> Callable:
-    """An overload's implementation, shared by all callers: Numba would compile it again for callers with other flags (kernels, helpers)."""
+    """An overload's implementation, shared by all callers:
+
+    Numba would compile it again for callers with other flags (kernels, helpers).
+    """
     known: dict = {}
 
     def shared(self: object, arguments: tuple, named: dict) -> tuple:
@@ -274,7 +326,9 @@ def _defaults(kind: type) -> dict[str, object]:
 
 
 def _variables(ir: object) -> Callable:
-    """The variables in an operand of an IR instruction, dispatched by the operand's exact type: most are names and source locations, which have none."""
+    """The variables in an operand of an IR instruction, dispatched by the operand's exact type: most are names and
+    source locations, which have none.
+    """
     kinds: dict[type, Callable] = {}
 
     def found(self: object, value: object) -> list:
@@ -298,7 +352,10 @@ def _variables(ir: object) -> Callable:
 
 
 def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
-    """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering: Numba does so after every pass."""
+    """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering:
+
+    Numba does so after every pass.
+    """
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
         if emit_dels or self.func_ir.is_generator:
@@ -310,16 +367,18 @@ def _when_used(run: Callable, canonicalize_cfg: Callable) -> Callable:
 
 
 def _cast(usual: Callable, types: object) -> Callable:
-    """`cast`, in which a float becomes an integer as in PyTorch on x86: truncated to int32 or int64, of which the lowest bits are kept. What does not fit into
-    that, and NaN, is its least number.
+    """`cast`, in which a float becomes an integer as in PyTorch on x86: truncated to int32 or int64, of which the
+    lowest bits are kept. What does not fit into that, and NaN, is its least number.
 
-    LLVM's own conversion, which Numba uses, gives such floats any value: another one in vectors than in the rest of a loop.
+    LLVM's own conversion, which Numba uses, gives such floats any value: another one in vectors than in the rest of a
+    loop.
     """
 
     def cast(self: object, builder: object, value: object, source: object, target: object) -> object:
         if not (isinstance(source, types.Float) and isinstance(target, types.Integer)):
             return usual(self, builder, value, source, target)
-        unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))  # for uint8 of float32, int32 gives the same
+        # for uint8 of float32, int32 gives the same
+        unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))
         return whole_number(builder, value, 64 if unsigned or target.bitwidth > 32 else 32, self.get_value_type(target))
 
     return cast
@@ -330,7 +389,10 @@ def whole_number(builder: object, value: object, width: int, result: object) -> 
     from llvmlite import ir
 
     integer, limit = ir.IntType(width), ir.Constant(value.type, 2.0 ** (width - 1))
-    fits = builder.and_(builder.fcmp_ordered("<", value, limit), builder.fcmp_ordered(">", value, ir.Constant(value.type, -(2.0 ** (width - 1)))))
+    fits = builder.and_(
+        builder.fcmp_ordered("<", value, limit),
+        builder.fcmp_ordered(">", value, ir.Constant(value.type, -(2.0 ** (width - 1)))),
+    )
     whole = builder.select(fits, builder.fptosi(value, integer), ir.Constant(integer, -(2 ** (width - 1))))
     return whole if width == result.width else builder.trunc(whole, result)
 
@@ -364,8 +426,17 @@ def _wrapped(usual: Callable) -> Callable:
     """`create_cpython_wrapper`: the short wrapper of kernels."""
     from llvmlite.binding import parse_assembly
 
-    def create(self: object, library: object, fndesc: object, env: object, call_helper: object, release_gil: bool = False) -> None:
-        text = wrapper.text(fndesc.llvm_cpython_wrapper_name, fndesc.llvm_func_name, fndesc.env_name, fndesc.argtypes, fndesc.restype, release_gil)
+    def create(
+        self: object, library: object, fndesc: object, env: object, call_helper: object, release_gil: bool = False
+    ) -> None:
+        text = wrapper.text(
+            fndesc.llvm_cpython_wrapper_name,
+            fndesc.llvm_func_name,
+            fndesc.env_name,
+            fndesc.argtypes,
+            fndesc.restype,
+            release_gil,
+        )
         if text is None:
             usual(self, library, fndesc, env, call_helper, release_gil)
         else:
@@ -384,10 +455,12 @@ def codegen() -> object:
 
 @functools.cache
 def library_class() -> type:
-    """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself: kernels, and functions that they share.
+    """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself:
+    kernels, and functions that they share.
 
-    Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it again as part of the kernel: half of
-    the compile time. And it would do so for every kernel that calls it. They are optimised in the background.
+    Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it
+    again as part of the kernel: half of the compile time. And it would do so for every kernel that calls it. They are
+    optimised in the background.
     """
     import llvmlite.binding as llvm
     from numba.core.codegen import JITCodeLibrary
@@ -403,7 +476,9 @@ def library_class() -> type:
                 _queue.put(functools.partial(self._complete, background.copied(self._final_module)))
 
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
-            """Optimise the module and make machine code of it, as a part that nobody else knows; returns what makes the library take them."""
+            """Optimise the module and make machine code of it, as a part that nobody else knows; returns what makes the
+            library take them.
+            """
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
             super(Library, part)._optimize_final_module()
@@ -423,7 +498,9 @@ def library_class() -> type:
             return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
 
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
-            """The machine code, and the functions in it; made now, where an error ended the compilation that was to make it."""
+            """The machine code, and the functions in it; made now, where an error ended the compilation that was to
+            make it.
+            """
             if self.made is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
             return self.made
@@ -437,8 +514,10 @@ def emit(library: object) -> bytes:
 
 
 def parts(library: object) -> list:
-    """The libraries of shared functions that a library calls, callees first, and itself if it is one. It may also call what a user's own Numba function had
-    compiled."""
+    """The libraries of shared functions that a library calls, callees first, and itself if it is one.
+
+    It may also call what a user's own Numba function had compiled.
+    """
     called = [part for each in library._linking_libraries for part in parts(each)]
     return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 
@@ -451,7 +530,9 @@ def _library(name: str) -> object:
 
 
 def shared_instructions(name: str, write: Callable[[object], None] | str) -> object:
-    """The library of the shared function `name`, whose text is given, or which `write(module)` appends to an LLVM module, if no kernel has called it yet."""
+    """The library of the shared function `name`, whose text is given, or which `write(module)` appends to an LLVM
+    module, if no kernel has called it yet.
+    """
     if name not in _instructions:
         library = _library(name)
         if isinstance(write, str):
@@ -468,13 +549,19 @@ def shared_instructions(name: str, write: Callable[[object], None] | str) -> obj
 
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
-    """Of a function that Numba translated: object files, each with the functions in it; which function Python calls; and the variable for its environment."""
+    """Of a function that Numba translated: object files, each with the functions in it; which function Python calls;
+    and the variable for its environment.
+    """
     objects = tuple(part.object_file() for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
 
 
-def entry(name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]], ...], wrapper: str, variable: str) -> Callable:
-    """The function that Python calls, of machine code. Numba's own way makes a module, a library and a dispatcher of it, in twice the time.
+def entry(
+    name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]], ...], wrapper: str, variable: str
+) -> Callable:
+    """The function that Python calls, of machine code.
+
+    Numba's own way makes a module, a library and a dispatcher of it, in twice the time.
 
     Shared functions come with every kernel that calls them, and are loaded once.
     """

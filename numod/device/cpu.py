@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target, threads, tiles, vectors, weighing,
-    winograd,
+    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target,
+    threads, tiles, vectors, weighing, winograd,
 )  # fmt: skip
 from .signature import numba_types
 
-_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)  # of functions that are written in vector registers
+# of functions that are written in vector registers
+_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)
 empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
@@ -45,7 +46,10 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
     if total < 1 << 15:
         return [np.empty(count, dtype) for count, dtype in parts]
     memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
-    return [memory[end - size : end - size + count * dtype.itemsize].view(dtype) for end, size, (count, dtype) in zip(ends, sizes, parts)]
+    return [
+        memory[end - size : end - size + count * dtype.itemsize].view(dtype)
+        for end, size, (count, dtype) in zip(ends, sizes, parts)
+    ]
 
 
 def _memory(size: int) -> dict:
@@ -53,7 +57,8 @@ def _memory(size: int) -> dict:
     found = getattr(_kept, "views", None)
     if found is None or found[None].size < size:
         memory = host_memory.by_numpy(max(-(-size // 64) * 64, 1 << 15) + 64, np.dtype(np.uint8))
-        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}  # aligned to a cache line, so that no vector straddles two
+        # aligned to a cache line, so that no vector straddles two
+        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}
         if size <= _SCRATCH:
             _kept.views = found
     return found
@@ -83,7 +88,9 @@ def download(buffer: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def identity() -> str:
-    """What compiled code depends on: the versions of Python (whose objects its entry unpacks), Numba and llvmlite, the CPU's name and features."""
+    """What compiled code depends on: the versions of Python (whose objects its entry unpacks), Numba and llvmlite, the
+    CPU's name and features.
+    """
     import llvmlite
     import numba
 
@@ -93,7 +100,9 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorators of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorators of helper
+    functions.
+    """
     from numba import types
 
     kinds = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 uintp float32 float64 complex64 complex128"
@@ -101,7 +110,8 @@ def namespace() -> dict[str, object]:
     return {
         **names, **_bit_views(), **_views(),
         **{name: function for home in _HOMES for name, function in home.functions().items()},
-        "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(), "half_registers": vectors.half_registers(),
+        "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
+        "half_registers": vectors.half_registers(),
         "either": vectors.either(), "whole": vectors.whole(), "stack_words": vectors.stack_words(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
@@ -123,7 +133,9 @@ def _bitcast(source: object, target: object) -> Callable:
 
     @intrinsic
     def cast(context: object, value: object) -> tuple:
-        return target(source), lambda context, builder, signature, values: builder.bitcast(values[0], context.get_value_type(target))
+        return target(source), lambda context, builder, signature, values: builder.bitcast(
+            values[0], context.get_value_type(target)
+        )
 
     return cast
 
@@ -143,7 +155,9 @@ def _rounded_product() -> Callable:
 
 @functools.cache
 def _views() -> dict[str, Callable]:
-    """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array): the address of its first element."""
+    """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array):
+    the address of its first element.
+    """
     from numba import types
     from numba.extending import intrinsic
 
@@ -155,7 +169,10 @@ def _views() -> dict[str, Callable]:
 
         return types.int64(array), generate
 
-    names = ("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
+    names = (
+        "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64",
+        "complex128",
+    )  # fmt: skip
     return {"address_of": address_of, **{f"view_{name}": _view_of(getattr(types, name)) for name in names}}
 
 
@@ -171,7 +188,8 @@ def _view_of(number: object) -> Callable:
             position = context.data_model_manager[kind].get_field_position
             data = builder.inttoptr(values[0], context.get_data_type(number).as_pointer())
             step = context.get_constant(types.intp, number.bitwidth // 8)
-            array = context.get_constant_null(kind)  # without an owner; Numba's own way to fill in the rest takes four times as long
+            # without an owner; Numba's own way to fill in the rest takes four times as long
+            array = context.get_constant_null(kind)
             for name, value in (("nitems", values[1]), ("itemsize", step), ("data", data)):
                 array = builder.insert_value(array, value, position(name))
             for name, value in (("shape", values[1]), ("strides", step)):
@@ -184,7 +202,8 @@ def _view_of(number: object) -> Callable:
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
-    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or divided and behind the threads' gate.
+    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or divided and behind the
+    threads' gate.
 
     A kernel with a `long` text, which takes seconds to compile, is always divided, so that it is compiled only once.
     """
@@ -195,27 +214,51 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.THRESHOLD else serial()
 
 
-def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> Callable:
-    """The native function of flat arrays and numbers for what `make` returns, for one signature such as `float32[], int64`. What the cache has is not made.
+def compile(
+    make: Callable[[], Callable],
+    signature: str,
+    parallel: bool,
+    fastmath: frozenset[str],
+    cache: object,
+    alone: bool = False,
+) -> Callable:
+    """The native function of flat arrays and numbers for what `make` returns, for one signature such as `float32[],
+    int64`. What the cache has is not made.
 
-    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It releases the
-    GIL while it runs, unless it must be `alone`. Only its machine code is kept: what Numba and LLVM made on the way is ten times as large.
+    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher.
+    It releases the GIL while it runs, unless it must be `alone`. Only its machine code is kept: what Numba and LLVM
+    made on the way is ten times as large.
     """
     _prepare()
     if parallel:
         chunks.install()
-    return cache.load(compiler.entry) or cache.save(compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone)))
+    return cache.load(compiler.entry) or cache.save(
+        compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone))
+    )
 
 
-def translate(function: Callable, signature: str, fastmath: frozenset[str], alone: bool = False, lines: bool = False) -> object:
-    """Numba's result for a function: optimised LLVM code in a library that is not loaded. With `lines` it has line numbers of the source."""
+def translate(
+    function: Callable, signature: str, fastmath: frozenset[str], alone: bool = False, lines: bool = False
+) -> object:
+    """Numba's result for a function: optimised LLVM code in a library that is not loaded.
+
+    With `lines` it has line numbers of the source.
+    """
     compiler.prepare()
     parts = division.prepare(function.__globals__)
     from numba import config, njit
 
     if config.DISABLE_JIT:
-        raise RuntimeError("NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it")
-    options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline(apart=True)}
+        raise RuntimeError(
+            "NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it"
+        )
+    options = {
+        "error_model": "numpy",
+        "boundscheck": False,
+        "no_cfunc_wrapper": True,
+        "_nrt": False,
+        "pipeline_class": compiler.pipeline(apart=True),
+    }
     dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
     if lines:
         for each in (dispatcher, *parts):
@@ -228,7 +271,9 @@ def translate(function: Callable, signature: str, fastmath: frozenset[str], alon
 
 
 def _room(function: Callable) -> AbstractContextManager[None]:
-    return room.compiling(room.COMPILE + room.PER_INSTRUCTION * len(function.__code__.co_code), f"compile the kernel {function.__name__}")
+    return room.compiling(
+        room.COMPILE + room.PER_INSTRUCTION * len(function.__code__.co_code), f"compile the kernel {function.__name__}"
+    )
 
 
 def _with_lines(flags: object) -> object:
@@ -239,7 +284,9 @@ def _with_lines(flags: object) -> object:
 
 @functools.cache
 def _line_builder() -> type:
-    """Numba's builder of debug info, except that outlined parallel loops are not inlined into the function the threads call, which has no line numbers."""
+    """Numba's builder of debug info, except that outlined parallel loops are not inlined into the function the threads
+    call, which has no line numbers.
+    """
     from numba.core.debuginfo import DIBuilder
 
     class LineBuilder(DIBuilder):
@@ -276,7 +323,8 @@ def _load_again() -> None:
 def _prepare() -> None:
     """Number this process's compiled functions from a random start.
 
-    Numba's symbol names contain a counter that forked processes share, so that two of them could cache different bodies under one name.
+    Numba's symbol names contain a counter that forked processes share, so that two of them could cache different bodies
+    under one name.
     """
     global _ready
     if not _ready:
@@ -287,7 +335,9 @@ def _prepare() -> None:
 
 
 def _enter_child() -> None:
-    """After a fork: a new random start for symbol names, and new locks of Numba's and LLVM's, which a thread of the parent may have held."""
+    """After a fork: a new random start for symbol names, and new locks of Numba's and LLVM's, which a thread of the
+    parent may have held.
+    """
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 

@@ -1,7 +1,8 @@
 """The CUDA back end: device buffers and the project's only `cuda.jit`. Imported when a CUDA device is first asked for.
 
-Works with `numba-cuda` or Numba's built-in target, whichever `numba.cuda` is, and with its simulator (NUMBA_ENABLE_CUDASIM=1), which runs
-kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring threads take neighbouring elements, so accesses coalesce.
+Works with `numba-cuda` or Numba's built-in target, whichever `numba.cuda` is, and with its simulator
+(NUMBA_ENABLE_CUDASIM=1), which runs kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
+threads take neighbouring elements, so accesses coalesce.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .storage import address
 
 LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 FLAT, SIMULATED = True, config.cuda_simulator()
-ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
+# where kernels take floor, ceil and trunc from: functions from float to float
+ROUNDING = "numpy" if config.cuda_simulator() else "math"
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
 VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
 _CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
@@ -32,7 +34,8 @@ _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep se
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 _MOST_STREAMS = 32
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
-# PTX versions by the first digits of the target's number: the oldest that has it, so that a driver older than the compiler takes the text
+# PTX versions by the first digits of the target's number: the oldest that has it, so that a driver older than the
+# compiler takes the text
 _PTX_VERSIONS = {"100": "8.6", "101": "8.6", "103": "8.8", "110": "9.0", "120": "8.7", "121": "8.8"}
 _NO_DRIVER = (
     "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
@@ -60,7 +63,9 @@ def driver() -> cuda_driver.Driver | None:
 
 
 def is_available() -> bool:
-    """Whether there is a GPU with its driver and Numba's compiler for it, or Numba's simulator where that was asked for."""
+    """Whether there is a GPU with its driver and Numba's compiler for it, or Numba's simulator where that was asked
+    for.
+    """
     try:
         driver()
         return True
@@ -114,20 +119,28 @@ def lengthened(buffer: object, count: int) -> object:
     return found
 
 
-replaying = True  # whether compiled functions have their kernels started together; the profiler, which times each, says no
+# whether compiled functions have their kernels started together; the profiler, which times each, says no
+replaying = True
 
 
-def graph(launches: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]]) -> cuda_driver.Graph:
-    """The launches (of `launch_on`) as a graph, with these arguments; `behind`: for each the numbers of those that must have ended before."""
+def graph(
+    launches: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]]
+) -> cuda_driver.Graph:
+    """The launches (of `launch_on`) as a graph, with these arguments; `behind`: for each the numbers of those that must
+    have ended before.
+    """
     return cuda_driver.Graph(driver(), [each.kernel.node(*each.shape) for each in launches], given, behind, current)
 
 
 _flying: list[tuple] = []  # (event, host array): copies under way
-_landing = threading.Lock()  # while one thread asks which have ended, another would add its own to a list that is replaced
+# while one thread asks which have ended, another would add its own to a list that is replaced
+_landing = threading.Lock()
 
 
 def upload_pinned(host: np.ndarray, wait: bool) -> object:
-    """A device copy of a flat array of `pinned` memory, which the device reads by itself: unless told to `wait`, while the host goes on."""
+    """A device copy of a flat array of `pinned` memory, which the device reads by itself: unless told to `wait`, while
+    the host goes on.
+    """
     if driver() is None:
         return upload(host)
     buffer = empty(host.size, host.dtype)
@@ -157,7 +170,11 @@ def reports() -> cuda_reports.Reports:
 
 def pinned(count: int, storage_dtype: object) -> np.ndarray:
     """A host buffer that the device can read by itself, without the processor copying it first."""
-    return np.empty(count, storage_dtype) if config.cuda_simulator() else cuda_driver.pinned(driver(), count, np.dtype(storage_dtype))
+    return (
+        np.empty(count, storage_dtype)
+        if config.cuda_simulator()
+        else cuda_driver.pinned(driver(), count, np.dtype(storage_dtype))
+    )
 
 
 def record_stream(buffer: object, stream: object) -> None:
@@ -169,7 +186,10 @@ _streams: list[cuda_driver.Stream] = []
 
 
 def make_stream() -> object:
-    """A queue of work: a new one, and after many the first again, as PyTorch's. Each has free memory of its own, which must not pile up."""
+    """A queue of work: a new one, and after many the first again, as PyTorch's.
+
+    Each has free memory of its own, which must not pile up.
+    """
     if driver() is None:
         return Simulated()
     if len(_streams) < _MOST_STREAMS:
@@ -217,7 +237,13 @@ def synchronize() -> None:
 def properties() -> dict[str, object]:
     """Name, memory, multiprocessors, warp size and compute capability of the device."""
     if driver() is None:
-        return {"name": "CUDA simulator", "total_memory": pool().source.information()[1], "multi_processor_count": 1, "warp_size": 32, "capability": (5, 2)}
+        return {
+            "name": "CUDA simulator",
+            "total_memory": pool().source.information()[1],
+            "multi_processor_count": 1,
+            "warp_size": 32,
+            "capability": (5, 2),
+        }
     driver().activate()
     return {**driver().properties(), "capability": driver().capability}
 
@@ -229,7 +255,10 @@ def identity() -> str:
 
     if config.cuda_simulator():
         return f"cuda numba {numba.__version__} simulator"
-    return f"cuda numba {numba.__version__} {'own' if _own() else _version('numba-cuda')} nvvm {_version('nvidia-nvvm')} sm_{capability()}"
+    return (
+        f"cuda numba {numba.__version__} {'own' if _own() else _version('numba-cuda')} nvvm "
+        f"{_version('nvidia-nvvm')} sm_{capability()}"
+    )
 
 
 @functools.cache
@@ -263,7 +292,9 @@ def tensor_cores() -> bool:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorators of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorators of helper
+    functions.
+    """
     from numba import cuda
 
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
@@ -271,7 +302,12 @@ def namespace() -> dict[str, object]:
     helper = cuda.jit(device=True)
     inlined = helper if config.cuda_simulator() or _own() else cuda.jit(device=True, forceinline=True)
     common = {
-        "cuda": cuda, "device_function": helper, "inlined_function": inlined, "shared_function": helper, "rounded_product": _rounded_product(), **_bit_views(),
+        "cuda": cuda,
+        "device_function": helper,
+        "inlined_function": inlined,
+        "shared_function": helper,
+        "rounded_product": _rounded_product(),
+        **_bit_views(),
         **_fours(),
     }
     if config.cuda_simulator():
@@ -285,10 +321,15 @@ def namespace() -> dict[str, object]:
 
 @functools.cache
 def _extremes() -> dict[str, Callable]:
-    """min and max of two numbers: in kernels of its own target Numba 0.68 does not compile them, for there they take any number of arguments."""
+    """min and max of two numbers: in kernels of its own target Numba 0.68 does not compile them, for there they take
+    any number of arguments.
+    """
     from numba import cuda
 
-    return {"min": cuda.jit(device=True)(lambda x, y: x if x < y else y), "max": cuda.jit(device=True)(lambda x, y: x if x > y else y)}
+    return {
+        "min": cuda.jit(device=True)(lambda x, y: x if x < y else y),
+        "max": cuda.jit(device=True)(lambda x, y: x if x > y else y),
+    }
 
 
 @functools.cache
@@ -304,7 +345,12 @@ def _rounded_product() -> Callable:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             number = context.get_value_type(x)
             multiply = ir.FunctionType(number, [number, number])
-            return builder.call(cgutils.get_or_insert_function(builder.module, multiply, f"llvm.nvvm.mul.rn.{'f' if x.bitwidth == 32 else 'd'}"), values)
+            return builder.call(
+                cgutils.get_or_insert_function(
+                    builder.module, multiply, f"llvm.nvvm.mul.rn.{'f' if x.bitwidth == 32 else 'd'}"
+                ),
+                values,
+            )
 
         return x(x, x), generate
 
@@ -313,22 +359,30 @@ def _rounded_product() -> Callable:
 
 @functools.cache
 def _fours() -> dict[str, Callable]:
-    return cuda_vectors.simulated() if config.cuda_simulator() else {**cuda_vectors.intrinsics(), **cuda_tensor_cores.intrinsics()}
+    return (
+        cuda_vectors.simulated()
+        if config.cuda_simulator()
+        else {**cuda_vectors.intrinsics(), **cuda_tensor_cores.intrinsics()}
+    )
 
 
 def _bit_views() -> dict[str, Callable]:
     """bits32, bits64: the bits of a float as an unsigned integer. float_of_bits32, float_of_bits64: the reverse."""
     if config.cuda_simulator():
         return {
-            "bits32": lambda x: np.float32(x).view(np.uint32), "float_of_bits32": lambda x: np.uint32(x).view(np.float32),
-            "bits64": lambda x: np.float64(x).view(np.uint64), "float_of_bits64": lambda x: np.uint64(x).view(np.float64),
+            "bits32": lambda x: np.float32(x).view(np.uint32),
+            "float_of_bits32": lambda x: np.uint32(x).view(np.float32),
+            "bits64": lambda x: np.float64(x).view(np.uint64),
+            "float_of_bits64": lambda x: np.uint64(x).view(np.float64),
         }
     from numba import cuda, types
     from numba.cuda import libdevice
 
     pairs = {
-        "bits32": (libdevice.float_as_int, types.uint32), "float_of_bits32": (libdevice.int_as_float, types.float32),
-        "bits64": (libdevice.double_as_longlong, types.uint64), "float_of_bits64": (libdevice.longlong_as_double, types.float64),
+        "bits32": (libdevice.float_as_int, types.uint32),
+        "float_of_bits32": (libdevice.int_as_float, types.float32),
+        "bits64": (libdevice.double_as_longlong, types.uint64),
+        "float_of_bits64": (libdevice.longlong_as_double, types.float64),
     }
     return {name: _bitcast(cuda, *pair) for name, pair in pairs.items()}
 
@@ -341,9 +395,18 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     return cast
 
 
-def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:
-    """The kernel that `make` returns as a function, for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a
-    cache of its own."""
+def compile(
+    make: Callable[[], Callable],
+    signature: str,
+    parallel: bool,
+    fastmath: frozenset[str],
+    cache: object,
+    alone: bool = False,
+) -> object:
+    """The kernel that `make` returns as a function, for `launch_on`.
+
+    Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own.
+    """
     if config.cuda_simulator():
         from numba import cuda
 
@@ -360,17 +423,23 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     from numba.cuda import dispatcher
 
     before = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
+    # helpers are compiled for the current device: there is none
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
         with compiler.quickly(cuda=not _own()):
             text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
-    except (ImportError, OSError, RuntimeError) as error:  # Numba's and NVIDIA's, for a compiler or its library that is missing
-        raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
+    except (ImportError, OSError, RuntimeError) as error:
+        # Numba's and NVIDIA's, for a compiler or its library that is missing
+        raise RuntimeError(
+            f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`"
+        ) from error
     finally:
         dispatcher.get_current_device = before
     # threads of a block, and blocks that a multiprocessor should have room for: no more registers than that leaves
     if bounds := function.__globals__.get("RESIDENT"):
-        text = re.sub(r"(\.entry\s+\w+\([^)]*\))", rf"\1\n.maxntid {bounds[0]}, 1, 1\n.minnctapersm {bounds[1]}", text, count=1)
+        text = re.sub(
+            r"(\.entry\s+\w+\([^)]*\))", rf"\1\n.maxntid {bounds[0]}, 1, 1\n.minnctapersm {bounds[1]}", text, count=1
+        )
     # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
     target = re.search(r"^\.target sm_(\d+)", text, flags=re.M)[1]
     return re.sub(r"^\.version .*$", f".version {_PTX_VERSIONS.get(target, '7.8')}", text, count=1, flags=re.M)
@@ -378,7 +447,9 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
 
 @functools.cache
 def shared_end() -> str:
-    """What ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)."""
+    """What ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so
+    (the simulator and Numba's own cannot).
+    """
     if config.cuda_simulator():
         return ")"
     from numba.cuda import stubs
@@ -387,15 +458,21 @@ def shared_end() -> str:
 
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool, long: bool) -> Callable:
-    """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
+    """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be
+    divided.
+    """
     shape = (1, 1)
-    if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
-        shape = (2, 3) if config.cuda_simulator() else (min(max(-(-work // _BLOCK), 1), _MOST_BLOCKS), _BLOCK)  # no blocks at all would be an error
+    # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
+    if divisible:
+        # no blocks at all would be an error
+        shape = (2, 3) if config.cuda_simulator() else (min(max(-(-work // _BLOCK), 1), _MOST_BLOCKS), _BLOCK)
     return launch_on(make(False), shape)
 
 
 def team(n: int, most: int = 256, each: int = 16) -> int:
-    """How many threads share a row of n elements: some sixteen elements `each`, so that a thread has several loads in flight. 4 in the simulator."""
+    """How many threads share a row of n elements: some sixteen elements `each`, so that a thread has several loads in
+    flight. 4 in the simulator.
+    """
     return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // each - 1, 0).bit_length()))
 
 
@@ -405,7 +482,9 @@ def sorted_together() -> int:
 
 
 def chunks(outs: int, n: int, together: bool) -> int:
-    """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`, threads parts of columns."""
+    """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`,
+    threads parts of columns.
+    """
     if config.cuda_simulator():
         return max(1, min(6 // max(outs, 1), n // 8))
     wanted, least = (_CHUNKS, 4096) if together else (_RESIDENT, 128)
@@ -413,12 +492,18 @@ def chunks(outs: int, n: int, together: bool) -> int:
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
-    """The launcher of a kernel whose blocks take one task after the other. The simulator has two, so that some take several."""
+    """The launcher of a kernel whose blocks take one task after the other.
+
+    The simulator has two, so that some take several.
+    """
     return launch_on(kernel, (min(max(blocks, 1), 2 if config.cuda_simulator() else _MOST_TASKS), threads))
 
 
 def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
-    """The launcher of a kernel for a number of blocks and threads. It has both with it, for the profiler and for graphs."""
+    """The launcher of a kernel for a number of blocks and threads.
+
+    It has both with it, for the profiler and for graphs.
+    """
     if config.cuda_simulator():
         start = kernel[shape]
 

@@ -1,7 +1,8 @@
-"""The CUDA driver, by ctypes: its C functions are the same for ever, while Numba and `numba-cuda` wrap them each in objects of their own that change.
+"""The CUDA driver, by ctypes: its C functions are the same for ever, while Numba and `numba-cuda` wrap them each in
+objects of their own that change.
 
-Not the pool of memory, nor what kernels compute. All work is in the device's primary context, which PyTorch, CuPy and Numba use too; every thread that
-comes here is given it. A forked child cannot use it: it is told so.
+Not the pool of memory, nor what kernels compute. All work is in the device's primary context, which PyTorch, CuPy and
+Numba use too; every thread that comes here is given it. A forked child cannot use it: it is told so.
 """
 
 from __future__ import annotations
@@ -17,38 +18,49 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 import numpy as np
 
 _FUNCTIONS = {
-    "cuInit": (c_uint,), "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorName": (c_int, POINTER(c_char_p)), "cuGetErrorString": (c_int, POINTER(c_char_p)),
-    "cuDeviceGetCount": (POINTER(c_int),), "cuDeviceGet": (POINTER(c_int), c_int), "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuInit": (c_uint,), "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    "cuDeviceGetCount": (POINTER(c_int),), "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
     "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int), "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int), "cuCtxSetCurrent": (c_void_p,), "cuCtxSynchronize": (),
-    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t), "cuMemFree_v2": (c_uint64,), "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
+    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t), "cuMemFree_v2": (c_uint64,),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint), "cuMemFreeHost": (c_void_p,),
     "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p), "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
-    "cuStreamCreate": (POINTER(c_void_p), c_uint), "cuStreamDestroy_v2": (c_void_p,), "cuStreamSynchronize": (c_void_p,),
+    "cuStreamCreate": (POINTER(c_void_p), c_uint), "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamSynchronize": (c_void_p,),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
-    "cuEventCreate": (POINTER(c_void_p), c_uint), "cuEventDestroy_v2": (c_void_p,), "cuEventRecord": (c_void_p, c_void_p), "cuEventQuery": (c_void_p,),
+    "cuEventCreate": (POINTER(c_void_p), c_uint), "cuEventDestroy_v2": (c_void_p,),
+    "cuEventRecord": (c_void_p, c_void_p), "cuEventQuery": (c_void_p,),
     "cuEventSynchronize": (c_void_p,), "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
-    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
+    "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
     "cuGraphCreate": (POINTER(c_void_p), c_uint), "cuGraphDestroy": (c_void_p,), "cuGraphExecDestroy": (c_void_p,),
-    "cuGraphAddKernelNode": (POINTER(c_void_p), c_void_p, c_void_p, c_size_t, c_void_p), "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
+    "cuGraphAddKernelNode": (POINTER(c_void_p), c_void_p, c_void_p, c_size_t, c_void_p),
+    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
     "cuGraphExecKernelNodeSetParams": (c_void_p, c_void_p, c_void_p), "cuGraphLaunch": (c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
 _UNKNOWN_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _ELSEWHERE = (201, 400)  # what a launch answers where the context is not this thread's: invalid context, invalid handle
-_OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)  # CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
+# CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
+_OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)
 _MAJOR, _MINOR = 75, 76  # CUdevice_attribute
 _PROPERTIES = {
-    "multi_processor_count": 16, "warp_size": 10, "max_threads_per_multi_processor": 39, "max_threads_per_block": 1, "regs_per_multiprocessor": 82,
-    "shared_memory_per_block": 8, "shared_memory_per_block_optin": 97, "shared_memory_per_multiprocessor": 81, "L2_cache_size": 38, "is_integrated": 18,
-    "clock_rate": 13, "memory_clock_rate": 36, "memory_bus_width": 37,
+    "multi_processor_count": 16, "warp_size": 10, "max_threads_per_multi_processor": 39, "max_threads_per_block": 1,
+    "regs_per_multiprocessor": 82, "shared_memory_per_block": 8, "shared_memory_per_block_optin": 97,
+    "shared_memory_per_multiprocessor": 81, "L2_cache_size": 38, "is_integrated": 18, "clock_rate": 13,
+    "memory_clock_rate": 36, "memory_bus_width": 37,
 }  # fmt: skip
 _NO_TIMING, _ERROR_LOG, _ERROR_LOG_SIZE = 2, 5, 6  # CU_EVENT_DISABLE_TIMING; CUjit_option
-ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}  # CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes
+# CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes
+ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}
 
 
 class DriverError(RuntimeError):
@@ -64,7 +76,10 @@ class _Here(threading.local):
 
 
 class Driver:
-    """The driver's functions on one library: `call("cuMemFree_v2", address)`. Raises OSError where the library is missing."""
+    """The driver's functions on one library:
+
+    `call("cuMemFree_v2", address)`. Raises OSError where the library is missing.
+    """
 
     def __init__(self, library: object | None = None) -> None:
         self.library = library or _open()
@@ -90,9 +105,15 @@ class Driver:
         return value.value
 
     def activate(self) -> None:
-        """Make the primary context this thread's. Another library, at work on another GPU, may have taken it away since."""
+        """Make the primary context this thread's.
+
+        Another library, at work on another GPU, may have taken it away since.
+        """
         if self.forked:
-            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method")
+            raise RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+                "'spawn' start method"
+            )
         self.call("cuCtxSetCurrent", self.context)
         self.here.ready = True
 
@@ -100,7 +121,10 @@ class Driver:
         self.here.ready, self.forked = False, True
 
     def release(self, name: str, what: int) -> None:
-        """Give something back by the function `name`, from any thread. Whatever it answers: a process at its end, or a forked one, has nothing to give."""
+        """Give something back by the function `name`, from any thread.
+
+        Whatever it answers: a process at its end, or a forked one, has nothing to give.
+        """
         if not self.forked:
             if not self.here.ready:  # a finalizer may be the first that its thread does here
                 self._functions["cuCtxSetCurrent"](self.context)
@@ -125,7 +149,11 @@ class Driver:
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, 256, self.device)
         numbers = {each: self.attribute(number) for each, number in _PROPERTIES.items()}
-        return {"name": name.value.decode(), "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device), **numbers}
+        return {
+            "name": name.value.decode(),
+            "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device),
+            **numbers,
+        }
 
     def version(self) -> tuple[int, int]:
         """The CUDA version that the driver is for."""
@@ -143,15 +171,29 @@ class Driver:
             told = log.value.decode(errors="replace").strip()
             hint = "; install a driver for CUDA 11.8 or newer" if error.number == _UNKNOWN_VERSION else ""
             raise DriverError(
-                error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}"
+                error.number,
+                f"{error}; the driver is for CUDA "
+                f"{'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}",
             ) from None
         return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
 
     def refused(self, number: int, name: str) -> DriverError:
-        """The error for a CUresult that the function `name` gave. What a kernel did wrong is told by whatever is called after it."""
+        """The error for a CUresult that the function `name` gave.
+
+        What a kernel did wrong is told by whatever is called after it.
+        """
         late = number in _OF_KERNELS
-        hint = ". A kernel started earlier did this, and the process cannot use the GPU any more; CUDA_LAUNCH_BLOCKING=1 shows which" if late else ""
-        return DriverError(number, f"CUDA error: {self._told('cuGetErrorString', number)} ({self._told('cuGetErrorName', number)} in {name}){hint}")
+        hint = (
+            ". A kernel started earlier did this, and the process cannot use the GPU any more; CUDA_LAUNCH_BLOCKING=1 "
+            "shows which"
+            if late
+            else ""
+        )
+        return DriverError(
+            number,
+            f"CUDA error: {self._told('cuGetErrorString', number)} ({self._told('cuGetErrorName', number)} in "
+            f"{name}){hint}",
+        )
 
     def _told(self, name: str, number: int) -> str:
         text = c_char_p()
@@ -175,13 +217,17 @@ def _function(library: object, name: str, types: tuple) -> Callable:
 
 
 def untyped(function: object) -> Callable:
-    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p. To convert eleven of them takes ctypes longer than all else in
-    a launch."""
+    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p.
+
+    To convert eleven of them takes ctypes longer than all else in a launch.
+    """
     return ctypes.CFUNCTYPE(c_int)(ctypes.cast(function, c_void_p).value)
 
 
 class Buffer:
-    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory (None: the array itself does)."""
+    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory (None: the
+    array itself does).
+    """
 
     __slots__ = ("address", "size", "dtype", "owner", "driver", "__weakref__")
 
@@ -193,7 +239,13 @@ class Buffer:
 
     def __getitem__(self, part: slice) -> Buffer:
         start, stop, _ = part.indices(self.size)
-        return Buffer(self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype, self.owner or self, self.driver)
+        return Buffer(
+            self.address + start * self.dtype.itemsize,
+            max(stop - start, 0),
+            self.dtype,
+            self.owner or self,
+            self.driver,
+        )
 
     def view(self, dtype: np.dtype) -> Buffer:
         """The same bytes as elements of another type."""
@@ -207,7 +259,13 @@ class Buffer:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
-        return {"shape": (self.size,), "typestr": self.dtype.str, "strides": None, "data": (self.address, False), "version": 3}
+        return {
+            "shape": (self.size,),
+            "typestr": self.dtype.str,
+            "strides": None,
+            "data": (self.address, False),
+            "version": 3,
+        }
 
     def copy_to_device(self, host: np.ndarray) -> None:
         """Overwrite with a dense host array of as many elements, which the caller may then change."""
@@ -216,10 +274,16 @@ class Buffer:
             self.driver.call("cuMemcpyHtoD_v2", self.address, host.ctypes.data, self.nbytes)
 
     def begin_copy(self, source: np.ndarray | Buffer, stream: Stream | None) -> None:
-        """Overwrite the first elements with those of pinned memory or of another buffer, which are read when the stream comes to it."""
+        """Overwrite the first elements with those of pinned memory or of another buffer, which are read when the stream
+        comes to it.
+        """
         self.driver.activate()
         if source.size:
-            name, start = ("cuMemcpyDtoDAsync_v2", source.address) if isinstance(source, Buffer) else ("cuMemcpyHtoDAsync_v2", source.ctypes.data)
+            name, start = (
+                ("cuMemcpyDtoDAsync_v2", source.address)
+                if isinstance(source, Buffer)
+                else ("cuMemcpyHtoDAsync_v2", source.ctypes.data)
+            )
             self.driver.call(name, self.address, start, source.nbytes, None if stream is None else stream.handle)
 
     def copy_to_host(self, stream: Stream | None = None) -> np.ndarray:
@@ -235,16 +299,28 @@ class Buffer:
 
 
 class Graph:
-    """Launches that the driver keeps, and starts by one call. `nodes` are their functions (`Function.node`), `given` their arguments, `behind` for each the
-    numbers of those that must have ended before. It may be started on any stream, and waits for its last time."""
+    """Launches that the driver keeps, and starts by one call.
 
-    def __init__(self, driver: Driver, nodes: Sequence[Callable], given: Iterable[Sequence], behind: Iterable[Sequence[int]], current: object) -> None:
+    `nodes` are their functions (`Function.node`), `given` their arguments, `behind` for each the numbers of those that
+    must have ended before. It may be started on any stream, and waits for its last time.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        nodes: Sequence[Callable],
+        given: Iterable[Sequence],
+        behind: Iterable[Sequence[int]],
+        current: object,
+    ) -> None:
         self.driver, self.nodes, self.current, self.handles = driver, nodes, current, []
         driver.activate()
         self.graph = driver.read(c_void_p, "cuGraphCreate", 0)
         for node, arguments, before in zip(nodes, given, behind):
             before = (c_void_p * len(before))(*[self.handles[k] for k in before])
-            self.handles.append(driver.read(c_void_p, "cuGraphAddKernelNode", self.graph, before, len(before), node(*arguments)))
+            self.handles.append(
+                driver.read(c_void_p, "cuGraphAddKernelNode", self.graph, before, len(before), node(*arguments))
+            )
         self.handle = driver.read(c_void_p, "cuGraphInstantiateWithFlags", self.graph, 0)
         self._start, self._what = untyped(driver._functions["cuGraphLaunch"]), c_void_p(self.handle)
 
@@ -289,7 +365,10 @@ class _Made:
 
 
 class Stream(_Made):
-    """A queue of the driver. It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race."""
+    """A queue of the driver.
+
+    It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race.
+    """
 
     make, destroy = "cuStreamCreate", "cuStreamDestroy_v2"
 
@@ -343,7 +422,8 @@ def pinned(driver: Driver, count: int, dtype: np.dtype) -> np.ndarray:
     """A host array that the device can read by itself."""
     driver.activate()
     size = max(count * dtype.itemsize, 1)
-    memory = (ctypes.c_uint8 * size).from_address(driver.read(c_void_p, "cuMemHostAlloc", size, 1))  # CU_MEMHOSTALLOC_PORTABLE
+    # CU_MEMHOSTALLOC_PORTABLE
+    memory = (ctypes.c_uint8 * size).from_address(driver.read(c_void_p, "cuMemHostAlloc", size, 1))
     memory.owner = _Pinned(driver, ctypes.addressof(memory))
     return np.frombuffer(memory, dtype, count)
 
@@ -357,15 +437,22 @@ class _Pinned:
 
 
 class Function:
-    """A kernel on the device, for a signature such as `float32[], int64`: `launcher(blocks, threads, current)` gives what launches it, `node` what tells
-    a graph of its launch.
+    """A kernel on the device, for a signature such as `float32[], int64`:
 
-    Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are packed into a block whose
-    places the driver was told once, behind what says where to run; so a launch is one `struct.pack_into` and one call of the driver.
+    `launcher(blocks, threads, current)` gives what launches it, `node` what tells a graph of its launch.
+
+    Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are
+    packed into a block whose places the driver was told once, behind what says where to run; so a launch is one
+    `struct.pack_into` and one call of the driver.
     """
 
     def __init__(self, driver: Driver, text: str, name: str, signature: str) -> None:
-        self.driver, self.text, self.signature, self.handle = driver, text, signature.split(", "), driver.load(text, name)
+        self.driver, self.text, self.signature, self.handle = (
+            driver,
+            text,
+            signature.split(", "),
+            driver.load(text, name),
+        )
 
     def attribute(self, name: str) -> int:
         """One of ATTRIBUTES."""
@@ -374,12 +461,27 @@ class Function:
     def launcher(self, blocks: int, threads: int, current: object) -> Callable:
         """A function of the kernel's arguments; it launches on the stream of `current`, and returns at once."""
         start, handle = untyped(self.driver._functions["cuLaunchKernelEx"]), c_void_p(self.handle)
-        known = {"current": current, "start": start, "handle": handle, "here": self.driver.here, "elsewhere": _ELSEWHERE}
-        return self._written(_LAUNCH, blocks, threads, {**known, "activate": self.driver.activate, "refused": self.driver.refused})
+        known = {
+            "current": current,
+            "start": start,
+            "handle": handle,
+            "here": self.driver.here,
+            "elsewhere": _ELSEWHERE,
+        }
+        return self._written(
+            _LAUNCH, blocks, threads, {**known, "activate": self.driver.activate, "refused": self.driver.refused}
+        )
 
     def node(self, blocks: int, threads: int) -> Callable:
-        """A function of the kernel's arguments; it gives a launch as graphs are told of it, a CUDA_KERNEL_NODE_PARAMS, which is valid until the next."""
-        return self._written(_NODE, blocks, threads, {"told": functools.partial(struct.pack, "=Q7I4xQQ", self.handle, blocks, 1, 1, threads, 1, 1, 0)})
+        """A function of the kernel's arguments; it gives a launch as graphs are told of it, a CUDA_KERNEL_NODE_PARAMS,
+        which is valid until the next.
+        """
+        return self._written(
+            _NODE,
+            blocks,
+            threads,
+            {"told": functools.partial(struct.pack, "=Q7I4xQQ", self.handle, blocks, 1, 1, threads, 1, 1, 0)},
+        )
 
     def _written(self, text: str, blocks: int, threads: int, known: dict[str, object]) -> Callable:
         """A text's function, with the words of this signature written out."""
@@ -414,19 +516,25 @@ def run({names}):
 
 
 class _Told(threading.local):
-    """What the driver is told of a launch, for each thread its own: two may launch one kernel at once. `parts`: the memory, its address as a CUlaunchConfig
-    (blocks, threads, shared bytes, stream, two words for attributes), and that of pointers to the arguments' words, which lie behind."""
+    """What the driver is told of a launch, for each thread its own: two may launch one kernel at once.
+
+    `parts`: the memory, its address as a CUlaunchConfig (blocks, threads, shared bytes, stream, two words for
+    attributes), and that of pointers to the arguments' words, which lie behind.
+    """
 
     def __init__(self, size: int, blocks: int, threads: int) -> None:
         block = ctypes.create_string_buffer(_STREAM + size)
         struct.pack_into("=7I", block, 0, blocks, 1, 1, threads, 1, 1, 0)
         start = ctypes.addressof(block)
-        self._places = (c_void_p * ((_STREAM + size - _CONFIGURATION) // 8))(*range(start + _CONFIGURATION, start + _STREAM + size, 8))
+        self._places = (c_void_p * ((_STREAM + size - _CONFIGURATION) // 8))(
+            *range(start + _CONFIGURATION, start + _STREAM + size, 8)
+        )
         self.parts = block, c_void_p(start), c_void_p(ctypes.addressof(self._places))
 
 
 def words(signature: list[str]) -> tuple[struct.Struct, str]:
-    """How a stream's handle and arguments a0, a1 … lie in words of 8 bytes, two empty ones between, and the text of the arguments' values to pack.
+    """How a stream's handle and arguments a0, a1 … lie in words of 8 bytes, two empty ones between, and the text of the
+    arguments' values to pack.
 
     Numba's flat array: meminfo, parent, size, itemsize, data, shape, stride.
     """

@@ -1,7 +1,9 @@
-"""Memory of the CUDA device: blocks that are kept and used again, for the driver is slow to give them and waits for all kernels to take them back.
+"""Memory of the CUDA device: blocks that are kept and used again, for the driver is slow to give them and waits for all
+kernels to take them back.
 
-A block freed on a stream is given again on that stream only: what the stream was told before still runs before what it is told next. Another stream
-that reads a block says so with `record_stream`; the block then waits for it. Sizes are rounded up, to 512 bytes or an eighth of their power of two.
+A block freed on a stream is given again on that stream only: what the stream was told before still runs before what it
+is told next. Another stream that reads a block says so with `record_stream`; the block then waits for it. Sizes are
+rounded up, to 512 bytes or an eighth of their power of two.
 """
 
 from __future__ import annotations
@@ -29,12 +31,21 @@ def rounded(size: int) -> int:
 
 
 class Block:
-    """A piece of device memory, where it begins, the free blocks it will be among, the stream it belongs to, and other streams that read it."""
+    """A piece of device memory, where it begins, the free blocks it will be among, the stream it belongs to, and other
+    streams that read it.
+    """
 
     __slots__ = ("memory", "size", "address", "among", "stream", "readers")
 
     def __init__(self, memory: object, size: int, address: int, among: list[Block], stream: object) -> None:
-        self.memory, self.size, self.address, self.among, self.stream, self.readers = memory, size, address, among, stream, []
+        self.memory, self.size, self.address, self.among, self.stream, self.readers = (
+            memory,
+            size,
+            address,
+            among,
+            stream,
+            [],
+        )
 
 
 class Pool:
@@ -43,7 +54,10 @@ class Pool:
     def __init__(self, source: Driver | Simulated) -> None:
         self.source = source
         self.limit: int | None = None  # bytes that may be reserved; None leaves it to the driver
-        self.numbers = dict.fromkeys(("allocated", "allocated peak", "reserved", "reserved peak", "taken", "retries", "failures"), 0)  # bytes, and how often
+        # bytes, and how often
+        self.numbers = dict.fromkeys(
+            ("allocated", "allocated peak", "reserved", "reserved peak", "taken", "retries", "failures"), 0
+        )
         self._free: dict[int, dict[object, list[Block]]] = defaultdict(lambda: defaultdict(list))  # by size and stream
         self._waiting: list[tuple[Block, list]] = []  # freed, but another stream's event has still to come
         self._blocks: dict[int, Block] = {}  # by address, those in use
@@ -65,7 +79,9 @@ class Pool:
         return lambda count, dtype: taken(size, count, dtype, current.stream)
 
     def _taken(self, size: int, count: int, dtype: np.dtype, stream: object) -> object:
-        try:  # without the lock, which takes as long as all else: other threads see what is done to a list or a dict done or not
+        # without the lock, which takes as long as all else: other threads see what is done to a list or a dict done or
+        # not
+        try:
             block = self._free[size][stream].pop()
         except IndexError:
             block = self._found(size, stream)
@@ -118,7 +134,8 @@ class Pool:
             self.numbers["failures"] += 1
             free, total = self.source.information()
             raise OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {_said(size)}. GPU 0 has a total capacity of {_said(total)} of which {_said(free)} is free"
+                f"CUDA out of memory. Tried to allocate {_said(size)}. GPU 0 has a total capacity of {_said(total)} "
+                f"of which {_said(free)} is free"
                 f"{'' if self.limit is None else f'; this process may reserve {_said(self.limit)}'}. "
                 f"Of the memory in use here {_said(self.numbers['allocated'])} "
                 "is held by tensors; free some, or work on smaller batches"
@@ -128,7 +145,8 @@ class Pool:
         return Block(memory, size, self.source.address(memory), among, stream)
 
     def _allocate(self, size: int) -> object | None:
-        if size >> 63 or self.limit is not None and self.numbers["reserved"] + size > self.limit:  # a driver is given 64 bits of the size, whatever it is
+        # a driver is given 64 bits of the size, whatever it is
+        if size >> 63 or self.limit is not None and self.numbers["reserved"] + size > self.limit:
             return None
         return self.source.allocate(size)
 
@@ -144,8 +162,10 @@ class Pool:
         block.among.append(block)
 
     def _marks(self, readers: list) -> list:
-        """Events at what the readers were told so far. None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any
-        more."""
+        """Events at what the readers were told so far.
+
+        None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any more.
+        """
         try:
             return [self.source.event(stream) for stream in readers]
         except RuntimeError:
@@ -234,7 +254,15 @@ class _Lent(cuda_driver.Buffer):
     __slots__ = ("pool", "block")
 
     def __init__(self, block: Block, count: int, dtype: np.dtype, pool: Pool, driver: cuda_driver.Driver) -> None:
-        self.address, self.size, self.dtype, self.owner, self.driver, self.pool, self.block = block.address, count, dtype, None, driver, pool, block
+        self.address, self.size, self.dtype, self.owner, self.driver, self.pool, self.block = (
+            block.address,
+            count,
+            dtype,
+            None,
+            driver,
+            pool,
+            block,
+        )
 
     def __del__(self) -> None:
         self.pool.give_back(self.block)

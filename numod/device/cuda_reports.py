@@ -1,7 +1,9 @@
-"""What kernels on a GPU find wrong, such as an index outside. To ask them would be to wait for them: they write it into memory of the host instead.
+"""What kernels on a GPU find wrong, such as an index outside.
 
-The host looks there whenever it has waited for the device anyway, and before it starts the next check. Until then kernels go on with a place that
-exists, so that nothing else is harmed, and the process can use the GPU afterwards.
+To ask them would be to wait for them: they write it into memory of the host instead.
+
+The host looks there whenever it has waited for the device anyway, and before it starts the next check. Until then
+kernels go on with a place that exists, so that nothing else is harmed, and the process can use the GPU afterwards.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 WORDS = 1 << 12  # the first is the word that was written last, the others have what was found
-_LATE = " (a kernel on the GPU found this, started by now or earlier; with CUDA_LAUNCH_BLOCKING=1 it is told where it was started)"
+_LATE = (
+    " (a kernel on the GPU found this, started by now or earlier; with CUDA_LAUNCH_BLOCKING=1 it is told where it "
+    "was started)"
+)
 
 
 class Reports:

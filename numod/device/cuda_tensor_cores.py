@@ -1,8 +1,10 @@
-"""Tensor cores, for kernels on a GPU: instructions with which a warp of 32 threads multiplies small matrices together, and accesses of 16 bytes that feed them.
+"""Tensor cores, for kernels on a GPU: instructions with which a warp of 32 threads multiplies small matrices together,
+and accesses of 16 bytes that feed them.
 
-`multiply_float16(totals, s, a0, a1, a2, a3, b0, b1)` adds the product of a (16, 16) and b (16, 8) to a matrix (16, 8) of float32, of which each thread has four
-elements, totals[s : s + 4]; `multiply_bfloat16` likewise, and `multiply_tf32` that of a (16, 8) and b (8, 8). A thread gives words of 32 bits: two numbers
-of 16 bits, or one of tf32. With g = lane // 4 and t = lane % 4 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k8")
+`multiply_float16(totals, s, a0, a1, a2, a3, b0, b1)` adds the product of a (16, 16) and b (16, 8) to a matrix (16, 8)
+of float32, of which each thread has four elements, totals[s : s + 4]; `multiply_bfloat16` likewise, and `multiply_tf32`
+that of a (16, 8) and b (8, 8). A thread gives words of 32 bits: two numbers of 16 bits, or one of tf32. With g = lane
+// 4 and t = lane % 4 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k8")
     a0, a1, a2, a3   are words t of rows g and g + 8 of a, and words t + 4 of these,
     b0, b1           words t and t + 4 of column g of b,
     totals           elements 2 t and 2 t + 1 of row g, and of row g + 8.
@@ -22,13 +24,15 @@ _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf
 def intrinsics() -> dict[str, Callable]:
     """The functions for kernels.
 
-    Of `near`, an array in shared memory whose elements are of 16 bytes: `store_words(near, k, ...)` writes four words to the k-th. `load_matrices(near, k)`,
-    to which all threads of a warp come, gives thread (g, t) a word of each of four matrices of 8 rows of 16 bytes, word t of row g; row i of the j-th is
-    at the k of thread 8 j + i. `load_turned(near, k)` gives it 16-bit numbers (2 t, g) and (2 t + 1, g). `copy_run(near, k, x, from, count)` begins to
-    copy `count` elements from x[from] on, 0 for the rest of 16 bytes, where `begins_run(x, from)`: 16 bytes may begin there. `await_copies()` waits until
-    those have landed that the thread began before it last came there; the other threads see them behind a barrier.
-    `load_run(x, k)` gives 16 bytes from x[k] on as four words. `tf32_bits(bits)` gives the bits of the nearest tf32 to a float32, `rounded_float16(x)` and
-    `rounded_bfloat16(x)` those of the nearest such number.
+    Of `near`, an array in shared memory whose elements are of 16 bytes: `store_words(near, k, ...)` writes four words
+    to the k-th. `load_matrices(near, k)`, to which all threads of a warp come, gives thread (g, t) a word of each of
+    four matrices of 8 rows of 16 bytes, word t of row g; row i of the j-th is at the k of thread 8 j + i.
+    `load_turned(near, k)` gives it 16-bit numbers (2 t, g) and (2 t + 1, g). `copy_run(near, k, x, from, count)` begins
+    to copy `count` elements from x[from] on, 0 for the rest of 16 bytes, where `begins_run(x, from)`: 16 bytes may
+    begin there. `await_copies()` waits until those have landed that the thread began before it last came there; the
+    other threads see them behind a barrier. `load_run(x, k)` gives 16 bytes from x[k] on as four words.
+    `tf32_bits(bits)` gives the bits of the nearest tf32 to a float32, `rounded_float16(x)` and `rounded_bfloat16(x)`
+    those of the nearest such number.
     """
     from llvmlite import ir
     from numba import types
@@ -60,7 +64,9 @@ def intrinsics() -> dict[str, Callable]:
                 with otherwise:
                     apart = ir.Constant(ir.VectorType(first.type.pointee, count), ir.Undefined)
                     for j in range(count):
-                        apart = builder.insert_element(apart, builder.load(builder.gep(first, [ir.Constant(word, j)])), ir.Constant(word, j))
+                        apart = builder.insert_element(
+                            apart, builder.load(builder.gep(first, [ir.Constant(word, j)])), ir.Constant(word, j)
+                        )
                     apart, there = builder.bitcast(apart, words), builder.block
             found = builder.phi(words)
             found.add_incoming(together, here)
@@ -117,7 +123,9 @@ def intrinsics() -> dict[str, Callable]:
 
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             first = builder.gep(data(context, builder, x, values[2]), [values[3]])
-            far = builder.ptrtoint(builder.addrspacecast(first, ir.PointerType(first.type.pointee, addrspace=1)), ir.IntType(64))
+            far = builder.ptrtoint(
+                builder.addrspacecast(first, ir.PointerType(first.type.pointee, addrspace=1)), ir.IntType(64)
+            )
             size = builder.mul(values[4], ir.Constant(word, x.dtype.bitwidth // 8))
             builder.call(begin, [shared(context, builder, near, values[:2]), far, size])
             return context.get_dummy_value()
@@ -136,7 +144,10 @@ def intrinsics() -> dict[str, Callable]:
     @extending.intrinsic
     def tf32_bits(context: object, bits: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            return builder.call(ir.InlineAsm(ir.FunctionType(word, [number]), "cvt.rna.tf32.f32 $0, $1;", "=r,f"), [builder.bitcast(values[0], number)])
+            return builder.call(
+                ir.InlineAsm(ir.FunctionType(word, [number]), "cvt.rna.tf32.f32 $0, $1;", "=r,f"),
+                [builder.bitcast(values[0], number)],
+            )
 
         return types.uint32(types.uint32), generate
 
@@ -144,22 +155,40 @@ def intrinsics() -> dict[str, Callable]:
         @extending.intrinsic
         def rounded(context: object, x: object) -> tuple:
             def generate(context: object, builder: object, signature: object, values: list) -> object:
-                return builder.call(ir.InlineAsm(ir.FunctionType(ir.IntType(16), [number]), f"cvt.rn.{kind}.f32 $0, $1;", "=h,f"), values)
+                return builder.call(
+                    ir.InlineAsm(ir.FunctionType(ir.IntType(16), [number]), f"cvt.rn.{kind}.f32 $0, $1;", "=h,f"),
+                    values,
+                )
 
             return types.uint16(types.float32), generate
 
         return rounded
 
     def multiplication(shape: str, kind: str) -> Callable:
-        text = f"mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, $9}}, {{$10, $11, $12, $13}};"
+        text = (
+            f"mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, "
+            f"$9}}, {{$10, $11, $12, $13}};"
+        )
         form = ir.FunctionType(ir.LiteralStructType([number] * 4), [word] * 6 + [number] * 4)
         together = ir.InlineAsm(form, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f")
 
         @extending.intrinsic
-        def multiply(context: object, totals: object, s: object, a0: object, a1: object, a2: object, a3: object, b0: object, b1: object) -> tuple:
+        def multiply(
+            context: object,
+            totals: object,
+            s: object,
+            a0: object,
+            a1: object,
+            a2: object,
+            a3: object,
+            b0: object,
+            b1: object,
+        ) -> tuple:
             def generate(context: object, builder: object, signature: object, values: list) -> object:
                 first = data(context, builder, totals, values[0])
-                places = [builder.gep(first, [builder.add(values[1], ir.Constant(values[1].type, j))]) for j in range(4)]
+                places = [
+                    builder.gep(first, [builder.add(values[1], ir.Constant(values[1].type, j))]) for j in range(4)
+                ]
                 found = builder.call(together, [*values[2:], *map(builder.load, places)], attrs=("convergent",))
                 for j, each in enumerate(places):
                     builder.store(builder.extract_value(found, j), each)
@@ -170,7 +199,15 @@ def intrinsics() -> dict[str, Callable]:
         return multiply
 
     found = {
-        "load_run": load_run, "load_matrices": loading(""), "load_turned": loading(".trans"), "store_words": store_words, "begins_run": begins_run,
-        "copy_run": copy_run, "await_copies": await_copies, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"), "rounded_bfloat16": rounding("bf16"),
+        "load_run": load_run,
+        "load_matrices": loading(""),
+        "load_turned": loading(".trans"),
+        "store_words": store_words,
+        "begins_run": begins_run,
+        "copy_run": copy_run,
+        "await_copies": await_copies,
+        "tf32_bits": tf32_bits,
+        "rounded_float16": rounding("f16"),
+        "rounded_bfloat16": rounding("bf16"),
     }
     return {**found, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}

@@ -1,8 +1,8 @@
-"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the instructions, and four times the bytes in
-flight.
+"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the
+instructions, and four times the bytes in flight.
 
-`load_four(x, k)` gives x[k : k + 4] as a tuple, and `store_four(x, k, a, b, c, d)` writes it. An array that begins where such accesses may not, as a view
-can, is read and written one element after the other.
+`load_four(x, k)` gives x[k : k + 4] as a tuple, and `store_four(x, k, a, b, c, d)` writes it. An array that begins
+where such accesses may not, as a view can, is read and written one element after the other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def intrinsics() -> dict[str, Callable]:
     from numba.core import cgutils
 
     def fours(context: object, builder: object, array: object, value: object, k: object) -> tuple:
-        """Pointers to the elements and to all of them as a vector, its alignment, and whether the array has that; None where there is no such vector."""
+        """Pointers to the elements and to all of them as a vector, its alignment, and whether the array has that; None
+        where there is no such vector.
+        """
         data = context.make_array(array)(context, builder, value).data
         places = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
         if isinstance(array.dtype, types.Complex):

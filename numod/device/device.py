@@ -50,7 +50,10 @@ class Device:
 
     @property
     def backend(self) -> ModuleType:
-        """The module that holds this device's memory and compiles its kernels. Raises RuntimeError for a GPU that is not the first."""
+        """The module that holds this device's memory and compiles its kernels.
+
+        Raises RuntimeError for a GPU that is not the first.
+        """
         if self._backend is None:
             if self.index:
                 raise RuntimeError(
@@ -124,7 +127,10 @@ def default_device() -> Device:
 
 
 def set_default_device(device: Device | str | int | None) -> None:
-    """Make new tensors on `device` where none is named, on this thread; None: on the CPU again. An active `with device:` takes precedence."""
+    """Make new tensors on `device` where none is named, on this thread; None: on the CPU again.
+
+    An active `with device:` takes precedence.
+    """
     _make_here(() if device is None else (Device(device),))
 
 

@@ -1,5 +1,6 @@
-"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once, or by every thread of Numba's threading layer for its
-share."""
+"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once, or by every
+thread of Numba's threading layer for its share.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +41,23 @@ def divide() -> Callable:
 
 
 def _divide(compiled: object, context: object, builder: object, signature: object, values: list) -> object:
-    """Code that calls the compiled part directly for one thread, and else has the threading layer call `_share` for each."""
+    """Code that calls the compiled part directly for one thread, and else has the threading layer call `_share` for
+    each.
+    """
     from llvmlite import ir
     from numba.core import cgutils
 
     context.add_linking_libs((compiled.library,))
-    half = {HALF} if HALF.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes else set()
+    half = (
+        {HALF} if HALF.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes else set()
+    )
     set.update(builder.function.attributes, half)  # LLVM inlines the part into both
     _, n, threads, arguments = values
     sources, targets = signature.args[3], compiled.signature.args[2:]
-    given = [context.cast(builder, each, *kinds) for each, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)]
+    given = [
+        context.cast(builder, each, *kinds)
+        for each, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
+    ]
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     with builder.if_else(builder.icmp_signed("<=", threads, integer(1))) as (alone, shared):
         with alone:
@@ -57,13 +65,28 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
         with shared:
             data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, threads, *given]))
             places, sizes, steps = (cgutils.alloca_once(builder, kind) for kind in (pointer, integer, integer))
-            for place, value in ((places, pointer(None)), (sizes, threads), (steps, integer(1))):  # a thread's number comes as an address that grows by 1
+            # a thread's number comes as an address that grows by 1
+            for place, value in ((places, pointer(None)), (sizes, threads), (steps, integer(1))):
                 builder.store(value, place)
-            kind = ir.FunctionType(ir.VoidType(), [pointer, places.type, sizes.type, steps.type, pointer, integer, integer, integer])
+            kind = ir.FunctionType(
+                ir.VoidType(), [pointer, places.type, sizes.type, steps.type, pointer, integer, integer, integer]
+            )
             launch = cgutils.get_or_insert_function(builder.module, kind, "numba_parallel_for")
             share = _share(compiled, context, builder.module, data.type)
             set.update(share.attributes, half)
-            builder.call(launch, [builder.bitcast(share, pointer), places, sizes, steps, builder.bitcast(data, pointer), integer(0), integer(1), threads])
+            builder.call(
+                launch,
+                [
+                    builder.bitcast(share, pointer),
+                    places,
+                    sizes,
+                    steps,
+                    builder.bitcast(data, pointer),
+                    integer(0),
+                    integer(1),
+                    threads,
+                ],
+            )
     return context.get_dummy_value()
 
 
@@ -74,7 +97,8 @@ def _share(compiled: object, context: object, module: object, data: object) -> o
 
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer.as_pointer(), integer.as_pointer(), integer.as_pointer(), pointer])
-    function = ir.Function(module, kind, module.get_unique_name(f"share_{compiled.fndesc.unique_name}"))  # profilers find it by a name that no other kernel has
+    # profilers find it by a name that no other kernel has
+    function = ir.Function(module, kind, module.get_unique_name(f"share_{compiled.fndesc.unique_name}"))
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     k, count = builder.ptrtoint(builder.load(function.args[0]), integer), builder.load(function.args[1])

@@ -1,4 +1,6 @@
-"""Dot products of rows: of one with many, and of some with some, in tiles. As many sums as a register has lanes are added up across lanes all at once.
+"""Dot products of rows: of one with many, and of some with some, in tiles.
+
+As many sums as a register has lanes are added up across lanes all at once.
 
 Where both factors of a product lie along what is summed, nothing needs to be transposed or packed.
 """
@@ -21,10 +23,12 @@ def tile_rows() -> int:
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j * step + k] * vector[vector_at + k].
+    """dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j
+    * step + k] * vector[vector_at + k].
 
-    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] = the sum of a[a_at + i * a_row + k] *
-    b[b_at + j * b_row + k], for i < held (at most `tile_rows()`) and j < wide (at most COLUMNS).
+    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] =
+    the sum of a[a_at + i * a_row + k] * b[b_at + j * b_row + k], for i < held (at most `tile_rows()`) and j < wide (at
+    most COLUMNS).
     """
     tile = "a[a_at], a_row, b[b_at], b_row, depth, out[out_at], out_row, held, wide"
     return {
@@ -79,7 +83,9 @@ def _along(w: Writer, left: list, right: list, depth: object) -> list:
 
 
 def across(w: Writer, vectors: list) -> object:
-    """A vector of the sums of as many vectors. Two vectors' halves are added to one another side by side, until one vector is left.
+    """A vector of the sums of as many vectors.
+
+    Two vectors' halves are added to one another side by side, until one vector is left.
 
     First within quarters of 128 bits, which costs processors least, then quarters.
     """
@@ -87,10 +93,23 @@ def across(w: Writer, vectors: list) -> object:
     while len(vectors) > 1:
         if group < quarter:
             starts = [place + part for place in range(0, w.lanes, quarter) for part in range(0, quarter // 2, group)]
-            low, apart = [k for start in starts for side in (0, w.lanes) for k in range(side + start, side + start + group)], quarter // 2
+            low, apart = (
+                [k for start in starts for side in (0, w.lanes) for k in range(side + start, side + start + group)],
+                quarter // 2,
+            )
         else:
-            low, apart = [k for side in (0, w.lanes) for start in range(side, side + w.lanes, 2 * quarter) for k in range(start, start + quarter)], quarter
+            low, apart = (
+                [
+                    k
+                    for side in (0, w.lanes)
+                    for start in range(side, side + w.lanes, 2 * quarter)
+                    for k in range(start, start + quarter)
+                ],
+                quarter,
+            )
         orders = low, [k + apart for k in low]
-        vectors = [w.builder.fadd(*(w.shuffle(a, b, order) for order in orders)) for a, b in zip(vectors[::2], vectors[1::2])]
+        vectors = [
+            w.builder.fadd(*(w.shuffle(a, b, order) for order in orders)) for a, b in zip(vectors[::2], vectors[1::2])
+        ]
         group *= 2
     return vectors[0]

@@ -1,6 +1,9 @@
-"""Positions of extremes in vector registers: along a row, or down neighbouring columns. Which elements are compared is `ops.extremum`'s.
+"""Positions of extremes in vector registers: along a row, or down neighbouring columns.
 
-NaN is the extreme of any that holds one, and of equal elements the first counts. Elements are floats or integers of any width.
+Which elements are compared is `ops.extremum`'s.
+
+NaN is the extreme of any that holds one, and of equal elements the first counts. Elements are floats or integers of any
+width.
 """
 
 from __future__ import annotations
@@ -29,15 +32,21 @@ def least_columns(itemsize: int) -> int:
 def functions() -> dict[str, Callable]:
     """greatest_in_row(x, at, n): which of x[at : at + n] is the greatest; n is at least `lanes`.
 
-    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n): each of n columns of `rows` lines, at most LINES, `step` apart from x[at]
-    on, against the n elements of best and of where: these become the greatest and its line, counted from `first`. where has int64 for elements of 8 bytes,
-    else int32. n is at least `least_columns`. And least_in_row, least_in_columns.
+    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n): each of n columns of `rows` lines,
+    at most LINES, `step` apart from x[at] on, against the n elements of best and of where: these become the greatest
+    and its line, counted from `first`. where has int64 for elements of 8 bytes, else int32. n is at least
+    `least_columns`. And least_in_row, least_in_columns.
     """
     found = {}
     for name, least in (("greatest", False), ("least", True)):
         row, columns = f"{name}_in_row", f"{name}_in_columns"
         found[row] = primitive(row, "x[at], n", functools.partial(emit_row, least), shared=True, result="int64")
-        found[columns] = primitive(columns, "x[at], step, rows, first, best[best_at], where[where_at], n", functools.partial(emit_columns, least), shared=True)
+        found[columns] = primitive(
+            columns,
+            "x[at], step, rows, first, best[best_at], where[where_at], n",
+            functools.partial(emit_columns, least),
+            shared=True,
+        )
     return found
 
 
@@ -62,9 +71,12 @@ class _Search:
         self.places = Writer(w.builder, self.numbers.element, self.count)
 
     def row(self, x: object, n: object) -> object:
-        """The first position of the extreme of x (n). Each lane holds its extreme and the first group of vectors that has it; then one group is searched.
+        """The first position of the extreme of x (n).
 
-        Groups are numbered in integers as wide as the elements, anew in each block. Of the last group some elements are read again.
+        Each lane holds its extreme and the first group of vectors that has it; then one group is searched.
+
+        Groups are numbered in integers as wide as the elements, anew in each block. Of the last group some elements are
+        read again.
         """
         builder, w, count = self.builder, self.w, self.count
         width, last, shifts = count * _STREAMS, w.offset(n, -count), [k * count for k in range(_STREAMS)]
@@ -79,9 +91,17 @@ class _Search:
 
         def compare(start: object, state: list) -> list:
             best, where, missing = state
-            groups = builder.udiv(builder.sub(w.lesser(w.offset(start, block - 1), w.offset(n, -1)), start), w.number(width))
+            groups = builder.udiv(
+                builder.sub(w.lesser(w.offset(start, block - 1), w.offset(n, -1)), start), w.number(width)
+            )
             state = [w.splat(self.worst()), self.whole(0), self.whole(0), missing]
-            state = w.loop(0, groups, 1, state, lambda k, state: group([w.offset(start, (k, width), shift) for shift in shifts], state))
+            state = w.loop(
+                0,
+                groups,
+                1,
+                state,
+                lambda k, state: group([w.offset(start, (k, width), shift) for shift in shifts], state),
+            )
             ends = [w.lesser(w.offset(start, (groups, width), shift), last) for shift in shifts]
             extremes, numbers, _, missing = group(ends, state)
             extreme = w.across(self.passing, extremes)
@@ -126,8 +146,13 @@ class _Search:
         builder.position_at_end(found)
         return self.at_first([spot], [mask])
 
-    def columns(self, x: object, step: object, rows: object, first: object, best: object, where: object, n: object) -> None:
-        """best, where (n) with `rows` lines of x; the last columns are done again rather than fewer. Lines with NaN are done again, one by one."""
+    def columns(
+        self, x: object, step: object, rows: object, first: object, best: object, where: object, n: object
+    ) -> None:
+        """best, where (n) with `rows` lines of x; the last columns are done again rather than fewer.
+
+        Lines with NaN are done again, one by one.
+        """
         builder, w, last = self.builder, self.w, self.w.offset(n, -self.count * _COLUMNS)
         p = Writer(builder, w.ir.IntType(max(8 * w.size, 32)), self.count)
         start = p.splat(self.narrowed(first, p.element))
@@ -136,7 +161,10 @@ class _Search:
             spots = [w.offset(w.lesser(c, last), column * self.count) for column in range(_COLUMNS)]
 
             def line(k: object, states: list, passes: Callable) -> tuple[list, list]:
-                number, values = w.splat(self.narrowed(k, self.numbers.element)), [w.load(x, (k, step), spot) for spot in spots]
+                number, values = (
+                    w.splat(self.narrowed(k, self.numbers.element)),
+                    [w.load(x, (k, step), spot) for spot in spots],
+                )
                 kept = []
                 for value, (held, place) in zip(values, states):
                     mask = passes(value, held)
@@ -153,7 +181,13 @@ class _Search:
             for spot, (value, place) in zip(spots, self.unless_missing(missing, lambda: states, exactly)):
                 w.store(value, best, spot)
                 wide = place if p.vector == self.numbers else builder.sext(place, p.vector)
-                p.store(builder.select(builder.icmp_signed("<", wide, p.zeros), p.load(where, spot), builder.add(wide, start)), where, spot)
+                p.store(
+                    builder.select(
+                        builder.icmp_signed("<", wide, p.zeros), p.load(where, spot), builder.add(wide, start)
+                    ),
+                    where,
+                    spot,
+                )
             return []
 
         w.loop(0, n, self.count * _COLUMNS, [], group)
@@ -193,7 +227,13 @@ class _Search:
 
     def passes(self, value: object, best: object) -> object:
         """Where one passes another; NaN neither passes nor is passed."""
-        compare = self.builder.fcmp_ordered if self.is_float else self.builder.icmp_signed if self.w.signed else self.builder.icmp_unsigned
+        compare = (
+            self.builder.fcmp_ordered
+            if self.is_float
+            else self.builder.icmp_signed
+            if self.w.signed
+            else self.builder.icmp_unsigned
+        )
         return compare("<" if self.least else ">", value, best)
 
     def replaces(self, value: object, best: object) -> object:
@@ -217,5 +257,7 @@ class _Search:
         """`missing`, and where there are NaN in any of an even number of vectors."""
         for pair in zip(values[::2], values[1::2]) if self.is_float else ():
             mask = self.builder.fcmp_unordered("uno", *pair)
-            missing = self.builder.or_(missing, mask if missing.type == self.bits else self.builder.sext(mask, missing.type))
+            missing = self.builder.or_(
+                missing, mask if missing.type == self.bits else self.builder.sext(mask, missing.type)
+            )
         return missing

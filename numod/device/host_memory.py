@@ -1,8 +1,8 @@
 """A pool of memory for large CPU tensors: mapping and clearing fresh pages takes longer than most kernels.
 
-A training step that reuses the memory of the previous step runs several times as fast as one whose activations are mapped anew. A weak reference signals
-when a buffer is freed. Other users of its memory (NumPy views, DLPack, PyTorch tensors) hold a reference to the buffer: since it is not itself a view,
-NumPy's views have it as their base.
+A training step that reuses the memory of the previous step runs several times as fast as one whose activations are
+mapped anew. A weak reference signals when a buffer is freed. Other users of its memory (NumPy views, DLPack, PyTorch
+tensors) hold a reference to the buffer: since it is not itself a view, NumPy's views have it as their base.
 """
 
 from __future__ import annotations
@@ -23,16 +23,24 @@ from . import room
 
 LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
 _HUGE = 1 << 21  # bytes of a huge page, at multiples of which they begin
-_CHECKED = 1 << 24  # bytes from which a buffer is checked against the limit of a control group, which ends a process that takes more
+# bytes from which a buffer is checked against the limit of a control group, which ends a process that takes more
+_CHECKED = 1 << 24
 
 
 class _Arena(mmap.mmap):
-    """Private pages, which a forked child gets a copy of. `Tensor.is_shared` distinguishes them from shared memory by this type."""
+    """Private pages, which a forked child gets a copy of.
+
+    `Tensor.is_shared` distinguishes them from shared memory by this type.
+    """
 
     has_holes = False
 
     def cut(self, start: int, size: int) -> None:
-        """Unmap a part. From then on the object must live as long as the process: to unmap the whole would unmap what others have mapped in the hole."""
+        """Unmap a part.
+
+        From then on the object must live as long as the process: to unmap the whole would unmap what others have mapped
+        in the hole.
+        """
         if not self.has_holes:
             self.has_holes = True
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
@@ -47,19 +55,23 @@ class _Lease(weakref.ref):
 
 
 class Pool:
-    """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there for the next buffer.
+    """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there
+    for the next buffer.
 
-    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory is little more than what was once in
-    use at a time. But one like the buffer that was freed last gets that one's place as it is: after a kernel that filled the caches, each line of Python costs
-    several times as much, and finding a place a tenth of a sum of a million floats. What does not fit into its `reach`, in bytes, is NumPy's.
+    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory
+    is little more than what was once in use at a time. But one like the buffer that was freed last gets that one's
+    place as it is: after a kernel that filled the caches, each line of Python costs several times as much, and finding
+    a place a tenth of a sum of a million floats. What does not fit into its `reach`, in bytes, is NumPy's.
     """
 
     def __init__(self, reach: int) -> None:
         self.most, self.reach, self._used = reach, reach, 0
         self._arena: _Arena | None = None
-        self._free: list[tuple[int, int]] = []  # (start, end) of free places, in order; the last one goes on to the end of the arena
+        # (start, end) of free places, in order; the last one goes on to the end of the arena
+        self._free: list[tuple[int, int]] = []
         self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
-        self._left: deque[_Lease] = deque()  # of freed buffers: the last is used again, or all are taken back by the next holder of the lock
+        # of freed buffers: the last is used again, or all are taken back by the next holder of the lock
+        self._left: deque[_Lease] = deque()
         self.renew_lock()
 
     def renew_lock(self) -> None:
@@ -94,7 +106,8 @@ class Pool:
         size = rounded(count * dtype.itemsize)
         if self._lock.locked():  # by another thread, or by this one, interrupted by a signal handler
             return by_numpy(count, dtype)
-        with self._lock:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the lock be held for ever
+        # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the lock be held for ever
+        with self._lock:
             self._take_back()
             start = self._find(size)
             self._used += size if start is not None else 0
@@ -140,12 +153,17 @@ class Pool:
         return None
 
     def _open(self) -> None:
-        """Reserve addresses: without a limit on them that costs nothing. With one, at most a quarter of it, and half of what is left."""
+        """Reserve addresses: without a limit on them that costs nothing.
+
+        With one, at most a quarter of it, and half of what is left.
+        """
         limit, left = room.address_limit(), room.addresses_left()
         if left is not None:
             self.reach = min(self.most, limit // 4, left // 2) // mmap.PAGESIZE * mmap.PAGESIZE
         try:
-            self._arena = _Arena(-1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+            self._arena = _Arena(
+                -1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            )
         except (OSError, OverflowError):  # no room
             self.reach = 0
             return
@@ -165,7 +183,6 @@ class Pool:
             if self._free and self._free[-1][1] == self.reach:
                 self._touched = self._free[-1][0]
 
-
     def give_back(self) -> None:
         """Return the pages of free places, and where addresses are limited the addresses, too."""
         if self._lock.locked():  # perhaps by this thread, interrupted by a signal handler
@@ -182,18 +199,24 @@ class Pool:
                 self._arena.cut(self._begin + start, end - start)
             self._free = []
         if self._used == 0:
-            self._arena, self._free, self._touched = None, [], 0  # an arena without holes is unmapped with its last reference
+            # an arena without holes is unmapped with its last reference
+            self._arena, self._free, self._touched = None, [], 0
 
 
 def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
-    """A flat uninitialised buffer outside the pool. Raises OutOfMemoryError where there is no room, after others have given back what they keep."""
+    """A flat uninitialised buffer outside the pool.
+
+    Raises OutOfMemoryError where there is no room, after others have given back what they keep.
+    """
     with suppress(MemoryError, OverflowError, ValueError):
         return _checked(count, dtype)
     room.release()
     try:
         return _checked(count, dtype)
     except (MemoryError, OverflowError, ValueError) as error:
-        raise OutOfMemoryError(f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}") from None
+        raise OutOfMemoryError(
+            f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}"
+        ) from None
 
 
 def _checked(count: int, dtype: np.dtype) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Layout: shape, strides, dtype and device of a tensor. Layouts are interned, so that plans can be keyed by identity."""
+"""Layout: shape, strides, dtype and device of a tensor.
+
+Layouts are interned, so that plans can be keyed by identity.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +57,15 @@ class Size(tuple):
 class Layout:
     """Shape, strides (in elements), dtype and device of a tensor.
 
-    `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. `overlapping`: two indices may share
-    an element. `extent`: elements of storage from the first to the last one touched. Make one with `layout()`.
+    `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. `overlapping`: two indices
+    may share an element. `extent`: elements of storage from the first to the last one touched. Make one with
+    `layout()`.
     """
 
-    __slots__ = ("shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent", "__weakref__")
+    __slots__ = (
+        "shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent",
+        "__weakref__",
+    )  # fmt: skip
     batch = None  # the batch of which the tensor stands for one example: see `func.examples`
 
     def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
@@ -71,7 +78,10 @@ class Layout:
 
 
 def _overlapping(shape: tuple, strides: tuple) -> bool:
-    """Whether two indices may share an element (an expanded tensor). Exact for expanded and sliced tensors, else cautious."""
+    """Whether two indices may share an element (an expanded tensor).
+
+    Exact for expanded and sliced tensors, else cautious.
+    """
     reach = 0
     for stride, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
         if stride <= reach:
@@ -90,7 +100,9 @@ def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ordered_strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides without gaps whose dimensions lie in memory in the order of those of `strides`, as PyTorch's of a clone: a stride of 0 is of any order."""
+    """Strides without gaps whose dimensions lie in memory in the order of those of `strides`, as PyTorch's of a clone:
+    a stride of 0 is of any order.
+    """
     order = list(reversed(range(len(shape))))  # from the dimension whose neighbours are nearest
     for k in range(1, len(order)):
         for j in range(k - 1, -1, -1):
@@ -117,18 +129,25 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
         size = _checked(shape)
         steps = dense_strides(size) if strides is None else tuple([int(index(s)) for s in strides])
         whole = size, steps, dtype, device
-        found = _interned.get(whole) or _interned.setdefault(whole, Layout(size, steps, dtype, device))  # of two threads both get the first's
+        # of two threads both get the first's
+        found = _interned.get(whole) or _interned.setdefault(whole, Layout(size, steps, dtype, device))
         _interned[key] = found
     return found
 
 
 def _checked(shape: tuple[int, ...]) -> Size:
-    """The shape with each size an int. Raises TypeError for other sizes, RuntimeError for what kernels, which count in int64, would take for another number."""
+    """The shape with each size an int.
+
+    Raises TypeError for other sizes, RuntimeError for what kernels, which count in int64, would take for another
+    number.
+    """
     size = Size([int(index(n)) for n in shape])
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if prod([n for n in size if n]) >= 1 << 63:
-        raise RuntimeError(f"numel: integer multiplication overflow: sizes {list(size)} have more elements than an int64 can count")
+        raise RuntimeError(
+            f"numel: integer multiplication overflow: sizes {list(size)} have more elements than an int64 can count"
+        )
     return size
 
 

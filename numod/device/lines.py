@@ -1,6 +1,9 @@
-"""Pooling along lines of an array in vector registers: `down` folds several lines into one, `along` folds the windows of a line.
+"""Pooling along lines of an array in vector registers:
 
-Instructions are written for whole registers, with masks at the ends: lines are short, and loops for what is left of them would cost more than the rest.
+`down` folds several lines into one, `along` folds the windows of a line.
+
+Instructions are written for whole registers, with masks at the ends: lines are short, and loops for what is left of
+them would cost more than the rest.
 """
 
 from __future__ import annotations
@@ -21,28 +24,44 @@ def neutral(kind: str) -> float:
 
 
 def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
-    """Elements that a folded line of `width` needs: `along` reads whole registers of windows, `down` writes whole registers."""
+    """Elements that a folded line of `width` needs:
+
+    `along` reads whole registers of windows, `down` writes whole registers.
+    """
     windows = -(-out // lanes) * lanes
-    return max(-(-width // lanes) * lanes, (windows - 1) * stride + (kernel - 1) * step + 1 + max(STRIDES) * lanes) + 2 * lanes
+    return (
+        max(-(-width // lanes) * lanes, (windows - 1) * stride + (kernel - 1) * step + 1 + max(STRIDES) * lanes)
+        + 2 * lanes
+    )
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """For each kind of fold, "sum", "greatest" (NaN wins) and "placed" (the greatest and its place; of equals the first, of NaNs the last):
+    """For each kind of fold, "sum", "greatest" (NaN wins) and "placed" (the greatest and its place; of equals the
+    first, of NaNs the last):
 
-    down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at + w] = the lines at x[x_at + first + d *
-    slab_step + h * line_step] folded over d < slabs and h < lines, for w < n; what is left of the last register becomes neutral. Places count from x_at; none
-    is -1. along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o *
-    stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the stride, or "any", which takes it as another
-    argument behind `factor`. Arrays that a kind does not need are given, and not looked at.
+    down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at +
+    w] = the lines at x[x_at + first + d * slab_step + h * line_step] folded over d < slabs and h < lines, for w < n;
+    what is left of the last register becomes neutral. Places count from x_at; none is -1. along_KIND_S(x, x_at, places,
+    places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o *
+    stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the
+    stride, or "any", which takes it as another argument behind `factor`. Arrays that a kind does not need are given,
+    and not looked at.
     """
     found = {}
     for kind in ("sum", "greatest", "placed"):
         down = "x[x_at], first, slabs, slab_step, lines, line_step, n, into[into_at], places[places_at]"
         found[f"down_{kind}"] = primitive(f"down_{kind}", down, functools.partial(_emit_down, kind))
         for stride in (*STRIDES, "any"):
-            along = "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[sizes_at], real factor"
-            name, last, emit = f"along_{kind}_{stride}", ", stride" if stride == "any" else "", functools.partial(_emit_along, kind, stride)
+            along = (
+                "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[sizes_at], "
+                "real factor"
+            )
+            name, last, emit = (
+                f"along_{kind}_{stride}",
+                ", stride" if stride == "any" else "",
+                functools.partial(_emit_along, kind, stride),
+            )
             found[name] = primitive(name, along + last, emit)
     return found
 
@@ -56,12 +75,18 @@ def _emit_along(kind: str, stride: int | str, w: Writer, *given: object) -> None
 
 
 class _Fold:
-    """Writes the instructions of one kind of fold: `w` vectors of values, `p` those of places. A state is [values] or, with places, [values, places]."""
+    """Writes the instructions of one kind of fold:
+
+    `w` vectors of values, `p` those of places. A state is [values] or, with places, [values, places].
+    """
 
     def __init__(self, w: Writer, kind: str) -> None:
         self.w, self.builder, self.kind, self.p = w, w.builder, kind, Writer(w.builder, w.ir.IntType(32), w.lanes)
         self.numbers = w.ir.Constant(self.p.vector, list(range(w.lanes)))
-        self.nothing, self.nowhere = w.ir.Constant(w.vector, [neutral(kind)] * w.lanes), w.ir.Constant(self.p.vector, [-1] * w.lanes)
+        self.nothing, self.nowhere = (
+            w.ir.Constant(w.vector, [neutral(kind)] * w.lanes),
+            w.ir.Constant(self.p.vector, [-1] * w.lanes),
+        )
         self.empty = [self.nothing, self.nowhere] if kind == "placed" else [self.nothing]
 
     def down(self, source, first, slabs, slab_step, lines, line_step, n, target, where):
@@ -75,15 +100,30 @@ class _Fold:
             value = w.load(source, at, j, mask=mask, other=self.nothing)
             if self.kind != "placed":
                 return [self.joined(state[0], value)]
-            better = builder.or_(builder.fcmp_ordered(">", value, state[0]), builder.fcmp_unordered("uno", value, value))
-            return [builder.select(better, value, state[0]), builder.select(better, builder.add(self.spread(at), here), state[1])]
+            better = builder.or_(
+                builder.fcmp_ordered(">", value, state[0]), builder.fcmp_unordered("uno", value, value)
+            )
+            return [
+                builder.select(better, value, state[0]),
+                builder.select(better, builder.add(self.spread(at), here), state[1]),
+            ]
 
         def register(known: int | None, j: object, _: list) -> list:
-            mask, here, state = p.first(self.small(builder.sub(n, j))), builder.add(self.spread(j), self.numbers), list(self.empty)
+            mask, here, state = (
+                p.first(self.small(builder.sub(n, j))),
+                builder.add(self.spread(j), self.numbers),
+                list(self.empty),
+            )
             if self.kind == "placed":  # all may be -inf: then the first line's place stands
                 state[1] = builder.select(some, builder.add(self.spread(first), here), state[1])
             if known is None:
-                state = w.loop(0, slabs, 1, state, lambda d, state: w.loop(0, lines, 1, state, functools.partial(line, j, here, mask, d)))
+                state = w.loop(
+                    0,
+                    slabs,
+                    1,
+                    state,
+                    lambda d, state: w.loop(0, lines, 1, state, functools.partial(line, j, here, mask, d)),
+                )
             for h in range(known or 0):
                 state = line(j, here, mask, 0, h, state)
             w.store(state[0], target, j)
@@ -95,12 +135,15 @@ class _Fold:
         self.by_count(lines, alone, lambda known: w.loop(0, n, w.lanes, [], functools.partial(register, known)))
 
     def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
-        """`write` a fold of `count` lines or taps: for the usual counts, where things are `simple`, without a loop over them, which takes as long as they
-        do."""
+        """`write` a fold of `count` lines or taps: for the usual counts, where things are `simple`, without a loop over
+        them, which takes as long as they do.
+        """
         if not known:
             write(None)
             return
-        with self.builder.if_else(self.builder.and_(simple, self.builder.icmp_signed("==", count, self.w.number(known[0])))) as (then, otherwise):
+        with self.builder.if_else(
+            self.builder.and_(simple, self.builder.icmp_signed("==", count, self.w.number(known[0])))
+        ) as (then, otherwise):
             with then:
                 write(known[0])
             with otherwise:
@@ -111,7 +154,9 @@ class _Fold:
         builder, w, p = self.builder, self.w, self.p
 
         def joined(at: object, first: int, state: list) -> list:
-            """The state with every stride-th element from `at` on, of registers whose lane `first` is the first of them."""
+            """The state with every stride-th element from `at` on, of registers whose lane `first` is the first of
+            them.
+            """
             value = self.strided(w, w.at(source, at), stride, first)
             if self.kind != "placed":
                 return [self.joined(state[0], value)]
@@ -144,22 +189,33 @@ class _Fold:
         if self.kind == "sum":
             return w.builder.fadd(held, value)
         greater = w.declared(f"maximum.v{w.lanes}f{8 * w.size}", w.vector, [w.vector] * 2)
-        return w.builder.call(greater, [held, value], fastmath=("nsz",))  # three instructions, where selects of what is greater or NaN take four
+        # three instructions, where selects of what is greater or NaN take four
+        return w.builder.call(greater, [held, value], fastmath=("nsz",))
 
     def first_greatest(self, value: object, place: object, held: object, held_place: object) -> object:
-        """Where a value comes before what is held: columns are met in another order than elements, so equals are told by their places. No place is the last."""
+        """Where a value comes before what is held: columns are met in another order than elements, so equals are told
+        by their places. No place is the last.
+        """
         builder = self.builder
         lower, nan = builder.icmp_unsigned("<", place, held_place), builder.fcmp_unordered("uno", value, value)
-        greater = builder.or_(builder.fcmp_ordered(">", value, held), builder.and_(builder.fcmp_ordered("==", value, held), lower))
-        return builder.or_(greater, builder.and_(nan, builder.or_(builder.fcmp_ordered("ord", held, held), builder.not_(lower))))
+        greater = builder.or_(
+            builder.fcmp_ordered(">", value, held), builder.and_(builder.fcmp_ordered("==", value, held), lower)
+        )
+        return builder.or_(
+            greater, builder.and_(nan, builder.or_(builder.fcmp_ordered("ord", held, held), builder.not_(lower)))
+        )
 
     def strided(self, w: Writer, pointer: object, stride: object, first: int) -> object:
-        """A register of every stride-th element, beginning with the one `first` behind the pointer, which is less than a stride away."""
+        """A register of every stride-th element, beginning with the one `first` behind the pointer, which is less than
+        a stride away.
+        """
         if isinstance(stride, int):
             return w.every_second([w.load(pointer, part * w.lanes) for part in range(stride)], first)
         found = w.ir.Constant(w.vector, w.ir.Undefined)
         for lane in range(w.lanes):
-            found = self.builder.insert_element(found, w.element_at(pointer, (lane, stride)), w.ir.Constant(w.ir.IntType(32), lane))
+            found = self.builder.insert_element(
+                found, w.element_at(pointer, (lane, stride)), w.ir.Constant(w.ir.IntType(32), lane)
+            )
         return found
 
     def small(self, value: object) -> object:

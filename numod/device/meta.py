@@ -1,4 +1,7 @@
-"""The back end `meta`: tensors with shapes, strides and dtypes but no bytes. Ops plan as elsewhere, and their launches do nothing (see `ops.op`)."""
+"""The back end `meta`: tensors with shapes, strides and dtypes but no bytes.
+
+Ops plan as elsewhere, and their launches do nothing (see `ops.op`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401  planning asks how loops would be written
+# planning asks how loops would be written
+from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401
 
 
 class Nothing:
@@ -57,7 +61,8 @@ def lengthened(buffer: Nothing, count: int) -> Nothing:
 def download(buffer: Nothing) -> np.ndarray:
     """Raises NotImplementedError: there is nothing to read."""
     raise NotImplementedError(
-        "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a module from meta to a different device."
+        "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a "
+        "module from meta to a different device."
     )
 
 

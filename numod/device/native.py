@@ -1,4 +1,7 @@
-"""Native functions from LLVM IR, for the few that Numba cannot compile: those that read the clock around others. Not kernels."""
+"""Native functions from LLVM IR, for the few that Numba cannot compile: those that read the clock around others.
+
+Not kernels.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ define internal i64 @now() alwaysinline {
 
 
 def build(text: str) -> object:
-    """The engine that owns the compiled functions of `text`, which may call `now()`, nanoseconds, and the functions of Python's own interface."""
+    """The engine that owns the compiled functions of `text`, which may call `now()`, nanoseconds, and the functions of
+    Python's own interface.
+    """
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

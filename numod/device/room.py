@@ -1,7 +1,8 @@
-"""How much memory this process may still take: limits on its address space (`ulimit -v`) and on its control group (containers). Not who holds it.
+"""How much memory this process may still take: limits on its address space (`ulimit -v`) and on its control group
+(containers). Not who holds it.
 
-LLVM aborts the process when an allocation fails, so the room for a compilation is checked before it begins, and some of a limited address space is kept
-free for it: tensors cannot take that.
+LLVM aborts the process when an allocation fails, so the room for a compilation is checked before it begins, and some of
+a limited address space is kept free for it: tensors cannot take that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ except ImportError:  # Windows has no such limits
 
 RESERVE = 160 << 20  # bytes of a limited address space that are kept for compilation, at most an eighth of it
 IMPORT = 290 << 20  # addresses that Numba and LLVM take
-COMPILE, PER_INSTRUCTION = 48 << 20, 20_000  # addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
+# addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
+COMPILE, PER_INSTRUCTION = 48 << 20, 20_000
 LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
 _GROUPS = "/sys/fs/cgroup"
 _releases: list[Callable[[], None]] = []
@@ -47,7 +49,10 @@ def group_limit() -> int | None:
 
 
 def group_left() -> int | None:
-    """Bytes that the process's control groups may still take; None without a limit. Clean pages of files count as free, since the system drops them first."""
+    """Bytes that the process's control groups may still take; None without a limit.
+
+    Clean pages of files count as free, since the system drops them first.
+    """
     return min((max(limit - used, 0) for limit, used in _groups()), default=None)
 
 
@@ -63,16 +68,25 @@ def _groups() -> Iterator[tuple[int, int]]:
 
 @cache
 def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
-    """(folder, file of the limit, file of the memory in use, statistics of what can be dropped) of the groups around this process, version 2 or 1."""
+    """(folder, file of the limit, file of the memory in use, statistics of what can be dropped) of the groups around
+    this process, version 2 or 1.
+    """
     for line in (_read("/proc/self/cgroup") or "").splitlines():
         number, kinds, path = line.split(":", 2)
         if "memory" in kinds.split(","):
-            root, names = f"{_GROUPS}/memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
+            root, names = (
+                f"{_GROUPS}/memory",
+                ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")),
+            )
         elif number == "0":
-            root, names = _GROUPS, ("memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable"))
+            root, names = (
+                _GROUPS,
+                ("memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable")),
+            )
         else:
             continue
-        parts = [part for part in path.split("/") if part not in ("", "..")]  # a container may see its own group as the root
+        # a container may see its own group as the root
+        parts = [part for part in path.split("/") if part not in ("", "..")]
         folders = ["/".join([root, *parts[:k]]) for k in range(len(parts), -1, -1)]
         found = [(folder, *names) for folder in folders if os.path.exists(f"{folder}/{names[0]}")]
         if found:
@@ -94,8 +108,10 @@ def on_shortage(release: Callable[[], None]) -> None:
 
 
 def startable(count: int) -> int:
-    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for
-    ever."""
+    """How many of `count` threads, this one among them, the system allows.
+
+    Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for ever.
+    """
     leave, others = threading.Event(), []
     with suppress(RuntimeError):
         for _ in range(count - 1):
@@ -115,14 +131,18 @@ def release() -> None:
 
 
 def require(size: int, purpose: str) -> None:
-    """Raise OutOfMemoryError unless `size` bytes of address space are left, and half as many of memory. What is kept for later is given back before."""
+    """Raise OutOfMemoryError unless `size` bytes of address space are left, and half as many of memory.
+
+    What is kept for later is given back before.
+    """
     wrong = _shortage(size)
     if wrong:
         release()
         wrong = _shortage(size)
     if wrong:
         raise OutOfMemoryError(
-            f"not enough memory to {purpose}: {wrong}. Free tensors, raise the limit, or run the program once without it, "
+            f"not enough memory to {purpose}: {wrong}. Free tensors, raise the limit, or run the program once without "
+            "it, "
             "so that its kernels are found compiled in the cache folder (NUMOD_CACHE_DIR)"
         )
 
@@ -131,9 +151,15 @@ def _shortage(size: int) -> str | None:
     """Which limit does not allow `size` bytes, as part of a sentence."""
     addresses, memory = addresses_left(), group_left()
     if addresses is not None and addresses < size:
-        return f"about {_mb(size)} are needed, {_mb(addresses)} are left of the {_mb(address_limit())} that the process may address (ulimit -v)"
+        return (
+            f"about {_mb(size)} are needed, {_mb(addresses)} are left of the {_mb(address_limit())} that the "
+            "process may address (ulimit -v)"
+        )
     if memory is not None and memory < size // 2:
-        return f"about {_mb(size // 2)} are needed, {_mb(memory)} are left of the {_mb(group_limit())} of the control group (a container's limit)"
+        return (
+            f"about {_mb(size // 2)} are needed, {_mb(memory)} are left of the {_mb(group_limit())} of the control "
+            "group (a container's limit)"
+        )
     return None
 
 
@@ -143,7 +169,10 @@ def _mb(size: int) -> str:
 
 @contextmanager
 def compiling(size: int, purpose: str) -> Iterator[None]:
-    """Context of a compilation that takes about `size` bytes of address space, for which the reserve is given up. Raises OutOfMemoryError without room."""
+    """Context of a compilation that takes about `size` bytes of address space, for which the reserve is given up.
+
+    Raises OutOfMemoryError without room.
+    """
     global _reserve
     _reserve = None
     try:
@@ -152,7 +181,8 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OutOfMemoryError) or not any(isinstance(each, MemoryError) for each in _chain(error)):
             raise
-        raise OutOfMemoryError(f"not enough memory to {purpose}") from error  # Numba wraps what is raised while it compiles
+        # Numba wraps what is raised while it compiles
+        raise OutOfMemoryError(f"not enough memory to {purpose}") from error
     finally:
         _keep_reserve()
 
@@ -170,4 +200,6 @@ def _keep_reserve() -> None:
     limit = address_limit()
     if limit is not None and _reserve is None:
         with suppress(OSError, ValueError, OverflowError, MemoryError):
-            _reserve = mmap.mmap(-1, max(min(RESERVE, limit // 8), mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            _reserve = mmap.mmap(
+                -1, max(min(RESERVE, limit // 8), mmap.PAGESIZE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            )

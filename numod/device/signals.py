@@ -9,15 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # signals whose handlers are likely to raise; SIGINT last, so that it is restored last
-_SIGNALS = [getattr(signal, name) for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT") if hasattr(signal, name)]
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT")
+    if hasattr(signal, name)
+]
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
     """Context that defers signals until a kernel is built.
 
-    An exception from a handler would leave Numba half imported, which nothing mends; it would be lost in LLVM's callbacks, or leave a
-    module that is freed twice, which crashes the process.
+    An exception from a handler would leave Numba half imported, which nothing mends; it would be lost in LLVM's
+    callbacks, or leave a module that is freed twice, which crashes the process.
     """
     if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
         yield

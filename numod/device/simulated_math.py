@@ -1,4 +1,6 @@
-"""Python's `math` with GPU semantics, for kernels in Numba's simulator: undefined results are an infinity or NaN, where `math` raises."""
+"""Python's `math` with GPU semantics, for kernels in Numba's simulator: undefined results are an infinity or NaN, where
+`math` raises.
+"""
 
 from __future__ import annotations
 
@@ -25,4 +27,6 @@ def _forgiving(function: Callable, name: str) -> Callable:
     return call
 
 
-globals().update({name: _forgiving(each, name) for name, each in vars(math).items() if callable(each) and not name.startswith("_")})
+globals().update(
+    {name: _forgiving(each, name) for name, each in vars(math).items() if callable(each) and not name.startswith("_")}
+)

@@ -1,4 +1,7 @@
-"""Storage: the flat buffer that a tensor and its views share, and the count of writes to it. Not shape or dtype: see `layout`."""
+"""Storage: the flat buffer that a tensor and its views share, and the count of writes to it.
+
+Not shape or dtype: see `layout`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from ctypes import addressof, c_char
 
 
 class Storage:
-    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write."""
+    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every
+    in-place write.
+    """
 
     __slots__ = ("data", "version", "__weakref__")
     foreign = False  # whether the memory came from another library, so that another storage may overlap it
@@ -31,7 +36,11 @@ def address(data: object) -> int:
     try:
         return addressof(c_char.from_buffer(data))  # an eighth of the time of the interface below
     except (TypeError, ValueError, BufferError):  # a device's memory, a read-only array, an empty one
-        return data.__array_interface__["data"][0] if hasattr(data, "__array_interface__") else data.__cuda_array_interface__["data"][0]
+        return (
+            data.__array_interface__["data"][0]
+            if hasattr(data, "__array_interface__")
+            else data.__cuda_array_interface__["data"][0]
+        )
 
 
 def share_memory(x: object, y: object) -> bool:
@@ -71,4 +80,6 @@ def read_as(memory: Storage, dtype: object) -> SharedStorage:
     data, own = memory.data, memory.data.dtype.itemsize
     if type(memory) is Storage:
         memory.__class__ = ForeignStorage  # from now on another may overlap it
-    return SharedStorage(data[: data.size * own // dtype.itemsize * dtype.itemsize // own].view(dtype), getattr(memory, "owner", memory))
+    return SharedStorage(
+        data[: data.size * own // dtype.itemsize * dtype.itemsize // own].view(dtype), getattr(memory, "owner", memory)
+    )

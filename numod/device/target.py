@@ -1,4 +1,7 @@
-"""The processor that kernels are compiled for, as LLVM names it, and Numba, which compiles them. Not what its vector registers hold: see `vectors`."""
+"""The processor that kernels are compiled for, as LLVM names it, and Numba, which compiles them.
+
+Not what its vector registers hold: see `vectors`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from . import room
 
 
 def numba() -> types.ModuleType:
-    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end half-way, and never be made up for."""
+    """Numba, imported in a thread of its own: where the first call lies deep in a recursion, the import would end
+    half-way, and never be made up for.
+    """
     if "numba" not in sys.modules:
         room.require(room.IMPORT, "import Numba and LLVM")
         in_thread(lambda: importlib.import_module("numba"))
@@ -22,7 +27,10 @@ def numba() -> types.ModuleType:
 
 
 def in_thread(function: Callable[[], object]) -> None:
-    """Run a function in a thread of its own, or here if the system has none left. What it raises is left to the caller's next step."""
+    """Run a function in a thread of its own, or here if the system has none left.
+
+    What it raises is left to the caller's next step.
+    """
 
     def quietly() -> None:
         with suppress(Exception):
@@ -46,10 +54,12 @@ def processor() -> str:
 
 
 def features() -> str:
-    """LLVM's names of features, separated by commas: this processor's, or those in NUMBA_CPU_FEATURES (also if it is empty).
+    """LLVM's names of features, separated by commas: this processor's, or those in NUMBA_CPU_FEATURES (also if it is
+    empty).
 
-    For Intel processors with AVX-512, LLVM prefers 256-bit loops. These would call the functions of `vector_math`, which take whole registers, for one
-    element at a time. Loops that are faster with 256 bits ask for them (`vectors.half_registers`).
+    For Intel processors with AVX-512, LLVM prefers 256-bit loops. These would call the functions of `vector_math`,
+    which take whole registers, for one element at a time. Loops that are faster with 256 bits ask for them
+    (`vectors.half_registers`).
     """
     given = numba().config.CPU_FEATURES
     from numba.core.codegen import get_host_cpu_features

@@ -1,7 +1,8 @@
 """The gate of parallel launches. It decides, for each launch, whether a kernel uses one thread or all.
 
-GNU OpenMP kills a forked child that enters a parallel region, and Numba's workqueue aborts the process when two threads enter at once.
-So one launch at a time runs in parallel; a launch that finds the gate taken (another thread, or a nested call) or is in a forked child runs serially.
+GNU OpenMP kills a forked child that enters a parallel region, and Numba's workqueue aborts the process when two threads
+enter at once. So one launch at a time runs in parallel; a launch that finds the gate taken (another thread, or a nested
+call) or is in a forked child runs serially.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Use `count` threads in parallel kernels, at most as many as NUMBA_NUM_THREADS allowed at start. 1 makes every kernel serial."""
+    """Use `count` threads in parallel kernels, at most as many as NUMBA_NUM_THREADS allowed at start. 1 makes every
+    kernel serial.
+    """
     global _threads
     if not isinstance(count, int) or count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {count!r}")
@@ -34,10 +37,11 @@ def set_num_threads(count: int) -> None:
 
 
 class Gated:
-    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free, else with one.
+    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free,
+    else with one.
 
-    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the two is compiled. Both arguments build
-    one.
+    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the
+    two is compiled. Both arguments build one.
     """
 
     def __init__(self, make_divided: Callable[[], Callable], make_serial: Callable[[], Callable]) -> None:
@@ -45,8 +49,10 @@ class Gated:
         _ = self.serial if _threads == 1 else self.divided  # built now, as other kernels are
 
     def __getattr__(self, name: str) -> Callable:
-        """`serial` and `divided`, built when they are first used. `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait
-        for ever."""
+        """`serial` and `divided`, built when they are first used.
+
+        `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait for ever.
+        """
         if name not in ("serial", "divided"):
             raise AttributeError(name)
         kernel = vars(self)[name] = vars(self)[f"make_{name}"]()
@@ -60,7 +66,8 @@ class Gated:
         if _forked or _gate.locked():
             divided(*arguments, 1)
             return
-        with _gate:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the gate be closed for ever
+        # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the gate be closed for ever
+        with _gate:
             count = _crew.size(most())
             divided(*arguments, count)
             if count > 1:
@@ -68,10 +75,11 @@ class Gated:
 
 
 class Crew:
-    """How many threads launches use where other programs hold the cores: a launch waits for its last thread, which may wait for a core for milliseconds.
+    """How many threads launches use where other programs hold the cores: a launch waits for its last thread, which may
+    wait for a core for milliseconds.
 
-    A launch that waited halves the number for the next ones, for `PATIENCE` times as long as it waited. Then the number doubles with each launch that does
-    not wait. So waiting takes a twentieth of the time at most.
+    A launch that waited halves the number for the next ones, for `PATIENCE` times as long as it waited. Then the number
+    doubles with each launch that does not wait. So waiting takes a twentieth of the time at most.
     """
 
     LATE = 400_000  # nanoseconds: a thread that sleeps wakes up within a tenth of it
@@ -114,8 +122,11 @@ _team = _Team()
 
 
 def most() -> int:
-    """Threads a launch may use: no more than Numba's threading layer started. OpenMP starts some for every thread that launches, and more for a larger launch:
-    where the address space is limited, it is tried first whether they can start."""
+    """Threads a launch may use: no more than Numba's threading layer started.
+
+    OpenMP starts some for every thread that launches, and more for a larger launch: where the address space is limited,
+    it is tried first whether they can start.
+    """
     import numba
 
     count = min(_threads, numba.config.NUMBA_NUM_THREADS)

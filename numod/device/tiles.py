@@ -1,6 +1,7 @@
 """Tiles of a matrix product in vector registers. Not blocking, packing or edges, which are loops in kernels.
 
-A tile is `rows` x `vectors` registers of sums; each step loads a row of B and adds it times one element of each row of A, by fused multiply-adds.
+A tile is `rows` x `vectors` registers of sums; each step loads a row of B and adds it times one element of each row of
+A, by fused multiply-adds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from .vectors import Writer, host, primitive
 
 VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with 4 rows 12 in 16
 LINE = 8  # vectors of a tile of one row
-AHEAD = 512  # bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take up to four times as long
+# bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take up
+# to four times as long
+AHEAD = 512
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
 SPLITS = (1, 2, 4, 8, 16)
 
@@ -21,26 +24,30 @@ SPLITS = (1, 2, 4, 8, 16)
 def functions() -> dict[str, Callable]:
     """tile1 to tile3, by the vectors of a row: c (rows, columns) = or += a @ b.
 
-    tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last): a and b are addresses, a's element (i, k) lies i * a_row + k * a_step
-    elements behind its own, row k of b k * b_step behind its own, row i of c begins at c_at + i * c_row; `keep` adds to what c holds. `edge` tiles read
-    and write only `held` rows, and `last` elements of a row's last vector (where `host().masks` is false they read all of b's).
-    shiftedN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep), where all are arrays, finds row k of b at
-    b_at + table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. lineN is shiftedN of one row; in the place of c_row it is told how many
-    elements of the last vector to write.
+    tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last): a and b are addresses, a's element (i,
+    k) lies i * a_row + k * a_step elements behind its own, row k of b k * b_step behind its own, row i of c begins at
+    c_at + i * c_row; `keep` adds to what c holds. `edge` tiles read and write only `held` rows, and `last` elements of
+    a row's last vector (where `host().masks` is false they read all of b's). shiftedN(a, a_at, a_row, a_step, b, b_at,
+    b_step, table, table_at, c, c_at, c_row, depth, keep), where all are arrays, finds row k of b at b_at +
+    table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. lineN is shiftedN of one row; in the place of
+    c_row it is told how many elements of the last vector to write.
 
-    tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
+    tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies
+    and of b in a panel of this width.
 
-    copy_line(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_panel(x, x_at,
-    x_step, out, out_at, count) copies, of `count` lines x_step apart, as many elements as the widest tile has columns, one line's behind the other's;
-    copy_strip as many as a tile has rows.
+    copy_line(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the
+    rest up to n. copy_panel(x, x_at, x_step, out, out_at, count) copies, of `count` lines x_step apart, as many
+    elements as the widest tile has columns, one line's behind the other's; copy_strip as many as a tile has rows.
 
-    splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less), for a stride S, of each line i:
-    out[out_at + i * out_step + r * apart + j] = x[x_at + i * x_step + j * S + r] for r < held and j < n, or 0 where j * S + r is not from first to last,
-    or i from top to bottom.
-    Behind these n it may write anything, up to `room` elements in all, which are `less` in each line than in the one before: whole vectors are faster.
+    splitS(x, x_at, x_step, first, last, top, bottom, out, out_at, out_step, apart, lines, n, held, room, less), for a
+    stride S, of each line i: out[out_at + i * out_step + r * apart + j] = x[x_at + i * x_step + j * S + r] for r < held
+    and j < n, or 0 where j * S + r is not from first to last, or i from top to bottom.
+    Behind these n it may write anything, up to `room` elements in all, which are `less` in each line than in the one
+    before: whole vectors are faster.
 
-    turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step
-    apart. turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
+    turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out
+    (k, j) = x (j, k), its lines x_step apart. turn_edge(..., out_step, held) reads only `held` lines, the last of them
+    in the place of those that are missing.
     """
     rows, found = host().rows, {}
 
@@ -49,14 +56,23 @@ def functions() -> dict[str, Callable]:
 
     for vectors in range(1, VECTORS + 1):
         for edge in (False, True):
-            add(f"{'edge' if edge else 'tile'}{vectors}", TILE, functools.partial(emit_tile, rows, vectors, edge, host().masks), shared=True)
+            add(
+                f"{'edge' if edge else 'tile'}{vectors}",
+                TILE,
+                functools.partial(emit_tile, rows, vectors, edge, host().masks),
+                shared=True,
+            )
         for kind in ("shifted", "spread"):
             add(f"{kind}{vectors}", _INDIRECT, functools.partial(_emit_indirect, rows, vectors, kind))
     for vectors in (1, 2, 4, LINE):
         add(f"line{vectors}", _INDIRECT, functools.partial(_emit_line, vectors))
     for few in HEIGHTS:
         for vectors in range(1, widest(few) + 1):
-            add(f"tile{few}x{vectors}", "a[a_at], a_row, b[b_at], c[c_at], c_row, depth", functools.partial(_emit_few, few, vectors))
+            add(
+                f"tile{few}x{vectors}",
+                "a[a_at], a_row, b[b_at], c[c_at], c_row, depth",
+                functools.partial(_emit_few, few, vectors),
+            )
     add("copy_line", "x[x_at], first, last, out[out_at], n", emit_copy)
     for stride in SPLITS:
         add(f"split{stride}", _SPLIT, functools.partial(emit_split, stride), shared=True)
@@ -73,7 +89,9 @@ def widest(rows: int) -> int:
 
 
 def panel(columns: int, lanes: int, vectors: int = VECTORS) -> tuple[int, int]:
-    """The width of panels of equal width, at most `vectors` registers, and what they take together, for so many columns."""
+    """The width of panels of equal width, at most `vectors` registers, and what they take together, for so many
+    columns.
+    """
     needed = -(-columns // lanes)
     panels = -(-needed // vectors)
     width = -(-needed // panels) * lanes
@@ -91,7 +109,10 @@ def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_r
     mask = w.first(last) if edge else None
 
     def row(k: object) -> list:
-        return [w.load(b, (k, b_step), v * w.lanes, mask=mask if masks and v == vectors - 1 else None) for v in range(vectors)]
+        return [
+            w.load(b, (k, b_step), v * w.lanes, mask=mask if masks and v == vectors - 1 else None)
+            for v in range(vectors)
+        ]
 
     places = [(a_row, w.within(i, held if edge else None)) for i in range(rows)]
     for i in range(rows):  # by the time of the sums what they are added to has come from memory
@@ -134,8 +155,19 @@ def _emit_indirect(rows, vectors, kind, w, a, a_row, a_step, b, b_step, table, c
     _put(w, _sums(w, rows, vectors, starts, a_step, row, depth, ask if shifted else None), c, c_row, keep, None, None)
 
 
-def _sums(w: Writer, rows: int, vectors: int, starts: list, a_step: object, row: Callable, depth: object, ask: Callable | None = None) -> list:
-    """Write the loop along the depth: rows of vectors, the sums of row(k), a row of b, times column k of a, whose rows begin at `starts`. `ask` prefetches."""
+def _sums(
+    w: Writer,
+    rows: int,
+    vectors: int,
+    starts: list,
+    a_step: object,
+    row: Callable,
+    depth: object,
+    ask: Callable | None = None,
+) -> list:
+    """Write the loop along the depth: rows of vectors, the sums of row(k), a row of b, times column k of a, whose rows
+    begin at `starts`. `ask` prefetches.
+    """
 
     def added(k: object, sums: list) -> list:
         right, new = row(k), []
@@ -152,7 +184,8 @@ def _sums(w: Writer, rows: int, vectors: int, starts: list, a_step: object, row:
     nothing = [[w.zeros] * vectors] * rows
     if not ask or vectors > 1:
         return w.loop(0, depth, 1, [nothing], step)[0]
-    begin = w.builder.and_(depth, w.number(1))  # so few sums would each wait for its last: two steps at a time, with sums of their own
+    # so few sums would each wait for its last: two steps at a time, with sums of their own
+    begin = w.builder.and_(depth, w.number(1))
     (only,) = w.loop(0, begin, 1, [nothing], step)
     first, second = w.loop(begin, depth, 2, [only, nothing], step)
     return [[w.builder.fadd(*pair) for pair in zip(*both)] for both in zip(first, second)]
@@ -162,15 +195,23 @@ def _put(w: Writer, totals: list, c: object, c_row: object, keep: object, held: 
     """Write the sums, or add them to what c holds: `held` rows, and of each row's last vector the lanes of the mask."""
     vectors = len(totals[0])
     masks = [None] * (vectors - 1) + [mask]
-    w.rows(len(totals), held, lambda i: w.put(totals[i], [w.at(c, (c_row, i), v * w.lanes) for v in range(vectors)], keep, masks))
+    w.rows(
+        len(totals),
+        held,
+        lambda i: w.put(totals[i], [w.at(c, (c_row, i), v * w.lanes) for v in range(vectors)], keep, masks),
+    )
 
 
 def emit_copy(w, source, first, last, target, n):
-    """Write copy_line: masked loads where a vector is not whole, so that neither the ends nor the borders need loops of their own."""
+    """Write copy_line: masked loads where a vector is not whole, so that neither the ends nor the borders need loops of
+    their own.
+    """
 
     def copy(j: object, _: list) -> list:
         end = w.offset(j, w.lanes)
-        inside = w.builder.and_(w.builder.icmp_signed("<=", end, w.lesser(last, n)), w.builder.icmp_signed(">=", j, first))
+        inside = w.builder.and_(
+            w.builder.icmp_signed("<=", end, w.lesser(last, n)), w.builder.icmp_signed(">=", j, first)
+        )
         with w.builder.if_else(inside, likely=True) as (whole, partly):  # masks cost several times as much as a copy
             with whole:
                 w.store(w.load(source, j), target, j)
@@ -181,7 +222,9 @@ def emit_copy(w, source, first, last, target, n):
     w.loop(0, n, w.lanes, [], copy)
 
 
-def emit_split(stride, w, source, source_step, first, last, top, bottom, target, target_step, apart, lines, n, held, room, less):
+def emit_split(
+    stride, w, source, source_step, first, last, top, bottom, target, target_step, apart, lines, n, held, room, less
+):
     """Write splitS: vectors of the source in a row are parted in even and odd lanes until each has one remainder."""
     builder = w.builder
 
@@ -189,7 +232,10 @@ def emit_split(stride, w, source, source_step, first, last, top, bottom, target,
         """Vectors of the remainders in order."""
         if len(vectors) == 1:
             return vectors
-        even, odd = (parted([w.shuffle(*pair, list(range(k, 2 * w.lanes, 2))) for pair in zip(vectors[::2], vectors[1::2])]) for k in (0, 1))
+        even, odd = (
+            parted([w.shuffle(*pair, list(range(k, 2 * w.lanes, 2))) for pair in zip(vectors[::2], vectors[1::2])])
+            for k in (0, 1)
+        )
         return [each for pair in zip(even, odd) for each in pair]
 
     def split(i: object, last: object, j: object) -> None:
@@ -207,7 +253,9 @@ def emit_split(stride, w, source, source_step, first, last, top, bottom, target,
                     masked.append(w.load(here, mask=w.between(first, last, w.offset(start, k * w.lanes))))
                 masked_end = builder.block
         parts = parted(w.either(direct, direct_end, masked, masked_end))
-        with builder.if_else(builder.icmp_signed("<=", w.offset(j, w.lanes), builder.sub(room, builder.mul(i, less)))) as (enough, short):
+        with builder.if_else(
+            builder.icmp_signed("<=", w.offset(j, w.lanes), builder.sub(room, builder.mul(i, less)))
+        ) as (enough, short):
             with enough:
                 w.rows(stride, held, lambda r: w.store(parts[r], into, (apart, r)))
             with short:

@@ -1,7 +1,9 @@
-"""Vector registers and their instructions, as LLVM IR. `tiles`, `dots`, `lines`, `extremes`, `weighing` and `byte_tiles` are written in them.
+"""Vector registers and their instructions, as LLVM IR.
 
-`primitive` gives kernels a function, and a `Writer` appends its instructions. The same text serves AVX-512, AVX2 and NEON: only the number of registers and
-their width differ.
+`tiles`, `dots`, `lines`, `extremes`, `weighing` and `byte_tiles` are written in them.
+
+`primitive` gives kernels a function, and a `Writer` appends its instructions. The same text serves AVX-512, AVX2 and
+NEON: only the number of registers and their width differ.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from . import compiler, target
 
 @dataclass(frozen=True)
 class Registers:
-    """Vector registers of a processor: bytes of each, rows of a tile that fit them, and whether loads can leave lanes out."""
+    """Vector registers of a processor: bytes of each, rows of a tile that fit them, and whether loads can leave lanes
+    out.
+    """
 
     width: int
     rows: int
@@ -40,7 +44,13 @@ def registers(features: list[str], triple: str) -> Registers:
     """From LLVM's names of features and target."""
     if triple.startswith(("aarch64", "arm64")):
         return Registers(16, 8, False)
-    return Registers(64, 8) if "+avx512f" in features else Registers(32, 4) if "+avx2" in features else Registers(16, 4, False)
+    return (
+        Registers(64, 8)
+        if "+avx512f" in features
+        else Registers(32, 4)
+        if "+avx2" in features
+        else Registers(16, 4, False)
+    )
 
 
 HALF = '"prefer-vector-width"="256"'  # LLVM's attribute of functions
@@ -48,9 +58,11 @@ HALF = '"prefer-vector-width"="256"'  # LLVM's attribute of functions
 
 @functools.cache
 def half_registers() -> Callable:
-    """half_registers(): a loop that waits for memory is vectorised by halves of registers of 512 bits, which LLVM does by itself for Intel's processors.
+    """half_registers(): a loop that waits for memory is vectorised by halves of registers of 512 bits, which LLVM does
+    by itself for Intel's processors.
 
-    Without it, on a Zen 4, loads of whole registers took 1.1 times as long from the cache that cores share, and 1.2 times as long of 8-byte elements.
+    Without it, on a Zen 4, loads of whole registers took 1.1 times as long from the cache that cores share, and 1.2
+    times as long of 8-byte elements.
     """
     from numba import types
     from numba.extending import intrinsic
@@ -69,8 +81,11 @@ def half_registers() -> Callable:
 
 @functools.cache
 def either() -> Callable:
-    """either(condition, x, y): x where the condition holds, else y, both of which are there already. For Python's choice LLVM may read each in a branch that
-    alone needs it, and where loads have no masks it vectorises no such loop: on a Zen 3 `where` of 1 M elements by a random mask took ten times as long."""
+    """either(condition, x, y): x where the condition holds, else y, both of which are there already.
+
+    For Python's choice LLVM may read each in a branch that alone needs it, and where loads have no masks it vectorises
+    no such loop: on a Zen 3 `where` of 1 M elements by a random mask took ten times as long.
+    """
     from numba import types
     from numba.extending import intrinsic
 
@@ -83,22 +98,29 @@ def either() -> Callable:
 
 @functools.cache
 def whole() -> Callable:
-    """whole(value, array): the value, of 32 or 64 bits, which is stored to an element of the array whether or not it is what that holds already.
+    """whole(value, array): the value, of 32 or 64 bits, which is stored to an element of the array whether or not it is
+    what that holds already.
 
-    Where it may be, LLVM stores by a mask, which has an instruction of its own in AVX. On a Zen 3 that took eight times as long at 64 k float32. An unknown
-    zero keeps LLVM from it: the highest bit of an address, of which programs have the lower half.
+    Where it may be, LLVM stores by a mask, which has an instruction of its own in AVX. On a Zen 3 that took eight times
+    as long at 64 k float32. An unknown zero keeps LLVM from it: the highest bit of an address, of which programs have
+    the lower half.
     """
     from llvmlite import ir
     from numba.extending import intrinsic
 
-    masked = {"+avx", "+avx512f"} & set(target.features().split(",")) == {"+avx"}  # AVX-512 has masks in registers of their own
+    # AVX-512 has masks in registers of their own
+    masked = {"+avx", "+avx512f"} & set(target.features().split(",")) == {"+avx"}
 
     @intrinsic
     def whole(context: object, value: object, array: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             if not masked:
                 return values[0]
-            start, kind, bits = context.make_array(array)(context, builder, values[1]).data, values[0].type, ir.IntType(value.bitwidth)
+            start, kind, bits = (
+                context.make_array(array)(context, builder, values[1]).data,
+                values[0].type,
+                ir.IntType(value.bitwidth),
+            )
             highest = builder.lshr(builder.ptrtoint(start, ir.IntType(64)), ir.IntType(64)(63))
             return builder.bitcast(builder.xor(builder.bitcast(values[0], bits), builder.trunc(highest, bits)), kind)
 
@@ -109,7 +131,9 @@ def whole() -> Callable:
 
 @functools.cache
 def stack_words() -> Callable:
-    """stack_words(): memory for 260 numbers of 32 bits while the kernel runs, the random words of a strip (`kernel.emit`)."""
+    """stack_words(): memory for 260 numbers of 32 bits while the kernel runs, the random words of a strip
+    (`kernel.emit`).
+    """
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -126,19 +150,23 @@ def stack_words() -> Callable:
 
 
 def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, result: str = "void") -> Callable:
-    """The function `name(arguments)` for kernels, whose instructions `emit(writer, *values)` appends; what it returns is the function's result, if it has one.
+    """The function `name(arguments)` for kernels, whose instructions `emit(writer, *values)` appends; what it returns
+    is the function's result, if it has one.
 
-    Arguments are told by a text, separated by commas: `x[at]` is an array x and the number of the element where it begins, which `emit` gets as one
-    pointer, `x[]` an array from its first element on, `x*` the address of an element, `real r` a number of the type of the elements, and all else are
-    int64. The elements' type is that of the first array. `shared`: the instructions form a function of their own, of which a program holds one however
-    many kernels call it. `result` is "void", "int64" or "real".
+    Arguments are told by a text, separated by commas: `x[at]` is an array x and the number of the element where it
+    begins, which `emit` gets as one pointer, `x[]` an array from its first element on, `x*` the address of an element,
+    `real r` a number of the type of the elements, and all else are int64. The elements' type is that of the first
+    array. `shared`: the instructions form a function of their own, of which a program holds one however many kernels
+    call it. `result` is "void", "int64" or "real".
     """
     from numba import types
     from numba.extending import intrinsic
 
     kinds = [_argument(text.strip()) for text in arguments.split(",")]
     names = [each for _, these in kinds for each in these]
-    first = next(k for k, each in enumerate(names) if any(kind == "array" and each == these[0] for kind, these in kinds))
+    first = next(
+        k for k, each in enumerate(names) if any(kind == "array" and each == these[0] for kind, these in kinds)
+    )
 
     def define(context: object, *given: object) -> tuple:
         element = given[first].dtype
@@ -163,7 +191,9 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
 
     define.__name__ = name
     # Numba matches arguments by it
-    define.__signature__ = inspect.Signature([inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("context", *names)])
+    define.__signature__ = inspect.Signature(
+        [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("context", *names)]
+    )
     return intrinsic(define)
 
 
@@ -172,11 +202,19 @@ def _argument(text: str) -> tuple[str, list[str]]:
     array = re.fullmatch(r"(\w+)\[(\w*)\]", text)
     if array:
         return "array", [each for each in array.groups() if each]
-    return ("address", [text[:-1]]) if text.endswith("*") else ("real", [text.split()[1]]) if " " in text else ("number", [text])
+    return (
+        ("address", [text[:-1]])
+        if text.endswith("*")
+        else ("real", [text.split()[1]])
+        if " " in text
+        else ("number", [text])
+    )
 
 
 class Writer:
-    """Appends instructions to a function. Vectors have `lanes` elements of the LLVM type `element`, by default as many as this processor's registers hold.
+    """Appends instructions to a function.
+
+    Vectors have `lanes` elements of the LLVM type `element`, by default as many as this processor's registers hold.
 
     Offsets are elements: a Python number, an int64 value, or a pair of them to be multiplied; several are added up.
     """
@@ -197,7 +235,10 @@ class Writer:
 
     def offset(self, *parts: object) -> object:
         """The sum of offsets."""
-        parts = [self.builder.mul(*map(self.number, part)) if isinstance(part, tuple) else self.number(part) for part in parts]
+        parts = [
+            self.builder.mul(*map(self.number, part)) if isinstance(part, tuple) else self.number(part)
+            for part in parts
+        ]
         return functools.reduce(self.builder.add, parts)
 
     def at(self, pointer: object, *offset: object) -> object:
@@ -209,11 +250,15 @@ class Writer:
         return self.builder.load(self.at(pointer, *offset))
 
     def load(self, pointer: object, *offset: object, mask: object = None, other: object = None) -> object:
-        """A vector of elements; of those that a mask leaves out, nothing is read and the lanes are those of `other`, or 0."""
+        """A vector of elements; of those that a mask leaves out, nothing is read and the lanes are those of `other`, or
+        0.
+        """
         place = self._vector_at(pointer, offset)
         if mask is None:
             return self.builder.load(place, align=self.size)
-        return self.builder.call(self._masked("load"), [place, self._lane(self.size), mask, self.zeros if other is None else other])
+        return self.builder.call(
+            self._masked("load"), [place, self._lane(self.size), mask, self.zeros if other is None else other]
+        )
 
     def store(self, value: object, pointer: object, *offset: object, mask: object = None) -> None:
         """Write a vector, or the lanes that a mask names."""
@@ -224,13 +269,18 @@ class Writer:
             self.builder.call(self._masked("store"), [value, place, self._lane(self.size), mask])
 
     def store_first(self, value: object, count: object, pointer: object, *offset: object) -> None:
-        """Write the first `count` lanes, none if it is negative. Where masks are no registers of their own, by halves: stores by AVX2's masks are slow on AMD's
-        processors, and NEON has none."""
+        """Write the first `count` lanes, none if it is negative.
+
+        Where masks are no registers of their own, by halves: stores by AVX2's masks are slow on AMD's processors, and
+        NEON has none.
+        """
         if host().width == 64:
             self.store(value, pointer, *offset, mask=self.first(count))
             return
         builder = self.builder
-        with builder.if_else(builder.icmp_signed(">=", count, self.ir.Constant(count.type, self.lanes)), likely=True) as (whole, partly):
+        with builder.if_else(
+            builder.icmp_signed(">=", count, self.ir.Constant(count.type, self.lanes)), likely=True
+        ) as (whole, partly):
             with whole:
                 self.store(value, pointer, *offset)
             with partly:
@@ -240,7 +290,9 @@ class Writer:
                     size //= 2
                     nothing, before = self.ir.Constant(value.type, self.ir.Undefined), builder.block
                     low, high = (self.shuffle(value, nothing, list(range(k, k + size))) for k in (0, size))
-                    with builder.if_then(builder.icmp_unsigned("!=", builder.and_(count, self.ir.Constant(count.type, size)), zero)):
+                    with builder.if_then(
+                        builder.icmp_unsigned("!=", builder.and_(count, self.ir.Constant(count.type, size)), zero)
+                    ):
                         builder.store(low, builder.bitcast(place, low.type.as_pointer()), align=self.size)
                         written = [high, self.at(place, size)], builder.block
                     value, place = self.either(*written, [low, place], before)
@@ -254,7 +306,9 @@ class Writer:
         name = f"masked.{verb}.v{self.lanes}{'f' if self.is_float else 'i'}{8 * self.size}.p0"
         if verb == "load":
             return self.declared(name, self.vector, [self.vector.as_pointer(), self.ir.IntType(32), flags, self.vector])
-        return self.declared(name, self.ir.VoidType(), [self.vector, self.vector.as_pointer(), self.ir.IntType(32), flags])
+        return self.declared(
+            name, self.ir.VoidType(), [self.vector, self.vector.as_pointer(), self.ir.IntType(32), flags]
+        )
 
     def first(self, count: object) -> object:
         """A mask of the first `count` lanes."""
@@ -265,8 +319,13 @@ class Writer:
         """A mask of the lanes whose numbers, counted on from `start`, are from first to last."""
         small = self.ir.IntType(32)
         places = self.ir.Constant(self.ir.VectorType(small, self.lanes), list(range(self.lanes)))
-        low, high = (self.splat(self.builder.trunc(self.builder.sub(self.number(each), self.number(start)), small)) for each in (first, last))
-        return self.builder.and_(self.builder.icmp_signed(">=", places, low), self.builder.icmp_signed("<", places, high))
+        low, high = (
+            self.splat(self.builder.trunc(self.builder.sub(self.number(each), self.number(start)), small))
+            for each in (first, last)
+        )
+        return self.builder.and_(
+            self.builder.icmp_signed(">=", places, low), self.builder.icmp_signed("<", places, high)
+        )
 
     def splat(self, value: object) -> object:
         """A value in all lanes."""
@@ -276,20 +335,28 @@ class Writer:
 
     def shuffle(self, a: object, b: object, order: list[int]) -> object:
         """The lanes of `order` of two vectors, those of b counted on from a's."""
-        return self.builder.shuffle_vector(a, b, self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), len(order)), order))
+        return self.builder.shuffle_vector(
+            a, b, self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), len(order)), order)
+        )
 
     def every_second(self, vectors: list, first: int = 0) -> object:
         """One vector of evenly spaced lanes, from lane `first` on, of vectors in a row, whose count is a power of 2."""
         while len(vectors) > 1:
-            vectors = [self.shuffle(a, b, list(range(first % 2, 2 * self.lanes, 2))) for a, b in zip(vectors[::2], vectors[1::2])]
+            vectors = [
+                self.shuffle(a, b, list(range(first % 2, 2 * self.lanes, 2)))
+                for a, b in zip(vectors[::2], vectors[1::2])
+            ]
             first //= 2
         return vectors[0]
 
     def turned(self, lines: list) -> list:
-        """A transposed square of as many vectors as each has lanes, by rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
+        """A transposed square of as many vectors as each has lanes, by rounds that exchange ever larger blocks across
+        the diagonal of pairs of lines.
+        """
         lines, lanes, block = list(lines), range(self.lanes), 1
         while block < self.lanes:
-            low = [k if k // block % 2 == 0 else self.lanes + k - block for k in lanes]  # of a pair: its even blocks side by side
+            # of a pair: its even blocks side by side
+            low = [k if k // block % 2 == 0 else self.lanes + k - block for k in lanes]
             high = [k + block if k // block % 2 == 0 else self.lanes + k for k in lanes]
             for k in lanes:
                 if k // block % 2 == 0:
@@ -311,7 +378,9 @@ class Writer:
         width = self.lanes
         while width > 1:
             width //= 2
-            vector = join(vector, self.shuffle(vector, vector, [(lane + width) % self.lanes for lane in range(self.lanes)]))
+            vector = join(
+                vector, self.shuffle(vector, vector, [(lane + width) % self.lanes for lane in range(self.lanes)])
+            )
         return self.builder.extract_element(vector, self._lane(0))
 
     def _lane(self, number: int) -> object:
@@ -329,21 +398,36 @@ class Writer:
 
     def within(self, number: int, count: object) -> object:
         """`number`, or the last of a count if that has fewer; None is a count that has enough."""
-        return self.number(number) if count is None or number == 0 else self.lesser(number, self.builder.sub(count, self.number(1)))
+        return (
+            self.number(number)
+            if count is None or number == 0
+            else self.lesser(number, self.builder.sub(count, self.number(1)))
+        )
 
     def prefetch(self, pointer: object, *offset: object, write: bool = False) -> None:
         """Have a cache line come: to be written, into the first-level cache; to be read later, into the second."""
         byte, small = self.ir.IntType(8).as_pointer(), self.ir.IntType(32)
         function = self.declared("prefetch.p0", self.ir.VoidType(), [byte, small, small, small])
-        self.builder.call(function, [self.builder.bitcast(self.at(pointer, *offset), byte), *map(self._lane, (int(write), 3 if write else 2, 1))])
+        self.builder.call(
+            function,
+            [
+                self.builder.bitcast(self.at(pointer, *offset), byte),
+                *map(self._lane, (int(write), 3 if write else 2, 1)),
+            ],
+        )
 
     def declared(self, name: str, result: object, arguments: list) -> object:
         """LLVM's intrinsic of this name."""
         module = self.builder.module
-        return module.globals.get(f"llvm.{name}") or self.ir.Function(module, self.ir.FunctionType(result, arguments), f"llvm.{name}")
+        return module.globals.get(f"llvm.{name}") or self.ir.Function(
+            module, self.ir.FunctionType(result, arguments), f"llvm.{name}"
+        )
 
     def loop(self, start: object, stop: object, step: int, state: list, body: Callable) -> list:
-        """The state after `state = body(k, state)` for k from start on in steps, while k < stop. A state is a list of values, or of such lists."""
+        """The state after `state = body(k, state)` for k from start on in steps, while k < stop.
+
+        A state is a list of values, or of such lists.
+        """
         builder, start, stop = self.builder, self.number(start), self.number(stop)
         before, loop, after = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("after")
         builder.cbranch(builder.icmp_signed("<", start, stop), loop, after)
@@ -393,7 +477,10 @@ class Writer:
 def _call(context: object, w: Writer, name: str, arguments: list, emit: Callable, result: str) -> object:
     """Call a function whose machine code kernels share."""
     name = f"numod_{name}_{w.lanes}_{w.element}{'' if w.signed else '_unsigned'}"
-    kind = w.ir.FunctionType({"void": w.ir.VoidType(), "int64": w.ir.IntType(64), "real": w.element}[result], [each.type for each in arguments])
+    kind = w.ir.FunctionType(
+        {"void": w.ir.VoidType(), "int64": w.ir.IntType(64), "real": w.element}[result],
+        [each.type for each in arguments],
+    )
 
     def write(module: object) -> None:
         function = w.ir.Function(module, kind, name)

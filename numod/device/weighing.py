@@ -1,4 +1,6 @@
-"""Sums of products of registers, lane by lane: the core of convolutions that have their planes side by side along the vector. Not the loops around it."""
+"""Sums of products of registers, lane by lane: the core of convolutions that have their planes side by side along the
+vector. Not the loops around it.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,24 @@ MOST = 4  # results at a time: as many additions follow each other before one wa
 def functions() -> dict[str, Callable]:
     """weigh1 to weigh4, by the registers they make:
 
-    weighN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep): register o of out, at out_at + o * out_next,
-    = or += (`keep`) the sum over b < rows and k < columns of the registers x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k *
-    w_column].
+    weighN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep):
+    register o of out, at out_at + o * out_next, = or += (`keep`) the sum over b < rows and k < columns of the registers
+    x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k * w_column].
     """
     arguments = "x[x_at], x_row, x_column, x_next, w[w_at], w_row, w_column, rows, columns, out[out_at], out_next, keep"
-    return {f"weigh{count}": primitive(f"weigh{count}", arguments, functools.partial(_emit, count)) for count in range(1, MOST + 1)}
+    return {
+        f"weigh{count}": primitive(f"weigh{count}", arguments, functools.partial(_emit, count))
+        for count in range(1, MOST + 1)
+    }
 
 
 def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, columns, out, out_next, keep):
-    builder, neighbours = w.builder, functools.reduce(w.builder.and_, [w.builder.icmp_signed("==", step, w.number(w.lanes)) for step in (x_column, x_next)])
+    builder, neighbours = (
+        w.builder,
+        functools.reduce(
+            w.builder.and_, [w.builder.icmp_signed("==", step, w.number(w.lanes)) for step in (x_column, x_next)]
+        ),
+    )
 
     def row(b: object, sums: list) -> list:
         def column(k: object, sums: list) -> list:
@@ -46,11 +56,22 @@ def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, 
         """The sums; of so many neighbours in a row without a loop, and without loading any twice."""
         if not widths:
             return w.loop(0, rows, 1, [w.zeros] * count, row)
-        with builder.if_else(builder.and_(neighbours, builder.icmp_signed("==", columns, w.number(widths[0])))) as (then, otherwise):
+        with builder.if_else(builder.and_(neighbours, builder.icmp_signed("==", columns, w.number(widths[0])))) as (
+            then,
+            otherwise,
+        ):
             with then:
-                first, first_block = w.loop(0, rows, 1, [w.zeros] * count, functools.partial(known_row, widths[0])), builder.block
+                first, first_block = (
+                    w.loop(0, rows, 1, [w.zeros] * count, functools.partial(known_row, widths[0])),
+                    builder.block,
+                )
             with otherwise:
                 second, second_block = by_width(widths[1:]), builder.block
         return w.either(first, first_block, second, second_block)
 
-    w.put(by_width(WIDTHS if count == MOST else ()), [w.at(out, (o, out_next)) for o in range(count)], keep, [None] * count)
+    w.put(
+        by_width(WIDTHS if count == MOST else ()),
+        [w.at(out, (o, out_next)) for o in range(count)],
+        keep,
+        [None] * count,
+    )

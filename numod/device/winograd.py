@@ -1,8 +1,10 @@
-"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers. Not the products between them, nor where tiles lie
-(`kernel.library.winograd`).
+"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers.
 
-Of a tile of 4 x 4 elements d and a kernel g of 3 x 3, the 2 x 2 results are A' ((G g G') * (B' d B)) A, with 16 products in the place of 36: Lavin and Gray,
-Fast Algorithms for Convolutional Neural Networks, 2016. A lane of a vector is a tile, or a kernel.
+Not the products between them, nor where tiles lie (`kernel.library.winograd`).
+
+Of a tile of 4 x 4 elements d and a kernel g of 3 x 3, the 2 x 2 results are A' ((G g G') * (B' d B)) A, with 16
+products in the place of 36: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016. A lane of a vector
+is a tile, or a kernel.
 """
 
 from __future__ import annotations
@@ -18,29 +20,49 @@ TAPS = 9
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """The transforms; `step` is from one of the 16 places of a transformed tile to the next. Lanes are what stands in brackets.
+    """The transforms; `step` is from one of the 16 places of a transformed tile to the next.
+
+    Lanes are what stands in brackets.
 
     transform_taps(weight, at, row_step, out, out_at, step) writes G g G' of kernels (row_step apart).
-    transform_lines(x, at, line, out, out_at, step) writes B' d B of four lines' tiles (neighbours); lines are `line` apart.
-    combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A of tiles (neighbours), two lines of at most two vectors: `columns` of
-    each, and one line where `lines` is 1. It gives whether any of what it wrote is not finite.
+    transform_lines(x, at, line, out, out_at, step) writes B' d B of four lines' tiles (neighbours); lines are `line`
+    apart. combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A of tiles (neighbours), two
+    lines of at most two vectors: `columns` of each, and one line where `lines` is 1. It gives whether any of what it
+    wrote is not finite.
 
-    For the gradient of a kernel, which is F(3x3, 2x2) of tiles and what came for their outputs, elements lie side by side for as many channels as a vector has
-    lanes: transform_pixels(x, at, line, out, out_at, out_step, step, n) writes B' d B of n neighbouring tiles (channels), out_step apart.
-    transform_outputs(...) is the same of the 2 x 2 elements of g (features). combine_taps(products, at, step, out, out_at) writes nine taps of kernels
-    (channels), one after the other, and gives whether any is not finite.
+    For the gradient of a kernel, which is F(3x3, 2x2) of tiles and what came for their outputs, elements lie side by
+    side for as many channels as a vector has lanes: transform_pixels(x, at, line, out, out_at, out_step, step, n)
+    writes B' d B of n neighbouring tiles (channels), out_step apart. transform_outputs(...) is the same of the 2 x 2
+    elements of g (features). combine_taps(products, at, step, out, out_at) writes nine taps of kernels (channels), one
+    after the other, and gives whether any is not finite.
     """
     return {
-        "transform_taps": primitive("transform_taps", "weight[at], row_step, out[out_at], step", _emit_taps, shared=True),
+        "transform_taps": primitive(
+            "transform_taps", "weight[at], row_step, out[out_at], step", _emit_taps, shared=True
+        ),
         "transform_lines": primitive("transform_lines", "x[at], line, out[out_at], step", _emit_lines, shared=True),
-        "combine_lines": primitive("combine_lines", "products[at], step, out[out_at], line, columns, lines", _emit_combined, shared=True, result="int64"),
+        "combine_lines": primitive(
+            "combine_lines",
+            "products[at], step, out[out_at], line, columns, lines",
+            _emit_combined,
+            shared=True,
+            result="int64",
+        ),
         "transform_pixels": primitive(
-            "transform_pixels", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 4, _of_elements), shared=True
+            "transform_pixels",
+            "x[at], line, out[out_at], out_step, step, n",
+            functools.partial(_emit_pixels, 4, _of_elements),
+            shared=True,
         ),
         "transform_outputs": primitive(
-            "transform_outputs", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 2, _of_outputs), shared=True
+            "transform_outputs",
+            "x[at], line, out[out_at], out_step, step, n",
+            functools.partial(_emit_pixels, 2, _of_outputs),
+            shared=True,
         ),
-        "combine_taps": primitive("combine_taps", "products[at], step, out[out_at]", _emit_combined_taps, shared=True, result="int64"),
+        "combine_taps": primitive(
+            "combine_taps", "products[at], step, out[out_at]", _emit_combined_taps, shared=True, result="int64"
+        ),
     }
 
 
@@ -91,7 +113,9 @@ def _turned(w: Writer, lines: list, count: int) -> list:
         if held == 1:
             vector = w.ir.Constant(w.vector, w.ir.Undefined)
             for lane, line in enumerate(lines):
-                vector = w.builder.insert_element(vector, w.element_at(line, place), w.ir.Constant(w.ir.IntType(32), lane))
+                vector = w.builder.insert_element(
+                    vector, w.element_at(line, place), w.ir.Constant(w.ir.IntType(32), lane)
+                )
             found.append(vector)
         else:
             mask = None if held == w.lanes else w.first(w.number(held))
@@ -146,7 +170,10 @@ def _emit_combined_taps(w, products, step, out):
         some = taps[place : place + w.lanes]
         if len(some) == 1:
             for lane in range(w.lanes):
-                w.builder.store(w.builder.extract_element(some[0], w.ir.Constant(w.ir.IntType(32), lane)), w.at(out, TAPS * lane + place))
+                w.builder.store(
+                    w.builder.extract_element(some[0], w.ir.Constant(w.ir.IntType(32), lane)),
+                    w.at(out, TAPS * lane + place),
+                )
         else:
             mask = None if len(some) == w.lanes else w.first(w.number(len(some)))
             for lane, value in enumerate(w.turned(some + [w.zeros] * (w.lanes - len(some)))):

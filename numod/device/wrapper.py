@@ -1,7 +1,9 @@
-"""What Python calls to launch a kernel: machine code that takes flat arrays and numbers out of a tuple. Not what the kernel does with them.
+"""What Python calls to launch a kernel: machine code that takes flat arrays and numbers out of a tuple.
 
-Numba's own wrapper has a page of instructions for each argument, which took a sixth of the time that kernels need to compile. Here one function that all
-kernels share takes the arguments out, told their kinds by a string of bytes.
+Not what the kernel does with them.
+
+Numba's own wrapper has a page of instructions for each argument, which took a sixth of the time that kernels need to
+compile. Here one function that all kernels share takes the arguments out, told their kinds by a string of bytes.
 """
 
 from __future__ import annotations
@@ -103,9 +105,12 @@ bad:
 
 
 def text(name: str, function: str, environment: str, arguments: tuple, result: object, releases: bool) -> str | None:
-    """LLVM's text of a wrapper `name` of the kernel `function`, by Numba's types of its arguments and result. None for types that kernels do not have.
+    """LLVM's text of a wrapper `name` of the kernel `function`, by Numba's types of its arguments and result.
 
-    `environment` is the variable for Numba's, which no kernel uses. `releases`: whether the kernel runs without the GIL.
+    None for types that kernels do not have.
+
+    `environment` is the variable for Numba's, which no kernel uses. `releases`: whether the kernel runs without the
+    GIL.
     """
     from numba import types
     from numba.core import callconv
@@ -116,12 +121,24 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
     n, kinds, lines, given = len(arguments), [], [], []
     for k, each in enumerate(arguments):
         first, second = f"%first{k}", f"%second{k}"
-        lines += [f"  %place{k} = getelementptr i64, ptr %places, i64 {2 * k}", f"  %after{k} = getelementptr i64, ptr %places, i64 {2 * k + 1}"]
+        lines += [
+            f"  %place{k} = getelementptr i64, ptr %places, i64 {2 * k}",
+            f"  %after{k} = getelementptr i64, ptr %places, i64 {2 * k + 1}",
+        ]
         if isinstance(each, types.Array) and each.ndim == 1 and each.layout == "C":
             size = each.dtype.bitwidth // 8
             kinds.append(_ARRAY + size)
             lines += [f"  {first} = load ptr, ptr %place{k}", f"  {second} = load i64, ptr %after{k}"]
-            given += ["ptr null", "ptr null", f"i64 {second}", f"i64 {size}", f"ptr {first}", f"i64 {second}", f"i64 {size}"]  # without an owner
+            # without an owner
+            given += [
+                "ptr null",
+                "ptr null",
+                f"i64 {second}",
+                f"i64 {size}",
+                f"ptr {first}",
+                f"i64 {second}",
+                f"i64 {size}",
+            ]
         elif each in (types.int64, types.float64):
             kind = "i64" if each == types.int64 else "double"
             kinds.append(_INTEGER if each == types.int64 else _FLOAT)
@@ -134,9 +151,17 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
         else:
             return None
     taken = ", ".join(["ptr", "ptr", *(each.split()[0] for each in given)])
-    before, after = ("%thread = call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)") if releases else ("", "")
+    before, after = (
+        ("%thread = call ptr @PyEval_SaveThread()", "call void @PyEval_RestoreThread(ptr %thread)")
+        if releases
+        else ("", "")
+    )
     boxed = "%number = load i64, ptr %result\n  %boxed = call ptr @PyLong_FromLongLong(i64 %number)"
-    boxed = boxed if result == types.int64 else "call void @Py_IncRef(ptr @_Py_NoneStruct)\n  %boxed = getelementptr i8, ptr @_Py_NoneStruct, i64 0"
+    boxed = (
+        boxed
+        if result == types.int64
+        else "call void @Py_IncRef(ptr @_Py_NoneStruct)\n  %boxed = getelementptr i8, ptr @_Py_NoneStruct, i64 0"
+    )
     loads = "\n".join(lines)
     return f"""
 @kinds = private constant [{n} x i8] [{", ".join(f"i8 {each}" for each in kinds)}]
@@ -177,4 +202,3 @@ bad:
   ret ptr null
 }}
 """
-

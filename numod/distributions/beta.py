@@ -10,11 +10,17 @@ from .utils import broadcast_all
 
 
 class Beta(Distribution):
-    """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]: the first entry of a Dirichlet of two."""
+    """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]: the first entry of a Dirichlet of
+    two.
+    """
 
-    arg_constraints, support, has_rsample = {"concentration1": c.positive, "concentration0": c.positive}, c.unit_interval, True
+    arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}
+    support = c.unit_interval
+    has_rsample = True
 
-    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         both = f.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)

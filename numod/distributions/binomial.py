@@ -18,7 +18,9 @@ class Binomial(ProbsOrLogits):
     has_enumerate_support = True
     arg_constraints = {"total_count": c.nonnegative_integer, "probs": c.unit_interval, "logits": c.real}
 
-    def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         value = self._take(probs, logits)
         self.total_count, value = broadcast_all(total_count, value)
         self.total_count = self.total_count.to(value.dtype)
@@ -57,7 +59,9 @@ class Binomial(ProbsOrLogits):
         most = int(self.total_count.max())
         if bool((self.total_count != most).any()):
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
-        return arange(most + 1, dtype=self._param.dtype, device=self._param.device).reshape((-1,) + (1,) * len(self._batch_shape))
+        return arange(most + 1, dtype=self._param.dtype, device=self._param.device).reshape(
+            (-1,) + (1,) * len(self._batch_shape)
+        )
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = self._values("enumerate_support")

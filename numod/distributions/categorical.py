@@ -17,7 +17,9 @@ class Categorical(ProbsOrLogits):
     binary, has_enumerate_support = False, True
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         value = self._take(probs, logits)
         self._num_events = value.shape[-1]
         super().__init__(value.shape[:-1], validate_args=validate_args)

@@ -18,7 +18,8 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     bijective = property(lambda self: self.base_transform.bijective)
     sign = property(lambda self: self.base_transform.sign)
@@ -26,7 +27,11 @@ class IndependentTransform(Transform):
     codomain = property(lambda self: c.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
 
     def with_cache(self, cache_size: int = 1) -> IndependentTransform:
-        return self if self._cache_size == cache_size else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
+        return (
+            self
+            if self._cache_size == cache_size
+            else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
+        )
 
     def _call(self, x: Tensor) -> Tensor:
         if x.ndim < self.domain.event_dim:
@@ -186,7 +191,9 @@ class _SideBySide(Transform):
     bijective = property(lambda self: all(each.bijective for each in self.transforms))
 
     def _each(self, change: Callable, *tensors: Tensor) -> Tensor:
-        return self._join([change(each, *parts) for each, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))])
+        return self._join(
+            [change(each, *parts) for each, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))]
+        )
 
     def _call(self, x: Tensor) -> Tensor:
         return self._each(lambda each, part: each(part), x)
@@ -201,7 +208,9 @@ class _SideBySide(Transform):
 class CatTransform(_SideBySide):
     """Transforms of consecutive parts of given lengths along `dim`."""
 
-    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:
+    def __init__(
+        self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
+    ) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
 
@@ -211,7 +220,11 @@ class CatTransform(_SideBySide):
     codomain = property(lambda self: c.cat([each.codomain for each in self.transforms], self.dim, self.lengths))
 
     def with_cache(self, cache_size: int = 1) -> CatTransform:
-        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+        return (
+            self
+            if self._cache_size == cache_size
+            else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+        )
 
     def _apart(self, x: Tensor) -> Sequence[Tensor]:
         if x.shape[self.dim] != self.length:
@@ -223,7 +236,9 @@ class CatTransform(_SideBySide):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._apart(x), self._apart(y))
-        found = [sum_rightmost(each.log_abs_det_jacobian(a, b), self.event_dim - each.event_dim) for each, a, b in parts]
+        found = [
+            sum_rightmost(each.log_abs_det_jacobian(a, b), self.event_dim - each.event_dim) for each, a, b in parts
+        ]
         dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + self.event_dim
         return f.cat(found, dim) if dim < 0 else sum(found[1:], found[0])  # a part of an event adds to the event's
 
@@ -239,7 +254,9 @@ class StackTransform(_SideBySide):
 
     def _apart(self, x: Tensor) -> Sequence[Tensor]:
         if x.shape[self.dim] != len(self.transforms):
-            raise AssertionError(f"x.size({self.dim}) = {x.shape[self.dim]} must equal len(transforms) {len(self.transforms)}")
+            raise AssertionError(
+                f"x.size({self.dim}) = {x.shape[self.dim]} must equal len(transforms) {len(self.transforms)}"
+            )
         return x.unbind(self.dim)
 
     def _join(self, parts: list[Tensor]) -> Tensor:

@@ -1,4 +1,7 @@
-"""From constraints to transforms of unconstrained numbers onto them: `biject_to` one to one, `transform_to` in the simplest way."""
+"""From constraints to transforms of unconstrained numbers onto them:
+
+`biject_to` one to one, `transform_to` in the simplest way.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ class ConstraintRegistry:
         self._factories: dict[type, Callable[[Any], t.Transform]] = {}
 
     def register(self, constraint: Any, factory: Callable[[Any], t.Transform] | None = None) -> Callable:
-        """Keep what makes the transform for a type of constraint (or that of an instance); without a factory, a decorator."""
+        """Keep what makes the transform for a type of constraint (or that of an instance); without a factory, a
+        decorator.
+        """
         if factory is None:
             return lambda found: self.register(constraint, found)
         kind = type(constraint) if isinstance(constraint, c.Constraint) else constraint
@@ -38,7 +43,9 @@ biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 def _shifted(sign: int) -> Callable[[Any], t.Transform]:
     """exp, then away from the lower bound or down from the upper."""
-    return lambda each: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(each.lower_bound if sign > 0 else each.upper_bound, sign)])
+    return lambda each: t.ComposeTransform(
+        [t.ExpTransform(), t.AffineTransform(each.lower_bound if sign > 0 else each.upper_bound, sign)]
+    )
 
 
 def _to_interval(each: Any) -> t.Transform:
@@ -56,9 +63,19 @@ for _registry in (biject_to, transform_to):
     _registry.register(c.interval, _to_interval)
     _registry.register(c.half_open_interval, _to_interval)
     _registry.register(c.corr_cholesky, lambda each: t.CorrCholeskyTransform())
-    _registry.register(c.independent, lambda each, registry=_registry: t.IndependentTransform(registry(each.base_constraint), each.reinterpreted_batch_ndims))
-    _registry.register(c.cat, lambda each, registry=_registry: t.CatTransform([registry(part) for part in each.cseq], each.dim, each.lengths))
-    _registry.register(c.stack, lambda each, registry=_registry: t.StackTransform([registry(part) for part in each.cseq], each.dim))
+    _registry.register(
+        c.independent,
+        lambda each, registry=_registry: t.IndependentTransform(
+            registry(each.base_constraint), each.reinterpreted_batch_ndims
+        ),
+    )
+    _registry.register(
+        c.cat,
+        lambda each, registry=_registry: t.CatTransform([registry(part) for part in each.cseq], each.dim, each.lengths),
+    )
+    _registry.register(
+        c.stack, lambda each, registry=_registry: t.StackTransform([registry(part) for part in each.cseq], each.dim)
+    )
 biject_to.register(c.simplex, lambda each: t.StickBreakingTransform())
 transform_to.register(c.simplex, lambda each: t.SoftmaxTransform())
 transform_to.register(c.lower_cholesky, lambda each: t.LowerCholeskyTransform())

@@ -1,4 +1,6 @@
-"""Constraints on parameters and values: objects whose `check` tells, per element or per event, whether a tensor satisfies them."""
+"""Constraints on parameters and values: objects whose `check` tells, per element or per event, whether a tensor
+satisfies them.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ from typing import Any
 from ..core import Tensor, full, functions as f
 
 __all__ = [
-    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq",
-    "half_open_interval", "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial",
-    "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector",
-    "simplex", "square", "stack", "symmetric", "unit_interval",
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property",
+    "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval",
+    "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative",
+    "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "positive_semidefinite",
+    "real", "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
 ]  # fmt: skip
 
 
@@ -281,7 +284,8 @@ class _IndependentConstraint(Constraint):
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
-        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim + reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
         if value.ndim < self.event_dim:
@@ -297,7 +301,10 @@ class _Parts(Constraint):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim
-        self.is_discrete, self.event_dim = any(each.is_discrete for each in self.cseq), max(each.event_dim for each in self.cseq)
+        self.is_discrete, self.event_dim = (
+            any(each.is_discrete for each in self.cseq),
+            max(each.event_dim for each in self.cseq),
+        )
 
 
 class _Cat(_Parts):
@@ -323,7 +330,9 @@ class _Stack(_Parts):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """A constraint of a mixture's components, all of which must allow a value (..., without the components' dimension)."""
+    """A constraint of a mixture's components, all of which must allow a value (..., without the components'
+    dimension).
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -344,5 +353,8 @@ real, boolean, simplex, one_hot = _Real(), _Boolean(), _Simplex(), _OneHot()
 real_vector = independent(real, 1)
 positive, nonnegative, unit_interval = greater_than(0.0), greater_than_eq(0.0), interval(0.0, 1.0)
 nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
-square, symmetric, positive_definite, positive_semidefinite = _Square(), _Symmetric(), _PositiveDefinite(), _PositiveSemidefinite()
+square = _Square()
+symmetric = _Symmetric()
+positive_definite = _PositiveDefinite()
+positive_semidefinite = _PositiveSemidefinite()
 lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()

@@ -12,7 +12,9 @@ from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, p
 
 
 class ContinuousBernoulli(Distribution):
-    """Numbers x in [0, 1] of density ~ probs^x (1 - probs)^(1 - x). Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019.
+    """Numbers x in [0, 1] of density ~ probs^x (1 - probs)^(1 - x).
+
+    Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019.
 
     Between `lims`, around probs = 1/2, where the formulas divide 0 by 0, their Taylor series stand.
     """
@@ -21,7 +23,10 @@ class ContinuousBernoulli(Distribution):
     support, has_rsample = c.unit_interval, True
 
     def __init__(
-        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None, lims: tuple[float, float] = (0.499, 0.501),
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):

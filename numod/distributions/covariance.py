@@ -1,4 +1,7 @@
-"""What MultivariateNormal and Wishart share: a covariance given as itself, by its inverse, or by its Cholesky factor. Not a distribution."""
+"""What MultivariateNormal and Wishart share: a covariance given as itself, by its inverse, or by its Cholesky factor.
+
+Not a distribution.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,11 @@ from .utils import lazy_property
 class WithCovariance(Distribution):
     """A distribution with one of the parameters below (..., K, K); the others are computed on first use."""
 
-    matrix_constraints = {"covariance_matrix": c.positive_definite, "precision_matrix": c.positive_definite, "scale_tril": c.lower_cholesky}
+    matrix_constraints = {
+        "covariance_matrix": c.positive_definite,
+        "precision_matrix": c.positive_definite,
+        "scale_tril": c.lower_cholesky,
+    }
 
     @staticmethod
     def _matrix(error: type[Exception], **forms: Tensor | None) -> tuple[str, Tensor]:
@@ -27,7 +34,9 @@ class WithCovariance(Distribution):
         return name, matrix
 
     def _factor(self, name: str, matrix: Tensor) -> None:
-        """Compute the lower Cholesky factor of the covariance; that of an inverse P is (chol(P reversed) reversed)^-T."""
+        """Compute the lower Cholesky factor of the covariance; that of an inverse P is (chol(P reversed)
+        reversed)^-T.
+        """
         if name == "precision_matrix":
             matrix = inv(cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT.contiguous())
         self._unbroadcasted_scale_tril = cholesky(matrix) if name == "covariance_matrix" else matrix

@@ -13,7 +13,9 @@ from .utils import lazy_property
 
 
 class Distribution:
-    """`batch_shape` distributions side by side over events of `event_shape`. Subclasses define `sample` or `rsample`, `log_prob` and the rest they can.
+    """`batch_shape` distributions side by side over events of `event_shape`.
+
+    Subclasses define `sample` or `rsample`, `log_prob` and the rest they can.
 
     Raises ValueError for parameters and values outside their constraints, unless `validate_args=False`.
     """
@@ -31,14 +33,20 @@ class Distribution:
             raise ValueError(f"set_default_validate_args expects True or False, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None) -> None:
+    def __init__(
+        self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None
+    ) -> None:
         super().__init__()  # of a class that is a Module too
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
-                if is_dependent(constraint) or name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
+                if (
+                    is_dependent(constraint)
+                    or name not in self.__dict__
+                    and isinstance(getattr(type(self), name), lazy_property)
+                ):
                     continue  # lazy properties are computed from parameters that are checked
                 value = getattr(self, name)
                 if isinstance(value, Tensor) and not constraint.check(value.detach()).all()._observe():
@@ -121,16 +129,20 @@ class Distribution:
         return self._expanded(batch_shape, _instance)
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """An empty distribution of the same class, which the `expand` of `cls` fills; libraries' own distributions call it. Raises NotImplementedError for a
-        subclass with an `__init__` of its own, which has to define `expand`."""
+        """An empty distribution of the same class, which the `expand` of `cls` fills; libraries' own distributions call
+        it. Raises NotImplementedError for a subclass with an `__init__` of its own, which has to define `expand`.
+        """
         if _instance is None and type(self).__init__ is not cls.__init__:
             raise NotImplementedError(
-                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom .expand() method."
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also "
+                "define a custom .expand() method."
             )
         return object.__new__(type(self)) if _instance is None else _instance
 
     def _expanded(self, batch_shape: tuple, _instance: Any = None) -> Any:
-        """A copy whose tensors and distributions are expanded to another batch shape, without validation; or `_instance`, filled where it has nothing yet."""
+        """A copy whose tensors and distributions are expanded to another batch shape, without validation; or
+        `_instance`, filled where it has nothing yet.
+        """
         batch_shape, result = Size(batch_shape), object.__new__(type(self)) if _instance is None else _instance
         for name, value in {each: value for each, value in vars(self).items() if each not in vars(result)}.items():
             if isinstance(value, Tensor):
@@ -152,10 +164,15 @@ class Distribution:
             raise ValueError("The value argument to log_prob must be a Tensor")
         events = value.shape[value.ndim - len(self._event_shape) :]
         if tuple(events) != tuple(self._event_shape):
-            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
+            )
         for m, n in zip(reversed(value.shape), reversed(self._batch_shape + self._event_shape)):
             if m != 1 and n != 1 and m != n:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {self._batch_shape + self._event_shape}.")
+                raise ValueError(
+                    f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs "
+                    f"{self._batch_shape + self._event_shape}."
+                )
         support = self.support
         if support is not None and not support.check(value.detach()).all()._observe():
             raise ValueError(
@@ -165,5 +182,8 @@ class Distribution:
 
     def __repr__(self) -> str:
         names = [name for name in self.arg_constraints if name in self.__dict__]
-        shown = [f"{name}: {getattr(self, name) if getattr(self, name).numel() == 1 else getattr(self, name).size()}" for name in names]
+        shown = [
+            f"{name}: {getattr(self, name) if getattr(self, name).numel() == 1 else getattr(self, name).size()}"
+            for name in names
+        ]
         return f"{type(self).__name__}({', '.join(shown)})"

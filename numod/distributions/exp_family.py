@@ -1,4 +1,6 @@
-"""The base of exponential families written by users: entropy from the log normaliser. numod's own distributions have formulas of their own."""
+"""The base of exponential families written by users: entropy from the log normaliser. numod's own distributions have
+formulas of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from .distribution import Distribution
 
 
 class ExponentialFamily(Distribution):
-    """Densities exp(<t(x), theta> - F(theta) + k(x)). A subclass gives `_natural_params` theta, `_log_normalizer` F and the mean of k."""
+    """Densities exp(<t(x), theta> - F(theta) + k(x)).
+
+    A subclass gives `_natural_params` theta, `_log_normalizer` F and the mean of k.
+    """
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -25,7 +30,10 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """F(theta) - <theta, dF/dtheta> - E[k]. Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010."""
+        """F(theta) - <theta, dF/dtheta> - E[k].
+
+        Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
+        """
         with enable_grad():
             theta = [each.detach().requires_grad_() for each in self._natural_params]
             normaliser = self._log_normalizer(*theta)

@@ -35,7 +35,10 @@ class Exponential(Distribution):
         return self.rate**-2
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        return -(-rand(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)).log1p() / self.rate
+        return (
+            -(-rand(self._extended_shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device)).log1p()
+            / self.rate
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -40,4 +40,11 @@ class FisherSnedecor(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        return (a + b).lgamma() - a.lgamma() - b.lgamma() + a * ratio.log() + (a - 1) * value.log() - (a + b) * (ratio * value).log1p()
+        return (
+            (a + b).lgamma()
+            - a.lgamma()
+            - b.lgamma()
+            + a * ratio.log()
+            + (a - 1) * value.log()
+            - (a + b) * (ratio * value).log1p()
+        )

@@ -13,19 +13,29 @@ from .utils import broadcast_all
 
 
 class GeneralizedPareto(Distribution):
-    """P(x > loc + scale z) = (1 + concentration z)^(-1 / concentration): exponential for concentration 0, uniform for -1, Pareto above 0."""
+    """P(x > loc + scale z) = (1 + concentration z)^(-1 / concentration): exponential for concentration 0, uniform for
+    -1, Pareto above 0.
+    """
 
     arg_constraints = {"loc": c.real, "scale": c.positive, "concentration": c.real}
     has_rsample = True
 
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        loc: Tensor | float,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @c.dependent_property
     def support(self) -> Any:
         """From loc on, for negative concentrations to loc - scale / concentration."""
-        return c.interval(self.loc, f.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf))
+        return c.interval(
+            self.loc, f.where(self.concentration < 0, self.loc - self.scale / self.concentration, math.inf)
+        )
 
     def _flat(self) -> tuple[Tensor, Tensor]:
         """(where the concentration counts as 0, the concentration, there 1)."""

@@ -21,7 +21,8 @@ class Geometric(ProbsOrLogits):
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all()._observe():
             raise ValueError(
-                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive "
+                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of "
+                f"distribution {self!r} to be positive "
                 f"but found invalid values:\n{self.probs[self.probs <= 0]}"
             )
 

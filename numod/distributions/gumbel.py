@@ -6,6 +6,7 @@ import math
 
 from ..core import Tensor
 from .location_scale import LocationScale
+
 EULER = 0.57721566490153286060
 
 

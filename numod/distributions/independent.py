@@ -12,7 +12,9 @@ from .distribution import Distribution
 class Independent(Distribution):
     """The last `reinterpreted_batch_ndims` batch dimensions of a distribution as one event."""
 
-    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ) -> None:
         if reinterpreted_batch_ndims > len(base_distribution.batch_shape):
             raise ValueError(
                 "Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), "
@@ -51,10 +53,15 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError("the values of an Independent would be a cartesian product, which is not enumerated; enumerate the base distribution")
+            raise NotImplementedError(
+                "the values of an Independent would be a cartesian product, which is not enumerated; enumerate the "
+                "base distribution"
+            )
         return self.base_dist.enumerate_support(expand=expand)
 
-    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)
+    has_enumerate_support = property(
+        lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
+    )
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Independent:
         base = self.base_dist.expand((*batch_shape, *self.event_shape[: self.reinterpreted_batch_ndims]))

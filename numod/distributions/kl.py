@@ -52,9 +52,15 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The expectation under p of log p - log q. Raises NotImplementedError for pairs without a formula."""
-    found = [(type(p).__mro__.index(a) + type(q).__mro__.index(b), function) for (a, b), function in _formulas.items() if isinstance(p, a) and isinstance(q, b)]
+    found = [
+        (type(p).__mro__.index(a) + type(q).__mro__.index(b), function)
+        for (a, b), function in _formulas.items()
+        if isinstance(p, a) and isinstance(q, b)
+    ]
     if not found:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+        )
     return min(found, key=lambda each: each[0])[1](p, q)
 
 
@@ -106,7 +112,9 @@ def _exponential(p: Exponential, q: Exponential) -> Tensor:
 @register_kl(Gamma, Gamma)
 def _gamma(p: Gamma, q: Gamma) -> Tensor:
     a, b = p.concentration, q.concentration
-    return b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    return (
+        b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    )
 
 
 @register_kl(Beta, Beta)
@@ -114,7 +122,9 @@ def _beta(p: Beta, q: Beta) -> Tensor:
     total_p, total_q = p.concentration1 + p.concentration0, q.concentration1 + q.concentration0
     first = q.concentration1.lgamma() + q.concentration0.lgamma() + total_p.lgamma()
     second = p.concentration1.lgamma() + p.concentration0.lgamma() + total_q.lgamma()
-    gaps = (p.concentration1 - q.concentration1) * p.concentration1.digamma() + (p.concentration0 - q.concentration0) * p.concentration0.digamma()
+    gaps = (p.concentration1 - q.concentration1) * p.concentration1.digamma() + (
+        p.concentration0 - q.concentration0
+    ) * p.concentration0.digamma()
     return first - second + gaps + (total_q - total_p) * total_p.digamma()
 
 
@@ -127,7 +137,10 @@ def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Ten
 def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
     """By Bregman's divergence of the log normaliser."""
     if type(p) is not type(q):
-        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed using Bregman divergences")
+        raise NotImplementedError(
+            "The cross KL-divergence between different exponential families cannot be computed using Bregman "
+            "divergences"
+        )
     theta = [each.detach().requires_grad_() for each in p._natural_params]
     normaliser = p._log_normalizer(*theta)
     result = q._log_normalizer(*q._natural_params) - normaliser
@@ -198,7 +211,9 @@ def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _multivariate(p: Distribution, q: Distribution) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+        raise ValueError(
+            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
+        )
     a, b, k = p.scale_tril, q.scale_tril, p.event_shape[0]
     half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
     spread = (solve_triangular(b, a, upper=False) ** 2).sum((-2, -1))

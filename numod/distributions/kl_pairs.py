@@ -1,4 +1,6 @@
-"""Kullback-Leibler divergences between different kinds of distributions: the expectation under p of -log q, less p's entropy. Of one kind: `kl`."""
+"""Kullback-Leibler divergences between different kinds of distributions: the expectation under p of -log q, less p's
+entropy. Of one kind: `kl`.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def _mean_log(p: Distribution) -> Tensor:
 @register_kl(ContinuousBernoulli, Normal)
 @register_kl(Gumbel, Normal)
 def _to_normal(p: Distribution, q: Normal) -> Tensor:
-    return -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
+    return (
+        -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
+    )
 
 
 @register_kl(Pareto, Normal)
@@ -72,7 +76,8 @@ def _pareto_normal(p: Pareto, q: Normal) -> Tensor:
 @register_kl(Normal, Laplace)
 def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
     gap = (p.loc - q.loc) / p.scale
-    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * gap**2).exp() + (p.loc - q.loc) * (math.sqrt(0.5) * gap).erf()  # the mean of |x - q.loc|
+    # the mean of |x - q.loc|
+    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * gap**2).exp() + (p.loc - q.loc) * (math.sqrt(0.5) * gap).erf()
     return distance / q.scale + (2 * q.scale).log() - p.entropy()
 
 
@@ -150,7 +155,14 @@ def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
 def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
     a, b = q.concentration1, q.concentration0
     mirrored = Uniform(1 - p.high, 1 - p.low, validate_args=False)
-    found = -p.entropy() - (a - 1) * _mean_log(p) - (b - 1) * _mean_log(mirrored) + a.lgamma() + b.lgamma() - (a + b).lgamma()
+    found = (
+        -p.entropy()
+        - (a - 1) * _mean_log(p)
+        - (b - 1) * _mean_log(mirrored)
+        + a.lgamma()
+        + b.lgamma()
+        - (a + b).lgamma()
+    )
     return _unless((p.high > 1) | (p.low < 0), found)
 
 

@@ -14,16 +14,29 @@ from .utils import broadcast_all
 class Kumaraswamy(TransformedDistribution):
     """Numbers in [0, 1] like Beta's, of P(x <= t) = 1 - (1 - t^concentration1)^concentration0."""
 
-    arg_constraints, support, has_rsample = {"concentration1": c.positive, "concentration0": c.positive}, c.unit_interval, True
+    arg_constraints = {"concentration1": c.positive, "concentration0": c.positive}
+    support = c.unit_interval
+    has_rsample = True
 
-    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration1: Tensor | float, concentration0: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration1, self.concentration0 = a, b = broadcast_all(concentration1, concentration0)
         unit = Uniform(zeros_like(b), ones_like(b), validate_args=validate_args)
-        super().__init__(unit, [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(a.reciprocal())], validate_args=validate_args)
+        super().__init__(
+            unit,
+            [PowerTransform(b.reciprocal()), AffineTransform(1.0, -1.0), PowerTransform(a.reciprocal())],
+            validate_args=validate_args,
+        )
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> Kumaraswamy:
         result = object.__new__(type(self)) if _instance is None else _instance
-        Kumaraswamy.__init__(result, self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), validate_args=False)
+        Kumaraswamy.__init__(
+            result,
+            self.concentration1.expand(batch_shape),
+            self.concentration0.expand(batch_shape),
+            validate_args=False,
+        )
         return result
 
     def _moment(self, n: int) -> Tensor:

@@ -15,9 +15,11 @@ from .utils import broadcast_all
 
 
 class LKJCholesky(Distribution):
-    """Lower Cholesky factors (dim, dim) of correlation matrices M of density ~ det(M)^(concentration - 1); uniform for concentration 1.
+    """Lower Cholesky factors (dim, dim) of correlation matrices M of density ~ det(M)^(concentration - 1); uniform for
+    concentration 1.
 
-    Lewandowski, Kurowicka and Joe, Generating random correlation matrices based on vines and extended onion method, 2009.
+    Lewandowski, Kurowicka and Joe, Generating random correlation matrices based on vines and extended onion method,
+    2009.
     """
 
     arg_constraints, support = {"concentration": c.positive}, c.corr_cholesky
@@ -28,7 +30,8 @@ class LKJCholesky(Distribution):
         self.dim, (self.concentration,) = dim, broadcast_all(concentration)
         rows = arange(dim - 1, dtype=self.concentration.dtype, device=self.concentration.device)
         rows = f.cat([rows.new_zeros(1), rows])
-        self._beta = Beta(rows + 0.5, (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * rows)  # the squared length of each row below the diagonal
+        # the squared length of each row below the diagonal
+        self._beta = Beta(rows + 0.5, (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * rows)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> LKJCholesky:
@@ -46,9 +49,15 @@ class LKJCholesky(Distribution):
             return below + (1 - (below**2).sum(-1)).clamp_min(finfo(below.dtype).tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The sum of (2 (concentration - 1) + dim - i) log L_ii, and what makes it integrate to 1 (page 1999 of the paper)."""
+        """The sum of (2 (concentration - 1) + dim - i) log L_ii, and what makes it integrate to 1 (page 1999 of the
+        paper).
+        """
         self._validate_sample(value)
-        order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - arange(2, self.dim + 1, device=self.concentration.device)
+        order = (
+            2 * (self.concentration - 1).unsqueeze(-1)
+            + self.dim
+            - arange(2, self.dim + 1, device=self.concentration.device)
+        )
         found, rest = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1), self.dim - 1
         alpha = self.concentration + 0.5 * rest
         return found - (0.5 * rest * math.log(math.pi) + f.mvlgamma(alpha - 0.5, rest) - alpha.lgamma() * rest)

@@ -16,7 +16,9 @@ class LogisticNormal(TransformedDistribution):
 
     def __init__(self, loc: Tensor, scale: Tensor, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
-        super().__init__(base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args=validate_args)
+        super().__init__(
+            base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args=validate_args
+        )
 
     loc = property(lambda self: self.base_dist.base_dist.loc)
     scale = property(lambda self: self.base_dist.base_dist.scale)

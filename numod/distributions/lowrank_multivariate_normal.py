@@ -14,12 +14,18 @@ from .utils import lazy_property
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors of mean `loc` (..., K) and covariance W W^T + D: `cov_factor` W (..., K, M), `cov_diag` the diagonal of D (..., K).
+    """Normal vectors of mean `loc` (..., K) and covariance W W^T + D:
+
+    `cov_factor` W (..., K, M), `cov_diag` the diagonal of D (..., K).
 
     By Woodbury's identity only a matrix M by M, I + W^T D^-1 W, is factored.
     """
 
-    arg_constraints = {"loc": c.real_vector, "cov_factor": c.independent(c.real, 2), "cov_diag": c.independent(c.positive, 1)}
+    arg_constraints = {
+        "loc": c.real_vector,
+        "cov_factor": c.independent(c.real, 2),
+        "cov_diag": c.independent(c.positive, 1),
+    }
     support, has_rsample = c.real_vector, True
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
@@ -35,7 +41,9 @@ class LowRankMultivariateNormal(Distribution):
         try:
             batch = f.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
         except RuntimeError as error:
-            raise ValueError(f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}") from error
+            raise ValueError(
+                f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
+            ) from error
         self.loc, self.cov_diag = loc.expand((*batch, *event)), cov_diag.expand((*batch, *event))
         self.cov_factor = cov_factor.expand((*batch, *cov_factor.shape[-2:]))
         super().__init__(batch, event, validate_args=validate_args)
@@ -51,7 +59,10 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def scale_tril(self) -> Tensor:
-        """The covariance's lower Cholesky factor: D^1/2 that of I + D^-1/2 W W^T D^-1/2, whose eigenvalues are 1 at least."""
+        """The covariance's lower Cholesky factor:
+
+        D^1/2 that of I + D^-1/2 W W^T D^-1/2, whose eigenvalues are 1 at least.
+        """
         root = self.cov_diag.sqrt().unsqueeze(-1)
         factor = self.cov_factor / root
         return root * cholesky(_plus_one(factor @ factor.mT))
@@ -74,7 +85,9 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
         shape, like = self._extended_shape(sample_shape), {"dtype": self.loc.dtype, "device": self.loc.device}
         along = randn((*shape[:-1], self.cov_factor.shape[-1]), **like)
-        return self.loc + (self.cov_factor @ along.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * randn(shape, **like)
+        return (
+            self.loc + (self.cov_factor @ along.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * randn(shape, **like)
+        )
 
     def _log_determinant(self) -> Tensor:
         """That of the covariance, by the matrix determinant lemma."""
@@ -85,7 +98,9 @@ class LowRankMultivariateNormal(Distribution):
         difference = value - self.loc
         along = self._scaled() @ difference.unsqueeze(-1)
         low = self._capacitance_tril.expand((*along.shape[:-2], *self._capacitance_tril.shape[-2:]))
-        distance = (difference**2 / self.cov_diag).sum(-1) - (solve_triangular(low, along, upper=False) ** 2).sum((-2, -1))
+        distance = (difference**2 / self.cov_diag).sum(-1) - (solve_triangular(low, along, upper=False) ** 2).sum(
+            (-2, -1)
+        )
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_determinant() + distance)
 
     def entropy(self) -> Tensor:

@@ -11,7 +11,9 @@ from .distribution import Distribution
 class MixtureSameFamily(Distribution):
     """One of the last batch dimension's components, chosen by a Categorical."""
 
-    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
+    ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(" The Mixture distribution needs to be an instance of torch.distributions.Categorical")
         if mixture_distribution.logits.shape[-1] != component_distribution.batch_shape[-1]:
@@ -22,7 +24,9 @@ class MixtureSameFamily(Distribution):
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
-        super().__init__(component_distribution.batch_shape[:-1], component_distribution.event_shape, validate_args=validate_args)
+        super().__init__(
+            component_distribution.batch_shape[:-1], component_distribution.event_shape, validate_args=validate_args
+        )
 
     mixture_distribution = property(lambda self: self._mixture_distribution)
     component_distribution = property(lambda self: self._component_distribution)
@@ -39,18 +43,25 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return (self._spread(self._mixture_distribution.probs) * self._component_distribution.mean).sum(-1 - len(self.event_shape))
+        return (self._spread(self._mixture_distribution.probs) * self._component_distribution.mean).sum(
+            -1 - len(self.event_shape)
+        )
 
     @property
     def variance(self) -> Tensor:
         probs, dim = self._spread(self._mixture_distribution.probs), -1 - len(self.event_shape)
         means = self._component_distribution.mean
-        return (probs * self._component_distribution.variance).sum(dim) + (probs * (means - self.mean.unsqueeze(dim)) ** 2).sum(dim)
+        return (probs * self._component_distribution.variance).sum(dim) + (
+            probs * (means - self.mean.unsqueeze(dim)) ** 2
+        ).sum(dim)
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        index, every = self._mixture_distribution.sample(sample_shape), self._component_distribution.sample(sample_shape)
+        index = self._mixture_distribution.sample(sample_shape)
+        every = self._component_distribution.sample(sample_shape)
         dim = len(sample_shape) + len(self.batch_shape)
-        places = index.reshape((*index.shape, 1, *(1,) * len(self.event_shape))).expand((*index.shape, 1, *self.event_shape))
+        places = index.reshape((*index.shape, 1, *(1,) * len(self.event_shape))).expand(
+            (*index.shape, 1, *self.event_shape)
+        )
         return every.gather(dim, places.contiguous()).squeeze(dim)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -12,18 +12,26 @@ from .covariance import WithCovariance
 
 
 class MultivariateNormal(WithCovariance):
-    """Normal vectors of mean `loc` (..., K) and a covariance, a precision, or the covariance's lower Cholesky factor `scale_tril`."""
+    """Normal vectors of mean `loc` (..., K) and a covariance, a precision, or the covariance's lower Cholesky factor
+    `scale_tril`.
+    """
 
     arg_constraints = {"loc": c.real_vector, **WithCovariance.matrix_constraints}
     support, has_rsample = c.real_vector, True
 
     def __init__(
-        self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        name, matrix = self._matrix(ValueError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        name, matrix = self._matrix(
+            ValueError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
+        )
         batch, k = f.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]), loc.shape[-1]
         self.__dict__[name] = matrix = matrix.expand((*batch, k, k))
         self.loc = loc.expand((*batch, k))
@@ -43,7 +51,9 @@ class MultivariateNormal(WithCovariance):
         difference = value - self.loc
         low = self._unbroadcasted_scale_tril
         shape = difference.shape[:-1]
-        solved = solve_triangular(low.expand((*shape, *low.shape[-2:])), difference.unsqueeze(-1), upper=False).squeeze(-1)
+        solved = solve_triangular(low.expand((*shape, *low.shape[-2:])), difference.unsqueeze(-1), upper=False).squeeze(
+            -1
+        )
         half = low.diagonal(0, -2, -1).log().sum(-1)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (solved**2).sum(-1)) - half
 

@@ -13,12 +13,17 @@ from .utils import broadcast_all
 
 
 class NegativeBinomial(ProbsOrLogits):
-    """The number of successes, of probability `probs` each, before `total_count` failures: Poisson counts with gamma distributed rates."""
+    """The number of successes, of probability `probs` each, before `total_count` failures:
+
+    Poisson counts with gamma distributed rates.
+    """
 
     arg_constraints = {"total_count": c.greater_than_eq(0), "probs": c.half_open_interval(0.0, 1.0), "logits": c.real}
     support = c.nonnegative_integer
 
-    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         value = self._take(probs, logits)
         self.total_count, value = broadcast_all(total_count, value)
         self.total_count = self.total_count.to(value.dtype)

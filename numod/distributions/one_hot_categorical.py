@@ -13,7 +13,9 @@ class OneHotCategorical(Distribution):
 
     arg_constraints, support, has_enumerate_support = {"probs": c.simplex, "logits": c.real_vector}, c.one_hot, True
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         self._categorical = Categorical(probs, logits, validate_args)
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)

@@ -17,7 +17,11 @@ class Pareto(TransformedDistribution):
 
     def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
-        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
+        super().__init__(
+            Exponential(self.alpha, validate_args),
+            [ExpTransform(), AffineTransform(0, self.scale)],
+            validate_args=validate_args,
+        )
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> Pareto:
         result = super().expand(batch_shape, _instance)

@@ -29,7 +29,9 @@ class ProbsOrLogits(Distribution):
         if not self.binary:
             if value.ndim < 1:
                 raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
-            value = value / value.sum(-1, keepdim=True) if name == "probs" else value - value.logsumexp(-1, keepdim=True)
+            value = (
+                value / value.sum(-1, keepdim=True) if name == "probs" else value - value.logsumexp(-1, keepdim=True)
+            )
         else:
             (value,) = broadcast_all(value)
         self.__dict__[name] = self._param = value

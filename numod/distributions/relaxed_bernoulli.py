@@ -20,7 +20,9 @@ class LogitRelaxedBernoulli(ProbsOrLogits):
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.real
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         self.temperature = temperature
         super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
 
@@ -47,8 +49,12 @@ class RelaxedBernoulli(TransformedDistribution):
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.unit_interval
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
+        )
 
     temperature = property(lambda self: self.base_dist.temperature)
     probs = property(lambda self: self.base_dist.probs)

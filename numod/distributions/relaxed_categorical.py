@@ -1,4 +1,7 @@
-"""One-hot categories made continuous at a temperature, and their logarithms. Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017."""
+"""One-hot categories made continuous at a temperature, and their logarithms.
+
+Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,17 @@ from .utils import clamp_probs
 class ExpRelaxedCategorical(Distribution):
     """The logarithms of a RelaxedOneHotCategorical's values."""
 
-    arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.real_vector  # whose exponentials sum to 1
+    # whose exponentials sum to 1
+    arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.real_vector
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         self._categorical, self.temperature = Categorical(probs, logits), temperature
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
@@ -44,7 +54,9 @@ class ExpRelaxedCategorical(Distribution):
         self._validate_sample(value)
         k = self._event_shape[0]
         temperature = self.temperature if isinstance(self.temperature, Tensor) else value.new_full((), self.temperature)
-        return (self.logits - value * temperature).log_softmax(-1).sum(-1) + math.lgamma(k) + (k - 1) * temperature.log()
+        return (
+            (self.logits - value * temperature).log_softmax(-1).sum(-1) + math.lgamma(k) + (k - 1) * temperature.log()
+        )
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
@@ -53,8 +65,18 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     arg_constraints, support = {"probs": c.simplex, "logits": c.real_vector}, c.simplex
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args=validate_args)
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        super().__init__(
+            ExpRelaxedCategorical(temperature, probs, logits, validate_args),
+            ExpTransform(),
+            validate_args=validate_args,
+        )
 
     temperature = property(lambda self: self.base_dist.temperature)
     probs = property(lambda self: self.base_dist.probs)

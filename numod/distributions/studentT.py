@@ -17,7 +17,13 @@ class StudentT(Distribution):
 
     arg_constraints, support, has_rsample = {"df": c.positive, "loc": c.real, "scale": c.positive}, c.real, True
 
-    def __init__(self, df: Tensor | float, loc: Tensor | float = 0.0, scale: Tensor | float = 1.0, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
+    ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
 
@@ -32,20 +38,35 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Tensor:
         wide = self.scale**2 * self.df / (self.df - 2)
-        return f.where(self.df > 2, wide, f.where(self.df > 1, wide.new_full((), math.inf), wide.new_full((), math.nan)))
+        return f.where(
+            self.df > 2, wide, f.where(self.df > 1, wide.new_full((), math.inf), wide.new_full((), math.nan))
+        )
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         z = Chi2(self.df).rsample(sample_shape)
-        return self.loc + self.scale * randn(shape, dtype=self.loc.dtype, device=self.loc.device) * (z / self.df).rsqrt()
+        return (
+            self.loc + self.scale * randn(shape, dtype=self.loc.dtype, device=self.loc.device) * (z / self.df).rsqrt()
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         y = (value - self.loc) / self.scale
-        z = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1)).lgamma()
+        z = (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + (0.5 * self.df).lgamma()
+            - (0.5 * (self.df + 1)).lgamma()
+        )
         return -0.5 * (self.df + 1) * (y**2 / self.df).log1p() - z
 
     def entropy(self) -> Tensor:
         half = 0.5 * self.df
         beta = half.lgamma() + math.lgamma(0.5) - (half + 0.5).lgamma()
-        return self.scale.log() + 0.5 * (self.df + 1) * ((half + 0.5).digamma() - half.digamma()) + 0.5 * self.df.log() + beta
+        return (
+            self.scale.log()
+            + 0.5 * (self.df + 1) * ((half + 0.5).digamma() - half.digamma())
+            + 0.5 * self.df.log()
+            + beta
+        )

@@ -1,4 +1,7 @@
-"""The base class of transforms: a map with an inverse, a Jacobian, a domain and a cache. The transforms are in `transforms` and other files."""
+"""The base class of transforms: a map with an inverse, a Jacobian, a domain and a cache.
+
+The transforms are in `transforms` and other files.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from . import constraints as c
 
 
 class Transform:
-    """`y = t(x)`, `x = t.inv(y)`, `t.log_abs_det_jacobian(x, y)`. With `cache_size=1` the last pair is kept, so that an inverse costs nothing and is exact."""
+    """`y = t(x)`, `x = t.inv(y)`, `t.log_abs_det_jacobian(x, y)`.
+
+    With `cache_size=1` the last pair is kept, so that an inverse costs nothing and is exact.
+    """
 
     bijective = False
     domain: c.Constraint

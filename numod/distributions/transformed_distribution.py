@@ -13,11 +13,19 @@ from .utils import sum_rightmost
 
 
 class TransformedDistribution(Distribution):
-    """Values of `base_distribution` after one or several transforms. Its density follows from theirs: log p(y) = log p(x) - log |dy / dx|."""
+    """Values of `base_distribution` after one or several transforms.
+
+    Its density follows from theirs: log p(y) = log p(x) - log |dy / dx|.
+    """
 
     arg_constraints: dict[str, c.Constraint] = {}
 
-    def __init__(self, base_distribution: Distribution, transforms: Transform | list[Transform], validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif isinstance(transforms, list):
@@ -29,7 +37,9 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(self.transforms)
         shape = base_distribution.batch_shape + base_distribution.event_shape
         if len(shape) < whole.domain.event_dim:
-            raise ValueError(f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {shape}.")
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {shape}."
+            )
         base_event_dim = len(base_distribution.event_shape)
         result_shape = tuple(whole.forward_shape(shape))
         base_shape = tuple(whole.inverse_shape(result_shape))
@@ -74,7 +84,9 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            volume = volume + sum_rightmost(transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim)
+            volume = volume + sum_rightmost(
+                transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim
+            )
             y = x
         return sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape)) - volume
 

@@ -9,15 +9,29 @@ from ..core import Tensor, functions as f
 from ..dtypes import finfo
 from ..nn.functional import softplus
 from . import constraints as c
-from .combined_transforms import CatTransform, ComposeTransform, IndependentTransform, ReshapeTransform, StackTransform, identity_transform
+from .combined_transforms import (
+    CatTransform,
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    StackTransform,
+    identity_transform,
+)
 from .transform import PlainTransform, Transform, _InverseTransform as _InverseTransform
 from .utils import broadcast_all, sum_rightmost
-from .vector_transforms import CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform, SoftmaxTransform, StickBreakingTransform
+from .vector_transforms import (
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    SoftmaxTransform,
+    StickBreakingTransform,
+)
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
-    "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
-    "SoftplusTransform", "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
+    "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
 
@@ -153,7 +167,11 @@ class AffineTransform(Transform):
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def with_cache(self, cache_size: int = 1) -> AffineTransform:
-        return self if self._cache_size == cache_size else AffineTransform(self.loc, self.scale, self._event_dim, cache_size)
+        return (
+            self
+            if self._cache_size == cache_size
+            else AffineTransform(self.loc, self.scale, self._event_dim, cache_size)
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AffineTransform) and _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
@@ -189,7 +207,9 @@ class CumulativeDistributionTransform(Transform):
     domain = property(lambda self: self.distribution.support)
 
     def with_cache(self, cache_size: int = 1) -> CumulativeDistributionTransform:
-        return self if self._cache_size == cache_size else CumulativeDistributionTransform(self.distribution, cache_size)
+        return (
+            self if self._cache_size == cache_size else CumulativeDistributionTransform(self.distribution, cache_size)
+        )
 
     def _call(self, x: Tensor) -> Tensor:
         return self.distribution.cdf(x)

@@ -48,7 +48,9 @@ class Uniform(Distribution):
         return (self.high - self.low) ** 2 / 12
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device) * (self.high - self.low)
+        return self.low + rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device) * (
+            self.high - self.low
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -14,10 +14,23 @@ from ..core.random import randn
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
     like = next((each for each in values if isinstance(each, Tensor)), None)
-    dtype = dtypes.get_default_dtype() if like is None else like.dtype if like.is_floating_point() else dtypes.get_default_dtype()
+    dtype = (
+        dtypes.get_default_dtype()
+        if like is None
+        else like.dtype
+        if like.is_floating_point()
+        else dtypes.get_default_dtype()
+    )
     if any(not isinstance(each, (Tensor, int, float)) for each in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
-    made = [each if isinstance(each, Tensor) else tensor(float(each), dtype=dtype, device=None if like is None else like.device) for each in values]
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
+    made = [
+        each
+        if isinstance(each, Tensor)
+        else tensor(float(each), dtype=dtype, device=None if like is None else like.device)
+        for each in values
+    ]
     return tuple(f.broadcast_tensors(*made))
 
 

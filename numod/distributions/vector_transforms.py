@@ -91,8 +91,9 @@ class PositiveDefiniteTransform(PlainTransform):
 
 
 class CorrCholeskyTransform(PlainTransform):
-    """n (n - 1) / 2 real numbers to the Cholesky factor of an n × n correlation matrix: tanh gives partial correlations, by which each row's length is shared
-    out."""
+    """n (n - 1) / 2 real numbers to the Cholesky factor of an n × n correlation matrix: tanh gives partial
+    correlations, by which each row's length is shared out.
+    """
 
     domain, codomain, bijective = c.real_vector, c.corr_cholesky, True
 
@@ -100,7 +101,9 @@ class CorrCholeskyTransform(PlainTransform):
         eps = finfo(x.dtype).eps
         partial = _lower_triangle(x.tanh().clamp(-1 + eps, 1 - eps))
         left = (1 - partial**2).sqrt().cumprod(-1)[..., :-1]  # of a row's length, after each column
-        return (partial + eye(partial.shape[-1], dtype=x.dtype, device=x.device)) * f.cat([left.new_ones((*left.shape[:-1], 1)), left], -1)
+        return (partial + eye(partial.shape[-1], dtype=x.dtype, device=x.device)) * f.cat(
+            [left.new_ones((*left.shape[:-1], 1)), left], -1
+        )
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = (1 - (y * y).cumsum(-1))[..., :-1].clamp_min(finfo(y.dtype).tiny)
@@ -139,7 +142,10 @@ def _lower_triangle(values: Tensor) -> Tensor:
     """Values row by row below the diagonal of a matrix of zeros: (..., n (n - 1) / 2) -> (..., n, n)."""
     n = round((0.25 + 2 * values.shape[-1]) ** 0.5 + 0.5)
     if n * (n - 1) // 2 != values.shape[-1]:
-        raise ValueError(f"The size of last dimension is {values.shape[-1]} which cannot be expressed as the lower triangular part of a square D x D matrix.")
+        raise ValueError(
+            f"The size of last dimension is {values.shape[-1]} which cannot be expressed as the lower triangular part "
+            "of a square D x D matrix."
+        )
     rows, columns = f.tril_indices(n, n, -1).unbind()
     flat = values.new_zeros((*values.shape[:-1], n * n))
     places = (rows * n + columns).expand(values.shape)

@@ -15,7 +15,10 @@ from .utils import broadcast_all, lazy_property
 
 
 class VonMises(Distribution):
-    """Angles in [-pi, pi) of density ~ exp(concentration cos(x - loc)). `loc` and values count modulo 2 pi; mean and variance are circular."""
+    """Angles in [-pi, pi) of density ~ exp(concentration cos(x - loc)).
+
+    `loc` and values count modulo 2 pi; mean and variance are circular.
+    """
 
     arg_constraints, support = {"loc": c.real, "concentration": c.positive}, c.real
 
@@ -33,19 +36,27 @@ class VonMises(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return self.concentration * ((value - self.loc).cos() - 1) - math.log(2 * math.pi) - i0e(self.concentration).log()
+        return (
+            self.concentration * ((value - self.loc).cos() - 1) - math.log(2 * math.pi) - i0e(self.concentration).log()
+        )
 
     def _proposal(self, concentration: Tensor) -> Tensor:
-        """The parameter of the wrapped Cauchy values that are accepted or not; near concentration 0 by Taylor's series."""
+        """The parameter of the wrapped Cauchy values that are accepted or not; near concentration 0 by Taylor's
+        series.
+        """
         tau = 1 + (1 + 4 * concentration**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * concentration)
         return f.where(concentration < 1e-5, 1 / concentration + concentration, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        """Best and Fisher, Efficient simulation of the von Mises distribution, 1979; in float64, since for small concentrations float32 never accepts."""
+        """Best and Fisher, Efficient simulation of the von Mises distribution, 1979; in float64, since for small
+        concentrations float32 never accepts.
+        """
         with no_grad():
             shape, k = self._extended_shape(sample_shape), self.concentration.to(float64)
-            r, x, done = self._proposal(k), empty(shape, dtype=float64, device=k.device), zeros(shape, dtype=bool_, device=k.device)
+            r = self._proposal(k)
+            x = empty(shape, dtype=float64, device=k.device)
+            done = zeros(shape, dtype=bool_, device=k.device)
             while not bool(done.all()):
                 u1, u2, u3 = rand((3, *shape), dtype=float64, device=k.device).unbind()
                 z = (math.pi * u1).cos()

@@ -18,7 +18,11 @@ class Weibull(TransformedDistribution):
 
     def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
-        super().__init__(Exponential(self.scale.new_ones(self.scale.shape), validate_args), self._parts(), validate_args=validate_args)
+        super().__init__(
+            Exponential(self.scale.new_ones(self.scale.shape), validate_args),
+            self._parts(),
+            validate_args=validate_args,
+        )
 
     def _parts(self) -> list:
         return [PowerTransform(exponent=1 / self.concentration), AffineTransform(0, self.scale)]

@@ -16,7 +16,9 @@ from .exp_family import ExponentialFamily
 
 
 class Wishart(WithCovariance, ExponentialFamily):
-    """Positive definite matrices (..., P, P): X X^T of `df` columns of normal vectors of a covariance, a precision, or the covariance's lower Cholesky factor.
+    """Positive definite matrices (..., P, P):
+
+    X X^T of `df` columns of normal vectors of a covariance, a precision, or the covariance's lower Cholesky factor.
 
     Raises ValueError unless df > P - 1.
     """
@@ -25,10 +27,19 @@ class Wishart(WithCovariance, ExponentialFamily):
     support, has_rsample = c.positive_definite, True
 
     def __init__(
-        self, df: Tensor | float, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
+        self,
+        df: Tensor | float,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        name, matrix = self._matrix(AssertionError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        name, matrix = self._matrix(
+            AssertionError,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
         df = df if isinstance(df, Tensor) else matrix.new_full((), float(df))
         batch, event = f.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
         self.df = df.expand(batch)
@@ -36,7 +47,10 @@ class Wishart(WithCovariance, ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}.")
         self.__dict__[name] = matrix = matrix.expand((*batch, *event))
         if bool((self.df < event[-1]).any()):
-            warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
+            warnings.warn(
+                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
+                stacklevel=2,
+            )
         super().__init__(batch, event, validate_args=validate_args)
         self._factor(name, matrix)
 
@@ -59,7 +73,10 @@ class Wishart(WithCovariance, ExponentialFamily):
         return self._of_matrices(self.df) * (v**2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: tuple = (), max_try_correction: int | None = None) -> Tensor:
-        """Bartlett's decomposition. Singular samples are drawn again, with a warning, `max_try_correction` times at most."""
+        """Bartlett's decomposition.
+
+        Singular samples are drawn again, with a warning, `max_try_correction` times at most.
+        """
         sample = self._bartlett(sample_shape)
         for attempt in range(10 if max_try_correction is None else max_try_correction):
             sound = self.support.check(sample.detach())
@@ -74,20 +91,30 @@ class Wishart(WithCovariance, ExponentialFamily):
         low, size = self._unbroadcasted_scale_tril, self._event_shape[-1]
         chi2 = Chi2(self.df.unsqueeze(-1) - arange(size, dtype=low.dtype, device=low.device))
         lengths = chi2.rsample(sample_shape).sqrt().clamp_min(finfo(low.dtype).eps)
-        noise = randn(self._extended_shape(sample_shape), dtype=low.dtype, device=low.device).tril(-1) + lengths.diag_embed()
+        noise = (
+            randn(self._extended_shape(sample_shape), dtype=low.dtype, device=low.device).tril(-1)
+            + lengths.diag_embed()
+        )
         root = low @ noise
         return root @ root.mT
 
     def _half_log_determinant(self) -> Tensor:
         """Half of log |2 covariance|."""
-        return 0.5 * self._event_shape[-1] * math.log(2) + self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
+        return 0.5 * self._event_shape[-1] * math.log(2) + self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(
+            -1
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         df, p, low = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
         shape = f.broadcast_shapes(value.shape, low.shape)
         trace = cholesky_solve(value.expand(shape), low.expand(shape)).diagonal(0, -2, -1).sum(-1)
-        return (df - p - 1) / 2 * slogdet(value).logabsdet - trace / 2 - df * self._half_log_determinant() - f.mvlgamma(df / 2, p)
+        return (
+            (df - p - 1) / 2 * slogdet(value).logabsdet
+            - trace / 2
+            - df * self._half_log_determinant()
+            - f.mvlgamma(df / 2, p)
+        )
 
     def entropy(self) -> Tensor:
         df, p = self.df, self._event_shape[-1]

@@ -1,4 +1,7 @@
-"""Function transforms: gradients, Jacobians, vmap, and modules called with given parameters. PyTorch's `torch.func`, implemented on the tape."""
+"""Function transforms: gradients, Jacobians, vmap, and modules called with given parameters.
+
+PyTorch's `torch.func`, implemented on the tape.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,6 @@ from .gradients import grad, grad_and_value, hessian, jacrev, value_and_grad, vj
 from .modules import functional_call, functionalize, replace_all_batch_norm_modules_, stack_module_state
 
 __all__ = [
-    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "replace_all_batch_norm_modules_",
-    "stack_module_state", "value_and_grad", "vjp", "vmap",
+    "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "replace_all_batch_norm_modules_", "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -1,7 +1,9 @@
-"""vmap: a function of one example as a function of a batch. It is called once, with tensors that stand for each example (`examples`).
+"""vmap: a function of one example as a function of a batch.
 
-Where it asks for what differs from example to example (a branch on a value, a memory), or draws a random number for each, it is called for each instead, and
-the results are stacked: so anything may be batched.
+It is called once, with tensors that stand for each example (`examples`).
+
+Where it asks for what differs from example to example (a branch on a value, a memory), or draws a random number for
+each, it is called for each instead, and the results are stacked: so anything may be batched.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ def _batch_size(values: list[Any], dims: list[int | None]) -> int:
     if not sizes:
         raise ValueError("vmap: at least one input must have a dimension to map over, got in_dims=None for all")
     if len(sizes) > 1:
-        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)} for the mapped dimension")
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)} for "
+            "the mapped dimension"
+        )
     return sizes.pop()
 
 
@@ -61,7 +66,10 @@ def _mapped(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | None], int
     if not args:
         raise ValueError("vmap: there are no inputs to map over")
     if not isinstance(in_dims, (int, tuple)):
-        raise ValueError(f"vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+        raise ValueError(
+            "vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+            f"got: {type(in_dims)}."
+        )
     values, dims = leaves(args), _matched(in_dims, args, "in_dims")
     return values, dims, _batch_size(values, dims)
 
@@ -72,15 +80,19 @@ def _arguments(args: tuple, values: list[Any], dims: list[int | None], of: Calla
     return map_leaves(lambda _: next(parts), args)
 
 
-def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
-    """The function that gives what `func` returns for each slice of the arguments along `in_dims`, stacked along `out_dims`.
+def vmap(
+    func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Callable:
+    """The function that gives what `func` returns for each slice of the arguments along `in_dims`, stacked along
+    `out_dims`.
 
-    `func` is called once, with tensors that stand for all slices. If it needs a value that differs between slices (to branch on, say), it is called for each.
+    `func` is called once, with tensors that stand for all slices. If it needs a value that differs between slices (to
+    branch on, say), it is called for each.
 
-    A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for each tensor. Keyword
-    arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
-    `chunk_size`: for how many examples at most the function is called at once. Raises ValueError for dimensions that do not fit, RuntimeError for random ops
-    that are refused.
+    A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for
+    each tensor. Keyword arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same"
+    say what the examples draw. `chunk_size`: for how many examples at most the function is called at once. Raises
+    ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -107,7 +119,10 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     return batched
 
 
-_DIFFERENT = "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ by example; give out_dims a dimension to stack them along"
+_DIFFERENT = (
+    "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ by example; give "
+    "out_dims a dimension to stack them along"
+)
 
 
 @contextmanager
@@ -120,7 +135,16 @@ def _draws() -> Iterator[dict]:
         active.drawn.pop()
 
 
-def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
+def _run(
+    func: Callable,
+    args: tuple,
+    values: list[Any],
+    dims: list[int | None],
+    size: int,
+    kwargs: dict,
+    randomness: str,
+    out_dims: Any,
+) -> Any:
     """The results for `size` examples, of one call if that can be."""
     state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
     watch_writes(1)
@@ -160,7 +184,9 @@ def _tried_at_once(
 
 @contextmanager
 def _refused_outside(batched: list[Tensor]) -> Iterator[None]:
-    """Inside the block nothing writes to memory that was there before, but to that of `batched`: the next example would find what is of the last."""
+    """Inside the block nothing writes to memory that was there before, but to that of `batched`: the next example would
+    find what is of the last.
+    """
     made = Made(batched)
     active.made.append(made)
     listeners.append(made)
@@ -171,7 +197,9 @@ def _refused_outside(batched: list[Tensor]) -> Iterator[None]:
         active.made.pop()
 
 
-def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> list[Any]:
+def _in_turn(
+    func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
+) -> list[Any]:
     """The results of a call for each example."""
     if not size:
         return _of_no_examples(func, args, values, dims, kwargs)
@@ -180,7 +208,10 @@ def _in_turn(func: Callable, args: tuple, values: list[Any], dims: list[int | No
         for number in range(size):
             if randomness == "same":
                 rewind(drawn)
-            results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
+            # used at once
+            results.append(
+                func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs)
+            )  # noqa: B023
             _refuse_random(drawn, randomness)
     return results
 
@@ -194,10 +225,15 @@ def _of_no_examples(func: Callable, args: tuple, values: list[Any], dims: list[i
     return [result]
 
 
-def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:
+def _at_once(
+    func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str
+) -> tuple[Batch, Any]:
     """The batch, and the results of one call for all its examples."""
     batch = Batch.of(size)
-    examples = _arguments(args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad))  # some ops ask for it
+    # some ops ask for it
+    examples = _arguments(
+        args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad)
+    )
     active.batches.append(batch)
     active.randomness.append(randomness)
     try:
@@ -234,13 +270,17 @@ def _refuse_random(drawn: dict, randomness: str) -> None:
     if drawn and randomness == "error":
         rewind(drawn)
         raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
+            "'different' randomness flags on vmap "
             "or perform the randomness operation out of vmap"
         )
 
 
 def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
-    """The results of all `size` examples, leaf by leaf. Of no examples `results` holds what those of one would be like."""
+    """The results of all `size` examples, leaf by leaf.
+
+    Of no examples `results` holds what those of one would be like.
+    """
     chosen = _matched(out_dims, results[0], "out_dims")
     _require_tensors(results[0], chosen)
     dims = iter(chosen)
@@ -250,7 +290,9 @@ def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
         dim, column = next(dims), next(columns)
         if dim is not None:
             return stack(column, dim).narrow(dim, 0, size)
-        if isinstance(column[0], Tensor) and any(each is not column[0] and not each.equal(column[0]) for each in column):
+        if isinstance(column[0], Tensor) and any(
+            each is not column[0] and not each.equal(column[0]) for each in column
+        ):
             raise ValueError(_DIFFERENT)
         return column[0]
 
@@ -261,23 +303,29 @@ def _require_tensors(result: Any, dims: list[int | None]) -> None:
     for each, dim in zip(leaves(result), dims):
         if dim is not None and not isinstance(each, Tensor):
             raise ValueError(
-                f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output? "
+                f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None "
+                "for output? "
                 "What differs by example has to stay a tensor: leave out `.item()` and `float()`"
             )
 
 
 class VmapInfo(NamedTuple):
-    """What an autograd Function's own `vmap` is told of the call: the number of examples, and what the examples draw."""
+    """What an autograd Function's own `vmap` is told of the call: the number of examples, and what the examples
+    draw.
+    """
 
     batch_size: int
     randomness: str
 
 
 def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
-    """What computes a Function's results by its own `vmap`, and whether gradients are those of all examples alone, so that ops inside are recorded; None where
-    no argument stands for examples."""
+    """What computes a Function's results by its own `vmap`, and whether gradients are those of all examples alone, so
+    that ops inside are recorded; None where no argument stands for examples.
+    """
     if function.generate_vmap_rule:
-        raise RuntimeError(f"{function.__name__} has both generate_vmap_rule=True and a vmap staticmethod; remove one of them")
+        raise RuntimeError(
+            f"{function.__name__} has both generate_vmap_rule=True and a vmap staticmethod; remove one of them"
+        )
     layouts = [each._layout for each in arguments if isinstance(each, Tensor) and each._layout.batch is not None]
     if not layouts:
         return None
@@ -285,11 +333,15 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
     own = any(isinstance(each, Tensor) and each.requires_grad and not numbers_require_grad(each) for each in arguments)
     alone = not own and all(depth <= batch.depth for depth in active.differentiated)
     if not alone and function.setup_context is None:
-        raise RuntimeError(f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, beside its own vmap")
+        raise RuntimeError(
+            f"{function.__name__}: gradients of each example need setup_context, and forward without ctx, beside its "
+            "own vmap"
+        )
 
     def compute(*arguments: Any) -> Any:
         parts = [batch.numbers(each) for each in arguments]
-        info, dims = VmapInfo(batch.size, active.randomness[batch.depth]), tuple([0 if each else None for _, each in parts])
+        info = VmapInfo(batch.size, active.randomness[batch.depth])
+        dims = tuple([0 if each else None for _, each in parts])
         with _outside(batch):
             outputs, dims = function.vmap(info, dims, *[part for part, _ in parts])
         places = iter(_matched(dims, outputs, "out_dims"))
@@ -300,7 +352,9 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
 
 @contextmanager
 def _outside(batch: Batch) -> Iterator[None]:
-    """Inside the block the calls of a batch, and those in it, are not active: it is given the numbers of all examples."""
+    """Inside the block the calls of a batch, and those in it, are not active: it is given the numbers of all
+    examples.
+    """
     depth, inside = batch.depth, (active.batches, active.randomness)
     count = len(active.batches) - depth
     active.batches, active.randomness = active.batches[:depth], active.randomness[:depth]
@@ -319,4 +373,6 @@ def _standing(each: Any, batch: Batch, dim: int | None) -> Any:
 
 in_turn = engine.over_rows
 function.batched = _batched
-engine.over_rows = lambda function, columns: vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)
+engine.over_rows = lambda function, columns: (
+    vmap(function)(*columns) if len(columns[0]) > 1 else in_turn(function, columns)
+)

@@ -1,9 +1,10 @@
 """Tensors that stand for each example of a batch: what `vmap` gives the function it calls once.
 
-Such a tensor has the shape of one example, and a layout of its own class, which names the `Batch`. Its storage holds the numbers of all examples, one
-after the other, in a tensor; so views of it, detached and aliased ones, are views of one example, and need no rules. An op finds no plan
-for such a layout, and asks `planned`: that gives one whose run takes the numbers of all examples, has a rule compute on them, by ordinary ops, and wraps
-what comes. The tape above sees tensors of one example, the one below all of them, so that gradients per example and gradients through `vmap` nest.
+Such a tensor has the shape of one example, and a layout of its own class, which names the `Batch`. Its storage holds
+the numbers of all examples, one after the other, in a tensor; so views of it, detached and aliased ones, are views of
+one example, and need no rules. An op finds no plan for such a layout, and asks `planned`: that gives one whose run
+takes the numbers of all examples, has a rule compute on them, by ordinary ops, and wraps what comes. The tape above
+sees tensors of one example, the one below all of them, so that gradients per example and gradients through `vmap` nest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _LIMIT = 1 << 12  # layouts a batch remembers
 
 
 class Disagreement(BaseException):
-    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it."""
+    """What the function asks has no single answer for all examples: it must be called for each.
+
+    No user's `except Exception` may take it.
+    """
 
 
 class _Active(threading.local):
@@ -36,9 +40,11 @@ class _Active(threading.local):
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
         self.differentiated: list[int] = []  # of each running call of `grad` and its like, how many batches were active
-        self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
+        # of each, what was there before it wrote to it, see `_before_write`
+        self.written: list[dict[tuple, tuple]] = []
         self.made: list[Made] = []  # of each call for one example after the other, the memory that it may write to
-        self.drawn: list[dict[random.Generator, tuple[int, int]]] = []  # of each, and of all its chunks, where generators were before it drew from them
+        # of each, and of all its chunks, where generators were before it drew from them
+        self.drawn: list[dict[random.Generator, tuple[int, int]]] = []
 
 
 active = _Active()
@@ -51,7 +57,10 @@ class _ExampleLayout(Layout):
 
 
 class Batch:
-    """`size` examples, at a depth of calls of `vmap` in one another. Calls of the same size and depth share one batch, so that its plans are used again."""
+    """`size` examples, at a depth of calls of `vmap` in one another.
+
+    Calls of the same size and depth share one batch, so that its plans are used again.
+    """
 
     _known: dict[tuple[int, int], Batch] = {}
 
@@ -78,14 +87,18 @@ class Batch:
         return found
 
     def wrap(self, numbers: Tensor, each: bool = True) -> Tensor:
-        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same for all."""
+        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same
+        for all.
+        """
         shape, storage = numbers.shape[1:] if each else numbers.shape, object.__new__(_Examples)
         storage.numbers, storage.each = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each
         storage.apart = not numbers._layout.dense
         return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
 
     def numbers(self, x: object) -> tuple[object, bool]:
-        """(the numbers of all examples, with a dimension for these in front; True), or (x, False) for what is the same for all of them."""
+        """(the numbers of all examples, with a dimension for these in front; True), or (x, False) for what is the same
+        for all of them.
+        """
         if not isinstance(x, Tensor) or x._layout.batch is not self:
             return x, False
         return _part(x._storage, x._layout, x._offset), x._storage.each
@@ -118,13 +131,18 @@ class Batch:
 
 def _no_answer() -> BaseException:
     """What to raise where there is no single memory or number."""
-    ended = "this tensor stands for the examples of a call of vmap that has ended; return it from the function instead of keeping it"
+    ended = (
+        "this tensor stands for the examples of a call of vmap that has ended; return it from the function "
+        "instead of keeping it"
+    )
     return Disagreement() if active.batches else RuntimeError(ended)
 
 
 class _Examples(Storage):
-    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to. `apart`: they are a copy of what the caller
-    holds."""
+    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to.
+
+    `apart`: they are a copy of what the caller holds.
+    """
 
     __slots__ = ("numbers", "each", "apart")
 
@@ -148,13 +166,18 @@ class _Examples(Storage):
 
 
 def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
-    """The numbers at the places that a layout names, as a view. Where a gradient may come, of views whose gradients are views too, if these give it."""
+    """The numbers at the places that a layout names, as a view.
+
+    Where a gradient may come, of views whose gradients are views too, if these give it.
+    """
     flat = storage.numbers
     *lead, n = flat.shape
     if own.dense and own.size == n and offset == 0:
         return flat.reshape((*lead, *own.shape))
     if flat.requires_grad:
-        places = sorted((d for d in range(own.ndim) if own.shape[d] != 1 and own.strides[d]), key=lambda d: -own.strides[d])
+        places = sorted(
+            (d for d in range(own.ndim) if own.shape[d] != 1 and own.strides[d]), key=lambda d: -own.strides[d]
+        )
         sizes = [own.shape[d] for d in places]
         if [own.strides[d] for d in places] == [prod(sizes[k + 1 :]) for k in range(len(sizes))] and own.size:
             part = flat.narrow(-1, offset, prod(sizes)).reshape((*lead, *sizes))
@@ -169,7 +192,10 @@ def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
 
 
 def _innermost(layouts: tuple) -> Batch:
-    return max((each.batch for each in layouts if isinstance(each, Layout) and each.batch is not None), key=lambda batch: batch.depth)
+    return max(
+        (each.batch for each in layouts if isinstance(each, Layout) and each.batch is not None),
+        key=lambda batch: batch.depth,
+    )
 
 
 def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
@@ -215,7 +241,10 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
             if not each._storage.each:
                 each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
         written = tuple(batch.numbers(each)[0] for each in targets)
-        given = [next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x) for x in inputs]
+        given = [
+            next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x)
+            for x in inputs
+        ]
         write_each(op, batch.size, tuple(x for x, _ in given), tuple(each for _, each in given), written, parameters)
 
     plan.run = run
@@ -224,7 +253,11 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
 
 def numbers_require_grad(x: object) -> bool:
     """Whether a tensor stands for examples whose numbers something outside of `vmap` wants the gradient of."""
-    return isinstance(x, Tensor) and x._layout.batch is not None and (x._storage.numbers.requires_grad or numbers_require_grad(x._storage.numbers))
+    return (
+        isinstance(x, Tensor)
+        and x._layout.batch is not None
+        and (x._storage.numbers.requires_grad or numbers_require_grad(x._storage.numbers))
+    )
 
 
 def _stands_for(x: Tensor, batch: Batch) -> bool:
@@ -246,7 +279,10 @@ def _made(make: Callable, shape: tuple) -> Tensor:
 
 
 def _count(x: Tensor, in_place: bool) -> int:
-    """How many numbers an op draws for a tensor. Raises Disagreement where examples would share what is to differ, or the reverse."""
+    """How many numbers an op draws for a tensor.
+
+    Raises Disagreement where examples would share what is to differ, or the reverse.
+    """
     count = x.numel()
     for batch, randomness in zip(active.batches, active.randomness):
         differs = _stands_for(x, batch)
@@ -257,7 +293,9 @@ def _count(x: Tensor, in_place: bool) -> int:
 
 
 def _require_drawn(count: int, tensors: list[Tensor]) -> None:
-    """Raises Disagreement where an op, a gradient of dropout say, would take other numbers for an example than were drawn for it."""
+    """Raises Disagreement where an op, a gradient of dropout say, would take other numbers for an example than were
+    drawn for it.
+    """
     wanted = prod(broadcast_shapes("vmap", [each.shape for each in tensors]))
     for batch in active.batches:
         wanted *= batch.size if any(_stands_for(each, batch) for each in tensors) else 1
@@ -276,7 +314,8 @@ def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
         generator._restart(*place)
 
 
-# ---- what a call that is given up must not leave behind -----------------------------------------------------------------
+# ---- what a call that is given up must not leave behind
+# -----------------------------------------------------------------
 
 
 class Made:
@@ -306,16 +345,20 @@ def _before_write(target: Tensor) -> None:
     check_write(target)
     if active.made and not all(_memory(target) in made.storages for made in active.made):
         raise RuntimeError(
-            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same for all examples, nor any write to one in "
-            "a function that must be called for each, as it reads what differs; give the tensor as an argument that has a dimension for the examples "
+            "vmap: an in-place write of values that differ by example is not possible in a tensor that is the same "
+            "for all examples, nor any write to one in "
+            "a function that must be called for each, as it reads what differs; give the tensor as an argument that "
+            "has a dimension for the examples "
             "(in_dims), make it inside the function, or use an operation that is not in-place"
         )
     if not active.written:
         return
-    place, owner = (id(target._storage), target._offset, target._layout), target if target._base is None else target._base
+    place = (id(target._storage), target._offset, target._layout)
+    owner = target if target._base is None else target._base
     if any(place not in written for written in active.written):
         with no_grad():
-            content = target.detach().clone() if target._layout.batch is None else None  # else the write to the numbers comes here too
+            # else the write to the numbers comes here too
+            content = target.detach().clone() if target._layout.batch is None else None
         before = target.detach(), content, owner, owner._node, owner._output, owner._requires_grad
         for written in active.written:
             written.setdefault(place, before)
@@ -339,9 +382,13 @@ def undo(written: dict[tuple, tuple]) -> None:
 
 
 def _require_own(tensors: Iterable[object]) -> None:
-    """Raises Disagreement where something outside of `vmap` wants gradients of a tensor: what is to happen with these happens with those of each example."""
+    """Raises Disagreement where something outside of `vmap` wants gradients of a tensor: what is to happen with these
+    happens with those of each example.
+    """
     if active.batches and any(
-        isinstance(each, Tensor) and (numbers_require_grad(each) or each.requires_grad and each._layout.batch is not active.batches[-1]) for each in tensors
+        isinstance(each, Tensor)
+        and (numbers_require_grad(each) or each.requires_grad and each._layout.batch is not active.batches[-1])
+        for each in tensors
     ):
         raise Disagreement
 

@@ -1,5 +1,7 @@
-"""Derivatives along directions: jvp, linearize, jacfwd. There is no forward mode below them: a product with weights is linear in the weights, so
-the gradient by the weights of what backward gives is the derivative along a direction.
+"""Derivatives along directions: jvp, linearize, jacfwd.
+
+There is no forward mode below them: a product with weights is linear in the weights, so the gradient by the weights of
+what backward gives is the derivative along a direction.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def _writable(primals: Any) -> Any:
 
 def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
     if not isinstance(primals, tuple) or not primals:
-        raise RuntimeError(f"{name}: Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError(
+            f"{name}: Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals)."
+        )
     call = _Call(name, has_aux, list(primals))
     call.run(func, _writable(tuple(call.inputs)), {})
     _tensors_of(call)
@@ -37,11 +41,15 @@ def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
     given, wanted = leaves(tangents), leaves(call.inputs)
     if len(given) != len(wanted):
         raise RuntimeError(
-            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be."
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            "tuple of 3 tensors, tangents also must be."
         )
     for each, like in zip(given, wanted):
         if each.shape != like.shape:
-            raise RuntimeError(f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and {tuple(each.shape)}")
+            raise RuntimeError(
+                f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and "
+                f"{tuple(each.shape)}"
+            )
     return [each.clone() if each.is_inference() else each for each in given]
 
 
@@ -66,21 +74,27 @@ class _Linear:
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
-        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.requires_grad]  # a weight itself, where the derivative is one
+        # a weight itself, where the derivative is one
+        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.requires_grad]
         if not pairs:
             return map_leaves(lambda each: zeros_like(each).detach(), self.call.output)
         pulled, given = zip(*pairs)
-        remaining = iter(autograd.grad(pulled, self.weights, given, retain_graph=True, create_graph=recorded, materialize_grads=True))
+        remaining = iter(
+            autograd.grad(pulled, self.weights, given, retain_graph=True, create_graph=recorded, materialize_grads=True)
+        )
         return map_leaves(lambda _: next(remaining), self.call.output)
 
 
 @inference_mode(False)
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
-    """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as well."""
+    """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as
+    well.
+    """
     name = "jvp(f, primals, tangents)"
     if isinstance(primals, tuple) and _skeleton(primals) != _skeleton(tangents):
         raise RuntimeError(
-            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be."
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            "tuple of 3 tensors, tangents also must be."
         )
     call = _called(name, func, primals, has_aux)
     if strict and not all(each.requires_grad for each in leaves(call.output)):
@@ -91,7 +105,9 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
 
 
 def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
-    """`func(*primals)`, and the function from tangents to the derivative along them at that point, which does not call `func` again."""
+    """`func(*primals)`, and the function from tangents to the derivative along them at that point, which does not call
+    `func` again.
+    """
     name = "linearize(f, *primals)"
     call = _called(name, func, primals, False)
     linear = _Linear(call)

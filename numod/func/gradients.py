@@ -1,7 +1,9 @@
-"""Gradients as functions. What they are computed with is the tape; here an argument is only given an own place on it for the call.
+"""Gradients as functions.
 
-So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded only if
-an argument, or another tensor that the function uses, requires a gradient outside.
+What they are computed with is the tape; here an argument is only given an own place on it for the call.
+
+So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded
+only if an argument, or another tensor that the function uses, requires a gradient outside.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ __all__ = ["grad", "grad_and_value", "hessian", "jacrev", "value_and_grad", "vjp
 Argnums = int | tuple[int, ...]
 
 
-# ---- functions of many arguments ---------------------------------------------------------------------------------------
+# ---- functions of many arguments
+# ---------------------------------------------------------------------------------------
 
 
 def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
@@ -44,11 +47,14 @@ def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
     return places
 
 
-# ---- one call ----------------------------------------------------------------------------------------------------------
+# ---- one call
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _fresh(value: Any) -> Tensor:
-    """The same value at a new place on the tape, still connected where it was computed by something that matters outside."""
+    """The same value at a new place on the tape, still connected where it was computed by something that matters
+    outside.
+    """
     if not isinstance(value, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     batch = active.batches[-1] if active.batches else None
@@ -66,7 +72,9 @@ def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
 
 
 class _Call:
-    """One call of a function to be differentiated: fresh inputs, its output and aux, and whether the tape goes on outside."""
+    """One call of a function to be differentiated: fresh inputs, its output and aux, and whether the tape goes on
+    outside.
+    """
 
     def __init__(self, name: str, has_aux: bool, inputs: Any) -> None:
         self.name, self.has_aux, self.aux = name, has_aux, None
@@ -82,7 +90,9 @@ class _Call:
             active.differentiated.pop()
         if self.has_aux:
             if not (isinstance(self.output, tuple) and len(self.output) == 2):
-                raise RuntimeError(f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+                raise RuntimeError(
+                    f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True"
+                )
             self.output, self.aux = self.output
 
     @functools.cached_property
@@ -135,9 +145,9 @@ def _tensors_of(call: _Call) -> list[Tensor]:
 def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """The function of the same arguments that gives (gradient, value) of `func`, which returns a scalar tensor.
 
-    `argnums` says which positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument may be a dict,
-    list or tuple of tensors, and its gradient is of the same structure. With `has_aux` `func` returns (value, aux), of which aux is not
-    differentiated, and the result is (gradient, (value, aux)).
+    `argnums` says which positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument
+    may be a dict, list or tuple of tensors, and its gradient is of the same structure. With `has_aux` `func` returns
+    (value, aux), of which aux is not differentiated, and the result is (gradient, (value, aux)).
     """
 
     @functools.wraps(func)
@@ -157,13 +167,17 @@ def _check_scalar(output: Any) -> None:
         raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(output)}")
     if output.ndim != 0:
         raise RuntimeError(
-            f"{name}: Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Maybe you wanted to use the vjp API "
+            f"{name}: Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Maybe you "
+            "wanted to use the vjp API "
             "instead?"
         )
 
 
 def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """The function of the same arguments that gives the gradient of `func`; with `has_aux`, (gradient, aux). See `grad_and_value`."""
+    """The function of the same arguments that gives the gradient of `func`; with `has_aux`, (gradient, aux).
+
+    See `grad_and_value`.
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -186,7 +200,8 @@ def value_and_grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`func(*primals)` and the function from weights of its outputs to the gradients of the primals; with `has_aux` aux as well.
+    """`func(*primals)` and the function from weights of its outputs to the gradients of the primals; with `has_aux` aux
+    as well.
 
     The weights have the structure of the output; the gradients are a tuple, even of one.
     """
@@ -197,18 +212,29 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def pull_back(*cotangents: Any) -> tuple:
         weights = leaves(cotangents[0] if len(cotangents) == 1 else cotangents)
         if [tuple(each.shape) for each in weights] != [tuple(each.shape) for each in outputs]:
-            raise RuntimeError(f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}")
+            raise RuntimeError(
+                f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}"
+            )
         return tuple(call.pull_back(weights, call.recorded(*weights)))
 
     result = call.outside(call.output), pull_back
     return (*result, call.outside(call.aux)) if has_aux else result
 
 
-def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
-    """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
+def jacrev(
+    func: Callable,
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable:
+    """The function of the same arguments that gives the derivatives of each output by each argument, (*output,
+    *argument).
 
-    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the
-    outputs may be a tree too. Raises RuntimeError for complex inputs and outputs, whose derivatives are not one number.
+    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`,
+    trees and `has_aux` as in `grad`; the outputs may be a tree too. Raises RuntimeError for complex inputs and outputs,
+    whose derivatives are not one number.
     """
 
     if chunk_size is not None and chunk_size <= 0:
@@ -220,7 +246,9 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
         _require_real("inputs", leaves(call.inputs))
         _require_real("outputs", outputs := _tensors_of(call))
         numbers = iter(range(len(outputs)))
-        found = map_leaves(lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output)
+        found = map_leaves(
+            lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output
+        )
         return (found, call.outside(call.aux)) if has_aux else found
 
     return jacobian
@@ -230,7 +258,8 @@ def _require_real(what: str, tensors: list[Tensor]) -> None:
     for number, each in enumerate(tensors):
         if each.is_complex():
             raise RuntimeError(
-                f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: {number}; of complex numbers take view_as_real, "
+                f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: "
+                f"{number}; of complex numbers take view_as_real, "
                 "or use vjp and jvp"
             )
 
@@ -250,12 +279,18 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
         def pull_back(row: Tensor) -> list[Tensor]:
             return leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded))
 
-        columns = [*map(stack, zip(*map(pull_back, rows)))] if 1 in (size, chunk_size) else vmap(pull_back, chunk_size=chunk_size)(rows)
+        columns = (
+            [*map(stack, zip(*map(pull_back, rows)))]
+            if 1 in (size, chunk_size)
+            else vmap(pull_back, chunk_size=chunk_size)(rows)
+        )
     found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
     tree = tuple(map_leaves(lambda each: next(found), call.inputs))
     return tree if several else tree[0]
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
-    """The function of the same arguments that gives the second derivatives of `func`, for a scalar (*argument, *argument)."""
+    """The function of the same arguments that gives the second derivatives of `func`, for a scalar (*argument,
+    *argument).
+    """
     return jacrev(jacrev(func, argnums), argnums)

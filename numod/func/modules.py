@@ -15,20 +15,32 @@ __all__ = ["functional_call", "functionalize", "stack_module_state"]
 
 
 def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """`func` itself: writes in place, which PyTorch removes for its compilers, are understood by numod's. Raises RuntimeError for another `remove`."""
+    """`func` itself: writes in place, which PyTorch removes for its compilers, are understood by numod's.
+
+    Raises RuntimeError for another `remove`.
+    """
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError(f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are 'mutations_and_views'.")
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are "
+            "'mutations_and_views'."
+        )
     return func
 
 
 def functional_call(
-    module: Module, parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]], args: Any = None, kwargs: dict[str, Any] | None = None, *,
-    tie_weights: bool = True, strict: bool = False,
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
 ) -> Any:
     """`module(*args, **kwargs)` with other tensors in the places of its own, by dotted name, for this call only.
 
-    A tensor given for one name of a tied parameter stands for all its names, unless `tie_weights=False`. With `strict` every parameter
-    and buffer must be given, and nothing else. Buffers that the call replaces are put into the dictionary.
+    A tensor given for one name of a tied parameter stands for all its names, unless `tie_weights=False`. With `strict`
+    every parameter and buffer must be given, and nothing else. Buffers that the call replaces are put into the
+    dictionary.
     """
     tensors = _as_one(parameter_and_buffer_dicts)
     return call_with(module, tensors, args, kwargs, tie_weights, strict)
@@ -38,7 +50,9 @@ def _as_one(dicts: Any) -> dict[str, Tensor]:
     if isinstance(dicts, dict):
         return dicts
     if not isinstance(dicts, Sequence):
-        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
+        raise ValueError(
+            f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
+        )
     if not all(isinstance(each, dict) for each in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
     repeated = [name for name, times in Counter(name for each in dicts for name in each).items() if times > 1]
@@ -48,7 +62,10 @@ def _as_one(dicts: Any) -> dict[str, Tensor]:
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The parameters and the buffers of modules of one class, each stacked along a new first dimension. The parameters are leaves."""
+    """The parameters and the buffers of modules of one class, each stacked along a new first dimension.
+
+    The parameters are leaves.
+    """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if len({model.training for model in models}) > 1:

@@ -1,6 +1,9 @@
-"""How each kind of op computes for all examples of a batch at once. A rule is (op, size, inputs, each, parameters) -> results with the batch in front.
+"""How each kind of op computes for all examples of a batch at once.
 
-`inputs` are tensors, those of them for which `each` is true with the batch in front, or numbers. An op without a rule runs for each example.
+A rule is (op, size, inputs, each, parameters) -> results with the batch in front.
+
+`inputs` are tensors, those of them for which `each` is true with the batch in front, or numbers. An op without a rule
+runs for each example.
 """
 
 from __future__ import annotations
@@ -11,8 +14,38 @@ from math import prod
 from .. import dtypes
 from ..core import Tensor, arange, stack
 from ..core.apply import apply, apply_into
-from ..ops import attention, convolution, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, linear_gradient, matmul
-from ..ops import nll, normalization, pad, patches, pooling, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
+from ..ops import (
+    attention,
+    convolution,
+    distance,
+    extremum,
+    factorization,
+    flip,
+    fourier,
+    grid_sample,
+    group_norm,
+    indexing,
+    join,
+    linear_gradient,
+    matmul,
+)
+from ..ops import (
+    nll,
+    normalization,
+    pad,
+    patches,
+    pooling,
+    reduction,
+    resample,
+    sampling,
+    scan,
+    scatter_reduce,
+    select,
+    softmax,
+    sort,
+    substitution,
+    triangle,
+)
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
 from .examples import Disagreement
@@ -21,12 +54,16 @@ Given = tuple[object, ...]
 Which = tuple[bool, ...]
 
 
-# ---- shapes ------------------------------------------------------------------------------------------------------------
+# ---- shapes
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _all(size: int, inputs: Given, each: Which) -> list:
     """Every tensor dense and with the batch in front."""
-    return [(x if has else x.expand((size, *x.shape))).contiguous() if isinstance(x, Tensor) else x for x, has in zip(inputs, each)]
+    return [
+        (x if has else x.expand((size, *x.shape))).contiguous() if isinstance(x, Tensor) else x
+        for x, has in zip(inputs, each)
+    ]
 
 
 def _aligned(x: Tensor, ndim: int) -> Tensor:
@@ -57,7 +94,8 @@ def _ndim(x: Tensor, has: bool) -> int:
     return x.ndim - has
 
 
-# ---- any op ------------------------------------------------------------------------------------------------------------
+# ---- any op
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _slices(size: int, inputs: Given, each: Which) -> list[tuple]:
@@ -72,12 +110,19 @@ def for_each(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Tensor, ...], parameters: tuple) -> None:
-    """Write over all examples at once, where the op is pointwise or writes by index (slices only where all share it); else over each."""
+    """Write over all examples at once, where the op is pointwise or writes by index (slices only where all share it);
+    else over each.
+    """
     if isinstance(op, (Pointwise, OverComplex)) and len(targets) == 1:
         (target,) = targets
         aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
         return apply_into(op, tuple(aligned), targets, parameters)
-    if isinstance(op, indexing.Write) and inputs[0] is targets[0] and targets[0]._layout.dense and _ndim(inputs[0], each[0]):
+    if (
+        isinstance(op, indexing.Write)
+        and inputs[0] is targets[0]
+        and targets[0]._layout.dense
+        and _ndim(inputs[0], each[0])
+    ):
         x, index, source = inputs
         slices = op in (indexing.index_add, indexing.index_copy)
         if not slices or not each[1]:
@@ -89,21 +134,26 @@ def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Ten
     return None
 
 
-# ---- elements, dimensions, rows ----------------------------------------------------------------------------------------
+# ---- elements, dimensions, rows
+# ----------------------------------------------------------------------------------------
 
 
 def _pointwise(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
     ndims = [_ndim(x, has) if isinstance(x, Tensor) else -1 for x, has in zip(inputs, each)]
     top = max(ndims)
     if top and 0 in ndims:
-        inputs = tuple(_as_scalar(x, inputs, ndims) if has and not ndim else x for x, has, ndim in zip(inputs, each, ndims))
+        inputs = tuple(
+            _as_scalar(x, inputs, ndims) if has and not ndim else x for x, has, ndim in zip(inputs, each, ndims)
+        )
     elif not top:
         inputs = tuple(x.reshape(1) if isinstance(x, Tensor) and not has else x for x, has in zip(inputs, each))
     return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, each)), parameters)
 
 
 def _as_scalar(x: Tensor, others: Given, ndims: Sequence[int]) -> Tensor:
-    """Numbers of no dimensions do not widen the dtype of tensors with dimensions and of their kind: converted to it, as the batch gives them one."""
+    """Numbers of no dimensions do not widen the dtype of tensors with dimensions and of their kind: converted to it, as
+    the batch gives them one.
+    """
     wide = [each.dtype for each, ndim in zip(others, ndims) if ndim > 0]
     common = wide[0]
     for each in wide[1:]:
@@ -129,7 +179,10 @@ def _leading(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def _rows(*shared: int) -> Callable:
-    """The rule of ops on a first dimension of independent rows or images. The inputs at places `shared` have none: where they differ by example, each runs."""
+    """The rule of ops on a first dimension of independent rows or images.
+
+    The inputs at places `shared` have none: where they differ by example, each runs.
+    """
 
     def rule(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
         if any(each[k] for k in shared):
@@ -145,12 +198,18 @@ def _in_rows(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
     """Ops of one input on the last dimension of a vector or matrix; a number is a vector of one."""
     if inputs[0].ndim == 1:
         return tuple([result.squeeze(1) for result in _leading(op, size, (inputs[0].unsqueeze(1),), each, parameters)])
-    return _rows()(op, size, inputs, each, parameters) if inputs[0].ndim > 2 else _leading(op, size, inputs, each, parameters)
+    return (
+        _rows()(op, size, inputs, each, parameters)
+        if inputs[0].ndim > 2
+        else _leading(op, size, inputs, each, parameters)
+    )
 
 
 def _resampled(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
     x, *tables = inputs
-    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(op, size, (x.contiguous(), *tables), each, parameters)
+    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(
+        op, size, (x.contiguous(), *tables), each, parameters
+    )
 
 
 def _padded(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
@@ -165,7 +224,9 @@ def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def _norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """Images as further ones; weights and biases that differ by example come after, by ops, for elements along dimension 2."""
+    """Images as further ones; weights and biases that differ by example come after, by ops, for elements along
+    dimension 2.
+    """
     x, weight, bias = inputs
     if not any(each[1:]):
         return _rows(1, 2)(op, size, inputs, each, parameters)
@@ -188,11 +249,15 @@ def _in_rows_of(x: Tensor, has: bool) -> Tensor:
 
 
 def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by ops."""
+    """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by
+    ops.
+    """
     g, x, weight, mean, rstd = _all(size, inputs, each)
     shape, g, x = x.shape, _in_rows_of(g, True), _in_rows_of(x, True)
     weighted = g * weight.unsqueeze(1) if each[2] else g
-    d_x, _ = apply(op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,))
+    d_x, _ = apply(
+        op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,)
+    )
     if not parameters[0]:
         return d_x.reshape(shape), g.new_zeros((size, 1, 2, g.shape[-1]))
     normal = (x - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)
@@ -200,7 +265,9 @@ def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters
 
 
 def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight and bias from what comes."""
+    """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight
+    and bias from what comes.
+    """
     if not each[2]:
         return _rows(2)(op, size, inputs, each, parameters)
     g, x, weight, *others = _all(size, inputs, each)
@@ -210,11 +277,15 @@ def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, paramete
 
 def _channel_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     """Examples as further channels, of which each has numbers of its own."""
-    whole = [_beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x) for x in _all(size, inputs, each)]
+    whole = [
+        _beside(x).contiguous() if isinstance(x, Tensor) and x.ndim > 2 else _folded(x)
+        for x in _all(size, inputs, each)
+    ]
     return tuple([_apart(x, size) if x.ndim > 1 else _unfolded(x, size) for x in apply(op, tuple(whole), parameters)])
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------
+# ---- products
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _product(a: Tensor, b: Tensor, each: Which, turned: tuple = (False, False)) -> Tensor:
@@ -259,11 +330,14 @@ def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Wh
     of_weight = op.inputs[1] != "weight"  # whether the result is one
     second = _beside(second) if of_weight else _folded(second)
     shape = shape and ((size * shape[0], *shape[1:]) if of_weight else (shape[0], size * shape[1], *shape[2:]))
-    found = apply(op, (_beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape))
+    found = apply(
+        op, (_beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape)
+    )
     return _unfolded(found, size) if of_weight else _apart(found, size)
 
 
-# ---- indices -----------------------------------------------------------------------------------------------------------
+# ---- indices
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _read(op: indexing.Read, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
@@ -277,13 +351,15 @@ def _read(op: indexing.Read, size: int, inputs: Given, each: Which, parameters: 
     if not each[0]:
         return apply(op, (x, index.contiguous()), parameters).movedim(dim, 0)
     lines = x.movedim(dim + 1, 1)
-    n, places = lines.shape[1], index + (arange(size, device=index.device) * lines.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
+    n = lines.shape[1]
+    places = index + (arange(size, device=index.device) * lines.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
     found = apply(op, (lines.reshape((size * n, *lines.shape[2:])).contiguous(), places.contiguous()), (0,))
     moved = index.ndim - 1
     return found.movedim(tuple(range(1, 1 + moved)), tuple(range(1 + dim, 1 + dim + moved))) if moved and dim else found
 
 
-# ---- losses ------------------------------------------------------------------------------------------------------------
+# ---- losses
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _targets(target: Tensor, classes: int, ignored: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -298,7 +374,11 @@ def _cross_entropy_total(op: Op, size: int, inputs: Given, each: Which, paramete
     x, target = _all(size, inputs, each)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     kept = kept.reshape((size, -1)).sum(1)
-    total = _unfolded(apply(softmax.cross_entropy, (_folded(x), _folded(safe)), (ignored,)), size).reshape((size, -1)).sum(1)
+    total = (
+        _unfolded(apply(softmax.cross_entropy, (_folded(x), _folded(safe)), (ignored,)), size)
+        .reshape((size, -1))
+        .sum(1)
+    )
     return (total / kept if mean else total), kept, wrong
 
 
@@ -317,7 +397,8 @@ def _nll(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tu
     x, target, _ = _all(size, inputs, each)
     safe, kept, wrong = _targets(target, x.shape[2], ignored)
     share = kept.double() if weight is None else kept * weight.double()[safe * kept]
-    share, loss = share.reshape((size, -1)).sum(1), _unfolded(apply(op, (_folded(x), _folded(safe), weight), (ignored, "none"))[0], size)
+    share = share.reshape((size, -1)).sum(1)
+    loss = _unfolded(apply(op, (_folded(x), _folded(safe), weight), (ignored, "none"))[0], size)
     if reduction != "none":
         loss = loss.reshape((size, -1)).sum(1)
     return (loss / share).to(x.dtype) if reduction == "mean" else loss, share, wrong
@@ -331,11 +412,17 @@ def _nll_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tup
     if reduction != "none":  # one number for all targets of an example
         g = (g / kept).to(g.dtype) if reduction == "mean" else g
         g = g.reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
-    return _unfolded(apply(op, (_folded(g), _folded(target), inputs[2], kept), (ignored, "none", (size * shape[0], *shape[1:]))), size)
+    return _unfolded(
+        apply(op, (_folded(g), _folded(target), inputs[2], kept), (ignored, "none", (size * shape[0], *shape[1:]))),
+        size,
+    )
 
 
 def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """One more dimension in front, or where the kernels take no more, further heads. Random numbers go by place, and would be each example's."""
+    """One more dimension in front, or where the kernels take no more, further heads.
+
+    Random numbers go by place, and would be each example's.
+    """
     if parameters[2]:
         raise Disagreement
     at = op.inputs.index("mask")
@@ -348,21 +435,24 @@ def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
 
 
 RULES: dict[type, Callable] = {
-    Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing, reduction.Reduction: _along(0, contiguous=False),
-    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0), join.Cat: _along(0),
+    Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing,
+    reduction.Reduction: _along(0, contiguous=False),
+    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0),
+    join.Cat: _along(0),
     flip.Flip: _along(0), flip.Roll: _along(0),
     scatter_reduce.ScatterReduce: _along(0), resample.Resample: _resampled,
-    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading,
-    substitution.Substitution: _leading,
-    matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
-    sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
-    normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _norm,
-    normalization.ChannelNorm: _channel_norm, normalization.ChannelNormGradient: _channel_norm,
-    group_norm.GroupNormGradient: _group_norm_gradient,
+    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading,
+    factorization.Factorization: _leading, substitution.Substitution: _leading, matmul.Matmul: _matmul,
+    matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
+    sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows,
+    indexing.Read: _read, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
+    group_norm.GroupNorm: _norm, normalization.ChannelNorm: _channel_norm,
+    normalization.ChannelNormGradient: _channel_norm, group_norm.GroupNormGradient: _group_norm_gradient,
     pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
     nll.Nll: _nll, nll.NllGradient: _nll_gradient,
-    softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
-    attention.Attention: _attention, attention.AttentionGradient: _attention,
+    softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total,
+    softmax.CrossEntropyGradient: _cross_entropy_gradient, attention.Attention: _attention,
+    attention.AttentionGradient: _attention,
 }  # fmt: skip
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-registered: dict[type, tuple[Callable, Callable]] = {}  # class -> (flatten: its parts and a context, unflatten: an instance from both)
+# class -> (flatten: its parts and a context, unflatten: an instance from both)
+registered: dict[type, tuple[Callable, Callable]] = {}
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """`tree`, of dicts, lists, tuples, registered classes and what is in them, with `function` applied to what is in them."""
+    """`tree`, of dicts, lists, tuples, registered classes and what is in them, with `function` applied to what is in
+    them.
+    """
     if type(tree) in registered:
         flatten, unflatten = registered[type(tree)]
         parts, context = flatten(tree)

@@ -1,7 +1,9 @@
-"""Steps that check what indices a program reads with, for one that comes from a file and need not have those that it was recorded with.
+"""Steps that check what indices a program reads with, for one that comes from a file and need not have those that it
+was recorded with.
 
-Eager functions check an index before they launch an op, and a recorded program has these checks. Here each op is asked what its inputs may hold
-(`ops.contract.index_limits`); where no check has just said so, the same steps are added before it.
+Eager functions check an index before they launch an op, and a recorded program has these checks. Here each op is asked
+what its inputs may hold (`ops.contract.index_limits`); where no check has just said so, the same steps are added before
+it.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class _Bounding:
         return isinstance(value, Value) and self.program.layouts[value].dtype is dtypes.int64
 
     def _with_known_values(self, step: Step) -> Step:
-        """The step with inputs whose values its attributes tell: as they are where they are known to have these values; else others."""
+        """The step with inputs whose values its attributes tell: as they are where they are known to have these values;
+        else others.
+        """
         inputs = list(step.inputs)
         for position, values in step.op.known_values(step.parameters).items():
             if self._values_of(inputs[position]) != values:
@@ -88,7 +92,14 @@ class _Bounding:
         """The elements of a value, where it is held or filled with a number, and no step writes to it."""
         if not self.effects.fixed(value):
             return None
-        filled = next((step for step in self.before if isinstance(step, Step) and step.results == (value,) and step.op is table.fill), None)
+        filled = next(
+            (
+                step
+                for step in self.before
+                if isinstance(step, Step) and step.results == (value,) and step.op is table.fill
+            ),
+            None,
+        )
         if filled is not None:
             return (filled.inputs[0],) * self.program.layouts[value].size
         return tuple(self.program.held[value].tolist()) if value in self.program.held else None

@@ -1,6 +1,8 @@
-"""The fast path into a linked program: a Python function, generated for it, that checks the guards, launches, and wraps the results.
+"""The fast path into a linked program: a Python function, generated for it, that checks the guards, launches, and wraps
+the results.
 
-A small network's native step takes a tenth of a microsecond; the general path in Python around it would take a hundred times that.
+A small network's native step takes a tenth of a microsecond; the general path in Python around it would take a hundred
+times that.
 """
 
 from __future__ import annotations
@@ -41,14 +43,24 @@ def _code(text: str, name: str) -> CodeType:
 
 
 def caller(
-    executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
-    reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]] = (), run: Callable | None = None,
+    executable: Executable,
+    picture: Picture,
+    arguments: tuple,
+    named: dict[str, Any],
+    slow: Callable,
+    without: Sequence[int],
+    shared: dict[int, Storage],
+    reached: dict[int, bool],
+    held: frozenset[Storage],
+    answers: Sequence[tuple[int, str]] = (),
+    run: Callable | None = None,
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
-    The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that is `held`; those `reached` by a backward
-    pass have no hooks, and are leaves if so told; `answers` are further conditions on inputs, by their numbers. `run`, of the tensors, the arguments and those
-    named, is what is called for a program whose memory its backward pass needs.
+    The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that
+    is `held`; those `reached` by a backward pass have no hooks, and are leaves if so told; `answers` are further
+    conditions on inputs, by their numbers. `run`, of the tensors, the arguments and those named, is what is called for
+    a program whose memory its backward pass needs.
     """
     writer = Checker if run is not None else Writer if executable.section.linked else InTurn
     made = writer(executable, picture, arguments, named, slow, without, shared, reached, held, answers)
@@ -61,23 +73,46 @@ class Writer:
     """Generates the function for a section that is one native function."""
 
     def __init__(
-        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int],
+        self,
+        executable: Executable,
+        picture: Picture,
+        arguments: tuple,
+        named: dict[str, Any],
+        slow: Callable,
+        without: Sequence[int],
         shared: dict[int, Storage],
-        reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]],
+        reached: dict[int, bool],
+        held: frozenset[Storage],
+        answers: Sequence[tuple[int, str]],
     ) -> None:
         self.shared, self.reached, self.answers = shared, reached, answers
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
-            "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, **SPACE, "new": object.__new__,
-            "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(), "plain": is_plain,
-            "held": held, "modes": type(waist.state),
+            "slow": slow,
+            "state": waist.state,
+            "listeners": waist.listeners,
+            "changes": changes,
+            "picture": picture,
+            **SPACE,
+            "new": object.__new__,
+            "Tensor": Tensor,
+            "Storage": Storage,
+            "address": address,
+            "restore": restore,
+            "absent": object(),
+            "plain": is_plain,
+            "held": held,
+            "modes": type(waist.state),
         }
         self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
         self.containers: list[str] = []  # names of the lists, dicts and dataclass instances among the arguments
         given = self.given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
-        self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
+        self.back = (
+            f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not "
+            "absent], *more, **named)"
+        )
         self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", "    break"]
         if len(named) > 1 and sees_order(picture.function):
             self.opening += [f"if [*named] != {list(named)}:", "    break"]
@@ -87,7 +122,8 @@ class Writer:
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
         self.steady = self._settled() if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
-        self.tested = [each for each in picture.guards if each not in self.steady.values()]  # here, and not by the native function
+        # here, and not by the native function
+        self.tested = [each for each in picture.guards if each not in self.steady.values()]
         self._sort_memory()
 
     def _settled(self) -> dict[int, Settings]:
@@ -113,9 +149,14 @@ class Writer:
             return [f"if not ({same}{f' or equal({name}, {thing})' if is_simple(each) else ''}):", "    break"]
         if has_identity(each):
             self.containers.append(name)
-        if type(each) in (list, tuple, dict) or (issubclass(type(each), tuple) and not objects.has_attributes(type(each))):
+        if type(each) in (list, tuple, dict) or (
+            issubclass(type(each), tuple) and not objects.has_attributes(type(each))
+        ):
             return self._take_items(name, each)
-        if is_data(each) and all(objects.reads_plainly(type(each), field) and field.isidentifier() and not iskeyword(field) for field in fields_of(each)):
+        if is_data(each) and all(
+            objects.reads_plainly(type(each), field) and field.isidentifier() and not iskeyword(field)
+            for field in fields_of(each)
+        ):
             return self._take_fields(name, each)
         return self._take_parts(name, each)
 
@@ -125,28 +166,49 @@ class Writer:
         same = f"type({name}) is {self._name(type(each), 'kind')} and "
         if not issubclass(type(each), dict):
             base = objects.base_of(type(each))
-            same += f"len({name}) == {len(names)}" if type(each) is base else f"{self._name(base.__len__, 'size')}({name}) == {len(names)}"
+            same += (
+                f"len({name}) == {len(names)}"
+                if type(each) is base
+                else f"{self._name(base.__len__, 'size')}({name}) == {len(names)}"
+            )
         elif all(map(is_plain_key, names)):
             same += f"list({name}) == {self._name(names, 'keys')}"
         else:
-            same += f"len({name}) == {len(names)} and all(map({self._name(operator.is_, 'same')}, {name}, {self._name(names, 'keys')}))"
+            same += (
+                f"len({name}) == {len(names)} and all(map({self._name(operator.is_, 'same')}, {name}, "
+                f"{self._name(names, 'keys')}))"
+            )
         parts = [f"{name}_{k}" for k in range(len(names))]
-        own = type(each).__getitem__ not in (list.__getitem__, tuple.__getitem__, dict.__getitem__)  # a named tuple may have one of its own
-        texts = [f"{self._name(tuple.__getitem__, 'item')}({name}, {key})" if own else f"{name}[{self._name(key, 'key')}]" for key in names]
+        # a named tuple may have one of its own
+        own = type(each).__getitem__ not in (list.__getitem__, tuple.__getitem__, dict.__getitem__)
+        texts = [
+            f"{self._name(tuple.__getitem__, 'item')}({name}, {key})" if own else f"{name}[{self._name(key, 'key')}]"
+            for key in names
+        ]
         items = [item for _, item in objects.items_of(each)]
-        lines = [line for part, text, item in zip(parts, texts, items) for line in (f"{part} = {text}", *self._take(part, item))]
+        lines = [
+            line
+            for part, text, item in zip(parts, texts, items)
+            for line in (f"{part} = {text}", *self._take(part, item))
+        ]
         return [f"if not ({same}):", "    break", *lines]
 
     def _take_fields(self, name: str, each: Any) -> list[str]:
         """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
         held = objects.attributes(each)
-        lines = [line for field, part in held.items() for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", part))]
+        lines = [
+            line
+            for field, part in held.items()
+            for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", part))
+        ]
         inside = objects.dictionary(each)
         more = f" or len({name}.__dict__) != {len(inside)}" if inside is not None else ""
         return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", "    break", *lines]
 
     def _take_parts(self, name: str, each: Any) -> list[str]:
-        """The same for an instance of a class derived from a built-in one, and others whose parts are not simply had."""
+        """The same for an instance of a class derived from a built-in one, and others whose parts are not simply
+        had.
+        """
         inside = parts(each)
         names = [f"{name}_{k}" for k in range(len(inside))]
         apart = self._name(partial(_apart, kind=type(each), names=keys(each), value=_value(each)), "apart")
@@ -162,7 +224,11 @@ class Writer:
             if value is not None and lowered.places[value].buffer.kind == "gradient":
                 leaves.setdefault(lowered.places[value].buffer, []).append((owner, value))
         single = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1}
-        own = {buffer: pair for buffer, pair in single.items() if isinstance(pair[0], Tensor) and lowered.places[pair[1]].offset == 0}
+        own = {
+            buffer: pair
+            for buffer, pair in single.items()
+            if isinstance(pair[0], Tensor) and lowered.places[pair[1]].offset == 0
+        }
         made = [each for each in self.section.arrays if each.kind != "input"]
         self.gradients = {buffer: f"gradient{k}" for k, buffer in enumerate(each for each in made if each in own)}
         self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
@@ -170,7 +236,8 @@ class Writer:
         self.large = [each for each in self.results if each.nbytes > LARGEST]
         pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
         self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
-        watched = [each for each in self.tested if each.words] if len(self.steady) == len(lowered.sources) else []  # else numbers would be drawn before
+        # else numbers would be drawn before
+        watched = [each for each in self.tested if each.words] if len(self.steady) == len(lowered.sources) else []
         self.tested = [each for each in self.tested if each not in watched]
         words = [word for each in watched for word in each.words]
         self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, words)
@@ -180,9 +247,21 @@ class Writer:
     def function(self) -> Callable:
         """Generate the text and compile it to a function."""
         kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
-        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    same = False", "    try:", "        while True:"]
+        head = [
+            self.head,
+            *(f"    global kept{k}" for k in self.steady),
+            "    same = False",
+            "    try:",
+            "        while True:",
+        ]
         head += [f"            {line}" for line in [*self.opening, *kept, f"same = {self._same()}", "break"]]
-        head += ["    except (AttributeError, LookupError):", "        pass", "    if not same:", f"        {self.back}"]  # whose errors are the function's own
+        # whose errors are the function's own
+        head += [
+            "    except (AttributeError, LookupError):",
+            "        pass",
+            "    if not same:",
+            f"        {self.back}",
+        ]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
         exec(_code(text, self.section.name), self.space)  # our own text
@@ -194,12 +273,24 @@ class Writer:
         """All guards as one expression."""
         tests = ["not listeners", "changes.count == picture.count"]
         tests.append(f"state.grad_enabled is {waist.state.grad_enabled}")
-        casts = f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast"
-        plain = "" if waist.state.autocast or waist.state.inference else "not modes.special or "  # reading thread-local state takes three times as long
+        casts = (
+            f"state.autocast == {self._name(waist.state.autocast, 'autocast')}"
+            if waist.state.autocast
+            else "not state.autocast"
+        )
+        # reading thread-local state takes three times as long
+        plain = "" if waist.state.autocast or waist.state.inference else "not modes.special or "
         tests.append(f"({plain}state.inference is {waist.state.inference} and not state.checkpointing and {casts})")
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
-            tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')} and type({name}) is {self._name(type(tensor), 'kind')}")
-            tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")
+            tests.append(
+                f"{name}._layout is {self._name(tensor._layout, 'layout')} and type({name}) is "
+                f"{self._name(type(tensor), 'kind')}"
+            )
+            tests.append(
+                f"{name}._storage is {self._name(self.shared[number], 'storage')}"
+                if number in self.shared
+                else f"{name}._storage not in held"
+            )
             if waist.state.grad_enabled:
                 without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
@@ -218,13 +309,20 @@ class Writer:
         return f"{versions}{self._name(OwnCount, 'own')}.total == {self._name(frozen, 'frozen')}.seen"
 
     def _unchanged(self, k: int) -> str:
-        """The condition that an optimizer's settings are unchanged since the last call, or at least of the same types."""
+        """The condition that an optimizer's settings are unchanged since the last call, or at least of the same
+        types.
+        """
         guard = self.steady[k]
-        same = f"(unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)})"
+        same = (
+            f"(unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)})"
+        )
         return f"({guard.parameters.expression(self.space)} and ({same}))"
 
     def _numbers(self, k: int, source: Any) -> list[str]:
-        """Lines that compute a source's numbers. Those derived from an optimizer's settings are cached until a setting changes."""
+        """Lines that compute a source's numbers.
+
+        Those derived from an optimizer's settings are cached until a setting changes.
+        """
         names = "".join(f"n{k}_{j}, " for j in range(self.executable.lowered.widths[k]))
         if isinstance(source, Draw):
             return [f"{names}= {self._name(source.generator, 'generator')}.draw({source.count})"]
@@ -232,7 +330,12 @@ class Writer:
         if k not in self.steady:
             return [f"{names}= {asked}" if names else asked]
         group = self._name(self.steady[k].group, "group")
-        return [f"if not unchanged{k}:", f"    numbers{k} = {asked}", f"    kept{k} = dict({group}), numbers{k}", f"{names}= numbers{k}"]
+        return [
+            f"if not unchanged{k}:",
+            f"    numbers{k} = {asked}",
+            f"    kept{k} = dict({group}), numbers{k}",
+            f"{names}= numbers{k}",
+        ]
 
     def _sharing(self, j: int, k: int) -> list[str]:
         """The condition that two arguments share memory as when recorded."""
@@ -240,7 +343,11 @@ class Writer:
         if a._storage is not b._storage:
             return [f"{first}._storage is not {second}._storage"]
         same = "is" if a is b else "is not"
-        return [f"{first} {same} {second}", f"{first}._storage is {second}._storage", f"{second}._offset - {first}._offset == {b._offset - a._offset}"]
+        return [
+            f"{first} {same} {second}",
+            f"{first}._storage is {second}._storage",
+            f"{second}._offset - {first}._offset == {b._offset - a._offset}",
+        ]
 
     def _body(self) -> list[str]:
         """Lines of the launch, its preparation and its results."""
@@ -250,18 +357,35 @@ class Writer:
         return lines + self._set_gradients() + self._results()
 
     def _launch(self) -> list[str]:
-        lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
+        lines = [
+            "packs = memory.packs",
+            "try:",
+            "    pack = packs.popleft()",
+            "except IndexError:",
+            "    pack = memory.make()",
+            f"{self.pack} = pack",
+        ]
         lines += [f"{self.results[each]} = {self._new(each)}" for each in self.large]
-        addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
+        addresses = [
+            f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large
+        ]
         lines += [*addresses, "formers = ()"]
         if self.gradients:
-            ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
+            ours = " or ".join(
+                f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}"
+                for each, owner in self.owners.items()
+            )
             lines += [f"if {ours}:", "    formers = memory.settle()"]
         lines += self._all_numbers()
         numbers = [f"n{source}_{index}" for source, index in self.section.numbers]
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
         lines += [launch, "if failed < 0:"]
-        lines += [f"    if failed > -{self.memory.guarded}:", "        packs.append(pack)", "        restore(formers)", f"        {self.back}"]
+        lines += [
+            f"    if failed > -{self.memory.guarded}:",
+            "        packs.append(pack)",
+            "        restore(formers)",
+            f"        {self.back}",
+        ]
         lines += ["    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
         lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")
@@ -270,7 +394,11 @@ class Writer:
     def _all_numbers(self) -> list[str]:
         """Lines that compute the run-time numbers, which may advance optimizers' step counts."""
         lines = [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
-        return [f"counts = [(each, dict(each)) for each in {self._name(self.executable.counting, 'counting')}]", *lines] if self._counts else lines
+        return (
+            [f"counts = [(each, dict(each)) for each in {self._name(self.executable.counting, 'counting')}]", *lines]
+            if self._counts
+            else lines
+        )
 
     @property
     def _counts(self) -> bool:
@@ -279,13 +407,18 @@ class Writer:
     def _give_back(self) -> list[str]:
         """Lines for a failed check: restore random streams and step counts, and take the slow path."""
         drawn = [(k, each) for k, each in enumerate(self.executable.lowered.sources) if isinstance(each, Draw)]
-        lines = [f"    {self._name(each.generator, 'generator')}.undraw(n{k}_1, {each.count})" for k, each in reversed(drawn)]
+        lines = [
+            f"    {self._name(each.generator, 'generator')}.undraw(n{k}_1, {each.count})" for k, each in reversed(drawn)
+        ]
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 
     def _new(self, buffer: Buffer) -> str:
         """The expression that allocates a buffer."""
-        return f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+        return (
+            f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, "
+            f"{self._name(buffer.storage, 'dtype')}))"
+        )
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
@@ -296,7 +429,11 @@ class Writer:
 
     def _owner(self, owner: Tensor | Value) -> str:
         """The expression of a leaf that has a gradient."""
-        return self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
+        return (
+            self.arguments[self.executable.program.inputs.index(owner)]
+            if isinstance(owner, Value)
+            else self._name(owner, "parameter")
+        )
 
     def _set_gradients(self) -> list[str]:
         """Lines that set gradients, except those that reuse memory of earlier calls, which are already set."""
@@ -333,7 +470,12 @@ class Writer:
             storage = self._new(buffer)
         if waist.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
-        return [*lines, f"{name}._storage = {storage}", *([f"{name}._offset = {span.offset}"] if span.offset else []), name]
+        return [
+            *lines,
+            f"{name}._storage = {storage}",
+            *([f"{name}._offset = {span.offset}"] if span.offset else []),
+            name,
+        ]
 
     def _results(self) -> list[str]:
         lines: list[str] = []
@@ -381,13 +523,17 @@ class Checker(Writer):
 
 
 class InTurn(Writer):
-    """Generates the function for a section whose kernels are launched in turn, or as a graph. Local memory belongs to the program, and is used by one call at a
-    time."""
+    """Generates the function for a section whose kernels are launched in turn, or as a graph.
+
+    Local memory belongs to the program, and is used by one call at a time.
+    """
 
     def _sort_memory(self) -> None:
         """Results and gradients are new memory at every call."""
         self.gradients, self.owners = {}, {}
-        self.results = {each: f"m{k}" for k, each in enumerate(each for each in self.section.arrays if each.kind != "input")}
+        self.results = {
+            each: f"m{k}" for k, each in enumerate(each for each in self.section.arrays if each.kind != "input")
+        }
         replay = self.section.replay
         self.space["busy"] = self.executable.busy if replay is None else replay.lock
 
@@ -395,7 +541,11 @@ class InTurn(Writer):
         arrays: dict[Span, str] = {}
         if self.section.replay is not None:
             return self._start(self.section.replay)
-        turns = [line for each, launch in zip(self.section.calls, self.section.launchers) for line in self._turn(each, launch, arrays)]
+        turns = [
+            line
+            for each, launch in zip(self.section.calls, self.section.launchers)
+            for line in self._turn(each, launch, arrays)
+        ]
         lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
         guarded = [*lines, *self._all_numbers(), *turns]
@@ -403,10 +553,12 @@ class InTurn(Writer):
 
     def _start(self, replay: Replay) -> list[str]:
         """Lines that start the graph."""
-        lines, name = [f"{name} = {self._new(each)}" for each, name in self.results.items()], self._name(replay, "replay")
+        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        name = self._name(replay, "replay")
         numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
         lines += [f"arrays = {''.join(f'{self._array(Span(each))}, ' for each in replay.buffers) or '()'}"]
-        lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]  # where there is no room for it
+        # where there is no room for it
+        lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]
         lines += [*self._all_numbers(), f"{name}.start(told, arrays, ({numbers}))"]
         held = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
         return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {each}" for each in lines)]
@@ -414,7 +566,10 @@ class InTurn(Writer):
     def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""
         if isinstance(each, Test):
-            return [f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:", *self._give_back()]
+            return [
+                f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:",
+                *self._give_back(),
+            ]
         call = f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"
         return [call] if each.host is None else ["try:", f"    {call}", "except Exception:", *self._give_back()]
 
@@ -422,7 +577,11 @@ class InTurn(Writer):
         if isinstance(each, Span):
             if each not in arrays:
                 local = each.buffer.kind == "local"
-                arrays[each] = self._name(each.of(self.section.local(each.buffer, self.executable.arena)), "local") if local else f"d{len(arrays)}"
+                arrays[each] = (
+                    self._name(each.of(self.section.local(each.buffer, self.executable.arena)), "local")
+                    if local
+                    else f"d{len(arrays)}"
+                )
             return arrays[each]
         if isinstance(each, (Number, Integer)):
             return f"n{each.source}_{each.index}"
@@ -449,12 +608,16 @@ def _apart(each: Any, kind: type, names: list, value: Any) -> list | None:
     if type(each) is not kind or (kind is not slice and not equal(_value(each), value)):
         return None
     now = keys(each)
-    same = len(now) == len(names) and all(one is two or (is_plain_key(two) and type(one) is type(two) and one == two) for one, two in zip(now, names))
+    same = len(now) == len(names) and all(
+        one is two or (is_plain_key(two) and type(one) is type(two) and one == two) for one, two in zip(now, names)
+    )
     return parts(each) if same else None
 
 
 def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
-    """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of these settings."""
+    """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of these
+    settings.
+    """
     settings = [each for each in guards if isinstance(each, Settings) and each.plain]
     found: dict[int, Settings] = {}
     for k, source in enumerate(sources):
@@ -463,4 +626,3 @@ def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
         if guard is not None and guard not in found.values():
             found[k] = guard
     return found
-

@@ -1,6 +1,7 @@
 """Fuses pointwise loops with a reduction that is the only use of their result, so that the elements are never stored.
 
-Applies to contiguous elements whose last dimensions are reduced. Small ones are left alone, so that their results equal eager's bit for bit.
+Applies to contiguous elements whose last dimensions are reduced. Small ones are left alone, so that their results equal
+eager's bit for bit.
 """
 
 from __future__ import annotations
@@ -28,15 +29,25 @@ class FusedReduction(Op):
         self.rows, self.inputs, self.row, self.x, self.out = loop.rows, loop.inputs, row, x, out
         fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
         symbol = Symbol("x")
-        each = substitute(row.each(symbol), {symbol: output.expression}) if row.each(symbol) is not symbol else output.expression
-        self.fold = folds.Fold(each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result)
+        each = (
+            substitute(row.each(symbol), {symbol: output.expression})
+            if row.each(symbol) is not symbol
+            else output.expression
+        )
+        self.fold = folds.Fold(
+            each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result
+        )
         self.loop = loop.loop
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         n, outs, fold = self.x.size, self.out.size, self.fold
         if outs == 1:
             return Plan(self.out, *reduction.total(self.name, self.out.device, fold, self.loop.inputs, n))
-        return Plan(self.out, reduction.flat(self.name, self.out.device, fold, self.loop.inputs, n, outs), (n, n // outs, outs, n // outs))
+        return Plan(
+            self.out,
+            reduction.flat(self.name, self.out.device, fold, self.loop.inputs, n, outs),
+            (n, n // outs, outs, n // outs),
+        )
 
 
 def close(program: Program) -> Program:
@@ -49,8 +60,17 @@ def close(program: Program) -> Program:
     makers = {step.results[0]: step for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)}
     gone, joined = set(), {}
     for step in program.steps:
-        maker = makers.get(step.inputs[0]) if isinstance(step, Step) and isinstance(step.op, Reduction) and not step.in_place else None
-        if maker is not None and users[step.inputs[0]] == [step] and step.inputs[0] not in outside and _fits(maker, step, program, effects):
+        maker = (
+            makers.get(step.inputs[0])
+            if isinstance(step, Step) and isinstance(step.op, Reduction) and not step.in_place
+            else None
+        )
+        if (
+            maker is not None
+            and users[step.inputs[0]] == [step]
+            and step.inputs[0] not in outside
+            and _fits(maker, step, program, effects)
+        ):
             gone.add(id(maker))
             joined[id(step)] = _joined(maker, step, program)
     steps: list[Step | Check] = [joined.get(id(step), step) for step in program.steps if id(step) not in gone]
@@ -58,13 +78,22 @@ def close(program: Program) -> Program:
 
 
 def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
-    """Whether the reduction reads the loop's elements in order, and nothing modifies its inputs between loop and reduction."""
+    """Whether the reduction reads the loop's elements in order, and nothing modifies its inputs between loop and
+    reduction.
+    """
     x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
     tensors = [each for each in maker.inputs if issubclass(type(each), Value)]
     last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
     dense = x.dense and all(program.layouts[each].dense and program.layouts[each].shape == x.shape for each in tensors)
     whole = len(maker.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
-    return last and dense and whole and bool(tensors) and step.op.fold(x, wanted).dtype is maker.op.loop.dtype and all(map(effects.fixed, tensors))
+    return (
+        last
+        and dense
+        and whole
+        and bool(tensors)
+        and step.op.fold(x, wanted).dtype is maker.op.loop.dtype
+        and all(map(effects.fixed, tensors))
+    )
 
 
 def _joined(maker: Step, step: Step, program: Program) -> Step:

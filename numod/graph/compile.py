@@ -1,10 +1,13 @@
-"""`numod.compile`: a function or module that runs as compiled programs. The first call runs eagerly and is recorded; later ones run native code.
+"""`numod.compile`: a function or module that runs as compiled programs.
+
+The first call runs eagerly and is recorded; later ones run native code.
 
 A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What cannot be
-recorded runs eagerly, with a warning that names the line, or raises with `fullgraph=True`; results never differ silently.
+recorded runs eagerly, with a warning that names the line, or raises with `fullgraph=True`; results never differ
+silently.
 
-Any number of threads may call a compiled function. One at a time records it (`turns`), others that find no program wait. What a call reads without its turn
-(`versions`, `inner`, `free`) is replaced as a whole, never changed.
+Any number of threads may call a compiled function. One at a time records it (`turns`), others that find no program
+wait. What a call reads without its turn (`versions`, `inner`, `free`) is replaced as a whole, never changed.
 """
 
 from __future__ import annotations
@@ -40,37 +43,56 @@ _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "ma
 BACKENDS = "aot_eager", "cudagraphs", "eager", "inductor", "numba"  # all are numba
 _OPTIONS = "freezing", "linked"
 _TUNING = (  # Inductor's, which change no result and have no counterpart
-    "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune", "max_autotune_gemm", "max_autotune_pointwise",
-    "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraphs",
+    "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune",
+    "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "trace.enabled", "trace.graph_diagram",
+    "triton.cudagraphs",
 )  # fmt: skip
 SIZES = 64  # programs for sizes of calls that are compiled for all sizes
 _numbers_out = Turn()  # of recordings that put what stands for numbers at places which other functions may read
 
 
 def compile(
-    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None, mode: str | None = None,
-    options: dict | None = None, name: str | None = None, disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False,
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = None,
+    mode: str | None = None,
+    options: dict | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
     explain: bool = False,
 ) -> Any:
-    """Compile `model` (a function or a Module) to native code; also a decorator. A compiled Module is a Module with the same parameters, state_dict and type.
+    """Compile `model` (a function or a Module) to native code; also a decorator.
 
-    The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of tensors (`if loss > 1`), or that
-    does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. A flag in a
-    buffer (`if self.initialized`) is a guard. From the third value of a number on (an argument, also in tuples, lists, dictionaries and dataclasses, an
-    attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
+    A compiled Module is a Module with the same parameters, state_dict and type.
 
-    - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
-      for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are
-      recorded when they come again, up to 64; the rest run eagerly. Integers that change nothing but sizes (`x[:n]`) are sizes too.
-    - `recompile_limit`: after so many recordings other calls run eagerly; by default `numod._dynamo.config.recompile_limit`, 8.
-    - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True` returns `model` as it is.
-    - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only
-      on tensors that the function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, and
-      weights are packed as products read them, at the price of memory for both. It is computed anew by the call after an optimizer's step,
-      `load_state_dict` or any other write by numod; a write past it, by another process or through a NumPy array on a weight's memory, goes unseen.
-    - `options={"linked": True}`, or False: one native function, or kernels in turn (on a GPU without a CUDA graph), whatever the size of the program.
-    - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and change nothing: there is one backend,
-      one whole graph or none, and each function counts its recordings for itself.
+    The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of
+    tensors (`if loss > 1`), or that does something else no program can repeat, runs eagerly, with one warning that
+    names the line; `fullgraph=True` makes that an error. A flag in a buffer (`if self.initialized`) is a guard. From
+    the third value of a number on (an argument, also in tuples, lists, dictionaries and dataclasses, an attribute, a
+    global) one program takes all its values, if the function uses it in arithmetic alone.
+
+    - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another
+      algorithm suits it. False compiles for each size. None begins so, and compiles for all sizes when a third one
+      comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are recorded when they come again, up to
+      64; the rest run eagerly. Integers that change nothing but sizes (`x[:n]`) are sizes too.
+    - `recompile_limit`: after so many recordings other calls run eagerly; by default
+      `numod._dynamo.config.recompile_limit`, 8.
+    - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True`
+      returns `model` as it is.
+    - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`,
+      `inference_mode`), whatever depends only on tensors that the function reaches by itself and does not write
+      (parameters, buffers, in eval mode also running statistics) is computed once, and weights are packed as products
+      read them, at the price of memory for both. It is computed anew by the call after an optimizer's step,
+      `load_state_dict` or any other write by numod; a write past it, by another process or through a NumPy array on a
+      weight's memory, goes unseen.
+    - `options={"linked": True}`, or False: one native function, or kernels in turn (on a GPU without a CUDA graph),
+      whatever the size of the program.
+    - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and
+      change nothing: there is one backend, one whole graph or none, and each function counts its recordings for itself.
 
     Raises RuntimeError for an unknown mode, option or name of a backend.
     """
@@ -79,7 +101,14 @@ def compile(
         raise RuntimeError(f"Invalid backend: {backend!r}, see `numod._dynamo.list_backends()` for available backends.")
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            options=options,
+            name=name,
+            disable=disable,
+            recompile_limit=recompile_limit,
+            explain=explain,
         )
     if not callable(model):
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
@@ -102,8 +131,11 @@ def _check_options(mode: str | None, options: dict | None) -> None:
             raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be bool")
 
 
-def mark_dynamic(tensor: Tensor, index: int | Sequence[int] = 0, *, min: int | None = None, max: int | None = None) -> None:
-    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes, also those beyond `min` and `max`.
+def mark_dynamic(
+    tensor: Tensor, index: int | Sequence[int] = 0, *, min: int | None = None, max: int | None = None
+) -> None:
+    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes, also those beyond
+    `min` and `max`.
 
     Raises IndexError where it has no such dimension.
     """
@@ -114,7 +146,9 @@ def mark_dynamic(tensor: Tensor, index: int | Sequence[int] = 0, *, min: int | N
 
 
 class Compiled:
-    """A compiled function. `explain()` shows what was recorded; `versions` holds the programs by the inputs' properties.
+    """A compiled function.
+
+    `explain()` shows what was recorded; `versions` holds the programs by the inputs' properties.
 
     `__call__` is an instance attribute: the fast path into the version called last.
     """
@@ -122,30 +156,43 @@ class Compiled:
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
     def __init__(
-        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None,
+        self,
+        function: Callable,
+        dynamic: bool | None = None,
+        verbose: bool = False,
+        options: dict | None = None,
+        name: str | None = None,
         limit: int | None = None,
         fullgraph: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
+        self.function = function
+        self.dynamic = dynamic
+        self.verbose = verbose
+        self.options = options or {}
+        self.limit = limit
         self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
         self.owned = isinstance(function, MethodType) and is_module(function.__self__)
         self.owned = self.owned and not self._is_outdated()  # whose class has it as its method
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.turn = Turn()
         self.versions: dict[tuple, list[Version]] = {}
-        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes, or also in integers
+        # how often calls were recorded that differ only in sizes, or also in integers
+        self.families: dict[tuple, int] = {}
         self.sighted: set[tuple] = set()  # sizes that came once, when there were programs for several
         self.recorded, self.counted, self.complained = 0, 0, False
-        self.changes: set[tuple] = set()  # the properties of inputs of calls that changed Python state, since one was recorded
+        # the properties of inputs of calls that changed Python state, since one was recorded
+        self.changes: set[tuple] = set()
         self.subjects: set[str] = set()  # the changes by all calls
         self.places: list[guards.Place] = []  # of an `inner`: places that hold tensors between calls
-        self.inner: Compiled | None = None  # the function that takes the tensors at its `places` as arguments, and returns the next ones
+        # the function that takes the tensors at its `places` as arguments, and returns the next ones
+        self.inner: Compiled | None = None
         self.wanted: list[guards.Place] = []  # places to be added to these
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        # up to three values of each number, by path among arguments, or by place; None if programs cannot take them as they come
+        # up to three values of each number, by path among arguments, or by place; None if programs cannot take them as
+        # they come
         self.numbers: dict[Any, set[int | float]] | None = {}
         self.steering: set = set()  # those of them that the function looks at
         self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
@@ -154,17 +201,22 @@ class Compiled:
         self.tree: dict = {}  # the same paths
         self.loose: list[guards.Place] = []  # the places that it takes
         self.steered = 0  # how many numbers were known to be looked at when it was made
-        self.patient, self.refused = False, ""  # whether another function is taken where this cannot be recorded; why it cannot
+        # whether another function is taken where this cannot be recorded; why it cannot
+        self.patient, self.refused = False, ""
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if recording() or tape.packing is not None or state.checkpointing or engine.watch is not None:
-            return self.function(*arguments, **named)  # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
+            # part of a larger program; or what it saves goes to hooks, is dropped, or is looked at for anomalies
+            return self.function(*arguments, **named)
         if self._is_outdated():
             type(self).__init__(self, getattr(self.function.__self__, self.function.__name__), *self.settings)
         if overrides.has_torch_function((*arguments, *named.values())):
-            why = f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions (__torch_function__)"
+            why = (
+                f"compile: {self.name} runs eagerly in modes, and for arguments of classes, that override functions "
+                "(__torch_function__)"
+            )
             return self._run_apart(why, arguments, named)
         free = self.free
         if free is not None and (given := self._freed(free, arguments, named)) is not None:
@@ -174,7 +226,9 @@ class Compiled:
         try:
             key, tensors = describe(arguments, named)
         except RecursionError:
-            return self._run_apart(f"compile: {self.name} runs eagerly for arguments that contain themselves", arguments, named)
+            return self._run_apart(
+                f"compile: {self.name} runs eagerly for arguments that contain themselves", arguments, named
+            )
         versions, reason, failed = self.versions, None, False
         for version in versions.get(key, ()):
             reason = version.objection(tensors)
@@ -184,26 +238,39 @@ class Compiled:
                     return version.run(tensors, self.function, arguments, named)
                 except CheckFailed as failure:
                     reason, failed = str(failure), True
-            elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
+            elif reason.startswith(SAME_MEMORY):
+                # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
         again = False
         with self.turn.taken() as taken:
             if taken and not self.refused:
-                if versions is not self.versions or self.inner is not None or self.free is not free or self._loosen(arguments, named):
+                if (
+                    versions is not self.versions
+                    or self.inner is not None
+                    or self.free is not free
+                    or self._loosen(arguments, named)
+                ):
                     again = True
                 elif (found := self._next(key, tensors, reason)) is not None:
                     return self._record(key, *found, failed, arguments, named)
         if again:
-            return self._call(*arguments, **named)  # for which another thread, or its numbers, have changed what there is
+            # for which another thread, or its numbers, have changed what there is
+            return self._call(*arguments, **named)
         return self.function(*arguments, **named)
 
     def _next(self, key: tuple, tensors: tuple[Tensor, ...], reason: str | None) -> tuple[Form, bool] | None:
-        """How to record a call, and whether it counts towards the limit. None where it is to run eagerly. `reason`: why former recordings do not do."""
+        """How to record a call, and whether it counts towards the limit.
+
+        None where it is to run eagerly. `reason`: why former recordings do not do.
+        """
         kind = self._kind(key)
         form = self._form(key, kind, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
-            self._complain(kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
+            self._complain(
+                kind in self.families,
+                reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"),
+            )
             return None
         if not counts and self.families[kind] >= VERSIONS:
             if len(self.versions) >= SIZES:
@@ -219,7 +286,10 @@ class Compiled:
         return self.owned and getattr(type(function.__self__), function.__name__, None) is not function.__func__
 
     def _is_new(self, key: tuple) -> bool:
-        """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
+        """Whether sizes come for the first time: recording them pays when they come again.
+
+        What came long ago is forgotten.
+        """
         if key in self.sighted:
             return False
         if len(self.sighted) == 16 * SIZES:
@@ -228,20 +298,29 @@ class Compiled:
         return True
 
     def _loosen(self, arguments: tuple, named: dict) -> bool:
-        """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and globals), programs are given it as a
-        tensor."""
+        """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and
+        globals), programs are given it as a tensor.
+        """
         if self.numbers is None or self.patient:
             return False
         for version in [each for versions in self.versions.values() for each in versions]:
             self.spots.update(version.picture.numbers)
         spots = {key: value for key, place in self.spots.items() if kept.is_number(value := kept.read(*place))}
-        for name, value in {**kept.numbers_among(arguments, named, bool(self.versions) and not self.within), **spots}.items():
+        for name, value in {
+            **kept.numbers_among(arguments, named, bool(self.versions) and not self.within),
+            **spots,
+        }.items():
             if len(values := self.numbers.setdefault(name, set())) < 3:
                 values.add(value)
-        changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering and not self._holds_others(name)]
+        changing = [
+            name
+            for name, values in self.numbers.items()
+            if len(values) > 2 and name not in self.steering and not self._holds_others(name)
+        ]
         if len(changing) == (0 if self.free is None else len(self.free.which) + len(self.free.loose)):
             return False
-        which, loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
+        which = [name for name in changing if name not in self.spots]
+        loose = [self.spots[name] for name in changing if name in self.spots]
         free = Compiled(kept.freed(self.function, which, loose, self.steering, self._mathematics()), *self.settings)
         free.which, free.loose, free.tree, free.steered = which, loose, kept.tree_of(which), len(self.steering)
         free.name, free.patient, free.turn = self.name, True, self.turn
@@ -251,7 +330,9 @@ class Compiled:
 
     def _holds_others(self, path: tuple) -> bool:
         """Whether what was a number in one call was a container of numbers in another, or lay in one."""
-        return any(each != path and each[: len(path)] == path[: len(each)] for each in self.numbers if each not in self.spots)
+        return any(
+            each != path and each[: len(path)] == path[: len(each)] for each in self.numbers if each not in self.spots
+        )
 
     def _freed(self, free: Compiled, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
         """What `free` is called with, if all that it takes as tensors are numbers in this call."""
@@ -263,7 +344,10 @@ class Compiled:
         return [*map(kept.counted, [*numbers, *loose])], rest, others
 
     def _run_free(self, free: Compiled, given: tuple[list, tuple, dict], arguments: tuple, named: dict) -> Any:
-        """Call the function that takes numbers as they come. Those that it looks at are not tried again, or none, if it looks at other values."""
+        """Call the function that takes numbers as they come.
+
+        Those that it looks at are not tried again, or none, if it looks at other values.
+        """
         outputs = free(*given)
         if free.refused or free.versions is not self.versions:
             with self.turn.taken() as taken:
@@ -284,9 +368,14 @@ class Compiled:
         return []
 
     def _kind(self, key: tuple) -> tuple:
-        """What is the same for calls that differ in sizes. Integers are sizes, where they make programs of the same steps on other sizes."""
+        """What is the same for calls that differ in sizes.
+
+        Integers are sizes, where they make programs of the same steps on other sizes.
+        """
         kind = family(key, integers=False)
-        programs = [each[0].executable.lowered for other, each in self.versions.items() if family(other, integers=False) == kind]
+        programs = [
+            each[0].executable.lowered for other, each in self.versions.items() if family(other, integers=False) == kind
+        ]
         layouts = {tuple(each.layouts.values()) for each in programs}
         return kind if len(layouts) > 1 and len({*map(len, layouts)}) == 1 else family(key)
 
@@ -299,12 +388,22 @@ class Compiled:
         return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
     def _complain(self, sizes: bool, reason: str) -> None:
-        """Warn, once, that calls run eagerly, for this `reason`. `sizes`: whether the same call with other sizes was recorded."""
+        """Warn, once, that calls run eagerly, for this `reason`.
+
+        `sizes`: whether the same call with other sizes was recorded.
+        """
         if not self.complained:
             self.complained = True
-            number = "" if "(" in reason or " at 0x" in reason else "; a number that keeps changing is better given as a tensor"
+            number = (
+                ""
+                if "(" in reason or " at 0x" in reason
+                else "; a number that keeps changing is better given as a tensor"
+            )
             hint = number or ("" if self.dynamic or not sizes else "; dynamic=True compiles once for all sizes")
-            told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
+            told = (
+                f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it "
+                f"runs eagerly from here{hint}"
+            )
             warnings.warn(told, stacklevel=5)
 
     def _run_apart(self, why: str, arguments: tuple, named: dict) -> Any:
@@ -317,11 +416,15 @@ class Compiled:
         return self.function(*arguments, **named)
 
     def _record(self, key: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
-        """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
+        """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module)
+        that the next call will find.
+        """
         with _numbers_out.taken() if self.patient or self.within else nullcontext(True) as taken:
             if not taken:
                 return self.function(*arguments, **named)
-            made = record(self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient)
+            made = record(
+                self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient
+            )
         if made.refused and not failed:
             self._give_up(made.refused)
         if made.version is not None:
@@ -346,11 +449,18 @@ class Compiled:
         self.refused = why
         if not (self.patient or self.within):
             others = ", but for what is recorded already" if self.versions else ""
-            warnings.warn(f"compile: {self.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True makes this an error)", stacklevel=4)
+            warnings.warn(
+                f"compile: {self.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True makes "
+                "this an error)",
+                stacklevel=4,
+            )
 
     def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> str:
-        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be
-        repeated."""
+        """Handle a call that changed Python state.
+
+        If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be
+        repeated.
+        """
         before = subject(change) in self.subjects
         again = (before and key in self.changes) or len(self.changes) >= VERSIONS
         self.changes.add(key)
@@ -359,7 +469,11 @@ class Compiled:
             self._want(places)
         elif again:
             scheduled = any(each in change for each in ("param_groups[", "last_epoch", "_last_lr", "_step_count"))
-            advice = "read what a schedule sets after the call" if scheduled else "write tensors in place, or return them, and keep other state outside"
+            advice = (
+                "read what a schedule sets after the call"
+                if scheduled
+                else "write tensors in place, or return them, and keep other state outside"
+            )
             return f"compile: {change} whenever it runs, which a compiled function cannot repeat; {advice}"
         return ""
 
@@ -379,7 +493,11 @@ class Compiled:
         places = [*(former.places if former else ()), *places]
         inner = Compiled(kept.given(self.function, places, self._mathematics()), *self.settings)
         self.rounds = inner.rounds = self.rounds + 1
-        inner.name, inner.within, inner.patient, inner.turn, inner.places = self.name, True, self.patient, self.turn, places
+        inner.name = self.name
+        inner.within = True
+        inner.patient = self.patient
+        inner.turn = self.turn
+        inner.places = places
         inner._without = self._without | {(id(holder), name) for holder, name in places}
         inner.recorded = former.recorded if former else self.recorded
         self.inner, self.versions = inner, inner.versions
@@ -392,7 +510,9 @@ class Compiled:
         try:
             inner, before = self.inner, self.inner.recorded
             outputs, new = inner(kept.values(inner.places), arguments, named)
-            kept.put(inner.places, new, outputs, [each.picture for versions in inner.versions.values() for each in versions])
+            kept.put(
+                inner.places, new, outputs, [each.picture for versions in inner.versions.values() for each in versions]
+            )
             self.recorded, self.versions = inner.recorded, inner.versions
             if inner.refused and not self.refused:
                 self._give_up(inner.refused)
@@ -408,24 +528,35 @@ class Compiled:
         """Make this version's fast path the next call's entry point."""
         executable = version.executable
         section = executable.section
-        here = section.linked or section.replay is not None or all(each.device.type == "cpu" for each in section.buffers)
-        undone = type(executable) is not Executable or not executable.spoiled  # the fast path cannot undo writes that precede a failed check, but a run can
+        here = (
+            section.linked or section.replay is not None or all(each.device.type == "cpu" for each in section.buffers)
+        )
+        # the fast path cannot undo writes that precede a failed check, but a run can
+        undone = type(executable) is not Executable or not executable.spoiled
         if here and undone:
             self.__call__ = version.caller(arguments, named, self._call, self.function)
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-        """All programs as text: steps with source lines and costs, kernels, memory. Optionally the generated source, machine code and LLVM IR."""
+        """All programs as text: steps with source lines and costs, kernels, memory.
+
+        Optionally the generated source, machine code and LLVM IR.
+        """
         programs = [each.executable for versions in self.versions.values() for each in versions]
         told = [each.explain(source, assembly, llvm) for each in programs]
         if self.options.get("freezing") and not all(each.freezing for each in programs):
             told.append("Frozen: nothing in calls that record gradients; call it under no_grad()")
         if self.refused:
-            told.append(f"{self.name} runs eagerly{', but for these' if told else ''}: {self.refused.partition(': ')[2]}")
+            told.append(
+                f"{self.name} runs eagerly{', but for these' if told else ''}: {self.refused.partition(': ')[2]}"
+            )
         return "\n\n".join(told) or f"{self.name}: nothing recorded yet; call it first"
 
     @property
     def graph(self) -> Program:
-        """The program recorded last, as it runs: print it, or draw it with `.dot()`. Its `recorded` form is `executable.recorded`."""
+        """The program recorded last, as it runs: print it, or draw it with `.dot()`.
+
+        Its `recorded` form is `executable.recorded`.
+        """
         if not self.versions:
             raise RuntimeError(self.explain())
         return next(reversed(self.versions.values()))[0].executable.program
@@ -438,7 +569,9 @@ class Compiled:
 
 
 class CompiledFunction(Compiled):
-    """A compiled function that is a method where a class has it, as functions are; the `forward` of a compiled module is bound to it already."""
+    """A compiled function that is a method where a class has it, as functions are; the `forward` of a compiled module
+    is bound to it already.
+    """
 
     __slots__ = ()
 
@@ -466,12 +599,17 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         return module
 
     members = {
-        "forward": compiled, "compiled": compiled, "_uncompiled": staticmethod(plain),
+        "forward": compiled,
+        "compiled": compiled,
+        "_uncompiled": staticmethod(plain),
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
-        "__copy__": lambda self: again(copy.copy(module)), "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)),
+        "__copy__": lambda self: again(copy.copy(module)),
+        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)),
         "__reduce_ex__": lambda self, protocol: (_compiled_module, (plain(), settings)),
-        "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
     }
     result = object.__new__(type(base.__name__, (base,), members))
     object.__setattr__(result, "__dict__", module.__dict__)

@@ -1,4 +1,5 @@
-"""What a guard is: a condition that is tested at every call, as an expression over objects, or by a word of memory that the interpreter changes.
+"""What a guard is: a condition that is tested at every call, as an expression over objects, or by a word of memory that
+the interpreter changes.
 
 Which conditions a function's program has, `reach` finds.
 """
@@ -56,13 +57,16 @@ def strongly(thing: Any) -> Any:
 
 # what the texts of guards call: none of it runs a user's code
 SPACE = {
-    "equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
-    "lacks": objects.lacks, "alive": strongly,
+    "equal": equal, "dictionary": objects.dictionary, "attribute": objects.read_attribute, "item": objects.read_item,
+    "value_at": objects.value_at, "lacks": objects.lacks, "alive": strongly,
 }  # fmt: skip
 
 
 def _may_go(thing: Any) -> bool:
-    """Whether an object may be gone when a guard is tested. A module or a function that is given, or lies in one that is, stays for the call."""
+    """Whether an object may be gone when a guard is tested.
+
+    A module or a function that is given, or lies in one that is, stays for the call.
+    """
     return type(thing) is Weak and not (type(thing()) is types.FunctionType or is_module(thing()))
 
 
@@ -79,7 +83,8 @@ class Guard:
         names = []
         for each in self.objects:
             space[name := f"thing{len(space)}"] = each
-            names.append(name if type(each) is not Weak else f"alive({name})" if len(names) else f"{name}()")  # nothing is asked of the first if it is gone
+            # nothing is asked of the first if it is gone
+            names.append(name if type(each) is not Weak else f"alive({name})" if len(names) else f"{name}()")
         return self.text.format(*names)
 
     @property
@@ -94,24 +99,32 @@ class Guard:
 
     @property
     def words(self) -> list[tuple[int, int]]:
-        """The addresses of words of memory and what they hold as long as the condition does, where the condition is on fields of an object; else none.
+        """The addresses of words of memory and what they hold as long as the condition does, where the condition is on
+        fields of an object; else none.
 
-        Native code compares them in turn, up to the first that differs, each in a twentieth of the time that an expression takes. The addresses are those of
-        the guard's objects, which it keeps.
+        Native code compares them in turn, up to the first that differs, each in a twentieth of the time that an
+        expression takes. The addresses are those of the guard's objects, which it keeps.
         """
         place = _FIELDS.get(self.text)
-        return [] if place is None or any(map(_may_go, self.objects)) else [(id(strongly(self.objects[0])) + place, id(self.objects[1]))]
+        return (
+            []
+            if place is None or any(map(_may_go, self.objects))
+            else [(id(strongly(self.objects[0])) + place, id(self.objects[1]))]
+        )
 
 
 def _place_of(content: Any, holder: Any) -> int | None:
-    """Where in the memory of an object the address of what it holds lies, in bytes; None if the interpreter keeps it elsewhere."""
+    """Where in the memory of an object the address of what it holds lies, in bytes; None if the interpreter keeps it
+    elsewhere.
+    """
     size = sizeof(c_ssize_t)
     words = (c_ssize_t * (type(holder).__basicsize__ // size)).from_address(id(holder))
     return list(words).index(id(content)) * size if id(content) in words else None
 
 
 _FIELDS = {
-    "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
+    "{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)),
+    "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of),
     "type({0}) is {1}": _place_of(types.FunctionType, _place_of), "{0}.__mro__ is {1}": _place_of(Any.__mro__, Any),
 }  # fmt: skip
 
@@ -128,16 +141,26 @@ class Listed(Guard):
             return []
         count, items = id(things) + _LIST_ITEMS - sizeof(c_ssize_t), id(things) + _LIST_ITEMS
         at = c_ssize_t.from_address(items).value
-        return [(count, len(members)), (items, at), *((at + sizeof(c_ssize_t) * k, id(each)) for k, each in enumerate(members))]
+        return [
+            (count, len(members)),
+            (items, at),
+            *((at + sizeof(c_ssize_t) * k, id(each)) for k, each in enumerate(members)),
+        ]
 
 
 def listed(name: str, things: list) -> Guard:
     """The guard of a list, by the identity of what is in it."""
-    return Listed(name, " and ".join([f"len({{0}}) == {len(things)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(things)))]), (things, *things))
+    return Listed(
+        name,
+        " and ".join([f"len({{0}}) == {len(things)}", *(f"{{0}}[{k}] is {{{k + 1}}}" for k in range(len(things)))]),
+        (things, *things),
+    )
 
 
 def _list_items() -> int | None:
-    """Where in the memory of a list the address of its items lies, in bytes: behind its length, before how many there is room for; None if not there."""
+    """Where in the memory of a list the address of its items lies, in bytes: behind its length, before how many there
+    is room for; None if not there.
+    """
     size = sizeof(c_ssize_t)
     probe, place = [object(), object()], list.__basicsize__ - 2 * size
     return place if c_ssize_t.from_address(id(probe) + place - size).value == 2 else None
@@ -148,25 +171,37 @@ _LIST_ITEMS = _list_items()
 
 @dataclass(eq=False)
 class Sized(Guard):
-    """The condition that an object has been given no further attribute, which would hide what its class or a registry gives, and has lost none."""
+    """The condition that an object has been given no further attribute, which would hide what its class or a registry
+    gives, and has lost none.
+    """
 
     @property
     def words(self) -> list[tuple[int, int]]:
         """The address of the number of entries of its dictionary, and the number."""
-        return [] if _DICTIONARY_SIZE is None or _may_go(self.objects[0]) else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
+        return (
+            []
+            if _DICTIONARY_SIZE is None or _may_go(self.objects[0])
+            else [(id(self.objects[2]) + _DICTIONARY_SIZE, self.objects[1])]
+        )
 
 
 def sized(name: str, thing: Any, without: set) -> Guard:
     """The guard of how many attributes there are in a dictionary, but for those `without`."""
     inside = thing.__dict__
     if without:
-        return Guard(name, "sum(each not in {1} for each in {0}.__dict__) == {2}", (thing, without, sum(each not in without for each in inside)))
+        return Guard(
+            name,
+            "sum(each not in {1} for each in {0}.__dict__) == {2}",
+            (thing, without, sum(each not in without for each in inside)),
+        )
     return Sized(name, "len({0}.__dict__) == {1}", (thing, len(inside), inside))
 
 
 def _size_in_dictionary() -> int | None:
     """Where in the memory of a dictionary the number of its entries lies, in bytes."""
-    words = (c_ssize_t * (dict.__basicsize__ // sizeof(c_ssize_t))).from_address(id(probe := dict.fromkeys(range(4321))))
+    words = (c_ssize_t * (dict.__basicsize__ // sizeof(c_ssize_t))).from_address(
+        id(probe := dict.fromkeys(range(4321)))
+    )
     return list(words).index(len(probe)) * sizeof(c_ssize_t) if list(words).count(len(probe)) == 1 else None
 
 
@@ -189,10 +224,18 @@ class Entry(Guard):
         keys, values = (id(inside) + _DICTIONARY_SIZE + size * k for k in (2, 3))
         table, array = (c_ssize_t.from_address(each).value for each in (keys, values))
         if array:  # the keys are shared with other objects, the values are in an array
-            places = [array + size * k for k in range(min(words, _SHARED_KEYS)) if c_ssize_t.from_address(array + size * k).value == id(thing)]
+            places = [
+                array + size * k
+                for k in range(min(words, _SHARED_KEYS))
+                if c_ssize_t.from_address(array + size * k).value == id(thing)
+            ]
         else:  # pairs of keys and values, after an index
             places = [table + size * k for k in range(1, words)]
-            places = [each for each in places if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]]
+            places = [
+                each
+                for each in places
+                if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]
+            ]
         return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
 
 
@@ -205,7 +248,9 @@ def entry(name: str, holder: Any, key: str) -> Guard:
 
 @dataclass(eq=False)
 class Unwritten(Guard):
-    """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives these another version number."""
+    """The condition that nobody has put anything into a class, its bases, or a module's namespace: each change gives
+    these another version number.
+    """
 
     @property
     def words(self) -> list[tuple[int, int]]:
@@ -214,7 +259,9 @@ class Unwritten(Guard):
 
 
 def unwritten(name: str, thing: type | dict) -> Guard:
-    """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no more for one that was changed so often."""
+    """The guard of a class or a namespace, by what is in it where the interpreter has no version number of it, or no
+    more for one that was changed so often.
+    """
     place = _CLASS_VERSION if isinstance(thing, type) else _NAMESPACE_VERSION if isinstance(thing, dict) else None
     getattr(thing, "__module__", None)  # a class has a number once something was looked up
     number = c_int64(0) if place is None else c_int64.from_address(id(thing) + place)
@@ -232,11 +279,18 @@ class _Members(list):
 
 def _members(thing: type | dict) -> _Members:
     """All that is in a class and its bases, or in a namespace."""
-    return _Members(each for part in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,)) for pair in part.items() for each in pair)
+    return _Members(
+        each
+        for part in (map(vars, thing.__mro__) if isinstance(thing, type) else (thing,))
+        for pair in part.items()
+        for each in pair
+    )
 
 
 def _version_of(thing: Any, change: Callable[[int], Any]) -> int | None:
-    """Where in the memory of an object its version number lies, in bytes: the first word after the reference count that other contents change."""
+    """Where in the memory of an object its version number lies, in bytes: the first word after the reference count that
+    other contents change.
+    """
     words = (c_int64 * (type(thing).__basicsize__ // sizeof(c_int64))).from_address(id(thing))
     found = []
     for k in range(3):
@@ -255,19 +309,25 @@ _NAMESPACE_VERSION = _version_of(probe := {"content": None}, lambda k: probe.upd
 
 @dataclass(eq=False)
 class Setting(Guard):
-    """The condition on one setting of an optimizer, or value of its state, that code reads: the entry of a dictionary."""
+    """The condition on one setting of an optimizer, or value of its state, that code reads: the entry of a
+    dictionary.
+    """
 
     place: tuple[dict, str]
 
 
 @dataclass(eq=False)
 class Settings(Guard):
-    """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
+    """The condition on the settings of an optimizer's group: flags, and whether numbers are zero.
+
+    It holds where none of them has changed.
+    """
 
     group: dict
 
     def __post_init__(self) -> None:
-        self.parameters = Guard(self.name, "{0}['params'] is {1}", (self.group, self.group["params"]))  # others would be compared as tensors are
+        # others would be compared as tensors are
+        self.parameters = Guard(self.name, "{0}['params'] is {1}", (self.group, self.group["params"]))
 
     @property
     def plain(self) -> bool:

@@ -1,8 +1,12 @@
-"""Settings of all compiled functions: PyTorch's `torch._dynamo.config`. Its others change no result, and can be set here as they come."""
+"""Settings of all compiled functions:
+
+PyTorch's `torch._dynamo.config`. Its others change no result, and can be set here as they come.
+"""
 
 from __future__ import annotations
 
-recompile_limit = 8  # programs recorded per function, unless `compile` is told another number; beyond it, other calls run eagerly
+# programs recorded per function, unless `compile` is told another number; beyond it, other calls run eagerly
+recompile_limit = 8
 cache_size_limit: int | None = None  # the former name of it; counts where it is set
 
 

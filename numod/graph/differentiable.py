@@ -28,9 +28,11 @@ from .structure import Given, is_structure, parts, replace
 
 
 class Tape(NamedTuple):
-    """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results that have one, and what their
-    gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for each of these the numbers of the results that were computed of it.
-    `behind`: for each result those of the results that it was computed of. `shares`: those in whose histories, too, are nodes of its own that saved tensors."""
+    """What the tape showed of a recorded function's results: the step at which their backward pass begins, the results
+    that have one, and what their gradients are `wanted` for: tensors that existed, or numbers of inputs. `uses`: for
+    each of these the numbers of the results that were computed of it. `behind`: for each result those of the results
+    that it was computed of. `shares`: those in whose histories, too, are nodes of its own that saved tensors.
+    """
 
     boundary: int
     differentiated: list[Value]
@@ -41,7 +43,8 @@ class Tape(NamedTuple):
 
 
 class Differentiable(Executable):
-    """A program whose steps from `boundary` on are the backward pass of the ones before; its outputs are (results, gradients).
+    """A program whose steps from `boundary` on are the backward pass of the ones before; its outputs are (results,
+    gradients).
 
     Its inputs are those of the forward pass and then a gradient for each of the results that have one.
     """
@@ -56,20 +59,29 @@ class Differentiable(Executable):
         self.differentiated = list(self.program.outputs[2])
         calls = self.lowered.calls
         for each in memory.crossing(self.lowered, self.boundary):
-            if each.device.type != "cpu":  # a section's local memory there is its run's alone: what backward reads lasts as results do
+            # a section's local memory there is its run's alone: what backward reads lasts as results do
+            if each.device.type != "cpu":
                 each.kind = "result"
         self.places, self.arena_size = memory.plan(self.lowered, self.boundary)
-        forward, backward = ([each for each in calls if (each.position < self.boundary) is first] for first in (True, False))
+        forward, backward = (
+            [each for each in calls if (each.position < self.boundary) is first] for first in (True, False)
+        )
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
             where = self.backward.tests[0].where
-            raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
+            raise CannotRepeat(
+                f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
+                "uncompiled"
+            )
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
-        self.given = [each for each in self.section.buffers if each.kind in ("held", "input") and each not in self.kept]  # what else it is computed of
+        # what else it is computed of
+        self.given = [each for each in self.section.buffers if each.kind in ("held", "input") and each not in self.kept]
         layouts = self.lowered.layouts
         self.results = tuple([layouts[each] for each in self.differentiated])
-        self.owners = [layouts[self.program.inputs[each]] if isinstance(each, int) else each._layout for each in self.tape.wanted]
+        self.owners = [
+            layouts[self.program.inputs[each]] if isinstance(each, int) else each._layout for each in self.tape.wanted
+        ]
         self.hidden = frozenset().union(*self.tape.behind)
         self.place_of = {each: place for place, each in enumerate(self.differentiated)}
         self.zeros: dict[int, Tensor] = {}  # gradients of results that none comes to, which runs only read
@@ -84,7 +96,10 @@ class Differentiable(Executable):
         return found
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None, given: Sequence = ()) -> Any:
-        """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
+        """Run the forward pass; its results get a node that runs the backward pass.
+
+        `again` recomputes them eagerly, or returns None if guards fail.
+        """
         arena, memory_of = memory.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
@@ -108,7 +123,15 @@ class Differentiable(Executable):
 class CompiledNode(Node):
     """The tape's node of a compiled forward pass. It keeps the arena until backward has run."""
 
-    def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
+    def __init__(
+        self,
+        executable: Differentiable,
+        inputs: tuple,
+        arena: np.ndarray,
+        memory_of: dict[Buffer, Any],
+        values: list,
+        again: Callable,
+    ) -> None:
         edges = [edge_to(inputs[each] if type(each) is int else each) for each in executable.tape.wanted]
         super().__init__(None, edges, executable.owners, executable.results)
         self.executable, self.again, self.kept = executable, again, (inputs, arena, memory_of, values)
@@ -117,7 +140,11 @@ class CompiledNode(Node):
         self.used: set[int] = set()  # results whose gradients the last backward pass had
         self.freed: set[int] = set()  # those whose histories, by themselves, would have been freed
         self.storages = [
-            each.tensor._storage if each.kind == "held" else inputs[each.number]._storage if each.kind == "input" else memory_of[each]
+            each.tensor._storage
+            if each.kind == "held"
+            else inputs[each.number]._storage
+            if each.kind == "input"
+            else memory_of[each]
             for each in (*executable.kept, *executable.given)
         ]
         self.versions, self.own_writes = [each.version for each in self.storages], OwnCount.total
@@ -154,7 +181,8 @@ class CompiledNode(Node):
         beside = set(range(len(grads))).difference(used, *(executable.tape.behind[number] for number in used))
         if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
             return reached
-        results = self._again()  # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it
+        # zeros for the results beside those that are used, times a derivative that is infinite, may have come to it
+        results = self._again()
         return reached if results is None else self._of_results(results, grads)
 
     def _unchanged(self) -> tuple:
@@ -166,10 +194,17 @@ class CompiledNode(Node):
         return self.kept
 
     def _again(self) -> list[Tensor] | None:
-        """The results that have gradients, from calling the function again eagerly: these have their own histories. None where it has side effects, or what it
-        is computed of may have been written to."""
+        """The results that have gradients, from calling the function again eagerly: these have their own histories.
+
+        None where it has side effects, or what it is computed of may have been written to.
+        """
         executable = self.executable
-        pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
+        pure = not (
+            executable.storages
+            or executable.inputs_written
+            or executable.lowered.sources
+            or executable.program.gradients
+        )
         same = OwnCount.total == self.own_writes and [each.version for each in self.storages] == self.versions
         with enable_grad():
             outputs = self.again() if pure and same else None
@@ -184,7 +219,8 @@ class CompiledNode(Node):
         results = self._again()
         if results is None:
             raise RuntimeError(
-                f"{why}, which needs the function to be called again, but that draws, writes or has changed since, or tensors it uses have; call it uncompiled"
+                f"{why}, which needs the function to be called again, but that draws, writes or has changed since, or "
+                "tensors it uses have; call it uncompiled"
             )
         return results
 
@@ -197,14 +233,24 @@ class CompiledNode(Node):
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
     def show(self, tensor: Tensor) -> None:
-        """Give one of the results the history it has eagerly, of which others' histories are parts. This node from now on leads to these."""
+        """Give one of the results the history it has eagerly, of which others' histories are parts.
+
+        This node from now on leads to these.
+        """
         if tensor._output in self.freed:
             return  # its gradient will not be computed any more
         self._unchanged()
-        self._lead_to(self._results_anew("a compiled function's result that others were computed of is given a hook, or its gradient is asked for"))
+        self._lead_to(
+            self._results_anew(
+                "a compiled function's result that others were computed of is given a hook, or its gradient is asked "
+                "for"
+            )
+        )
 
     def _lead_to(self, results: list[Tensor]) -> None:
-        """Have results that were made eagerly for those it gave, and their tensors and hooks go over to the histories of these."""
+        """Have results that were made eagerly for those it gave, and their tensors and hooks go over to the histories
+        of these.
+        """
         _number_before(self, results)
         self.edges, self.layouts, self.anew, self.kept = list(map(edge_to, results)), self.outputs, True, None
         self.uses = [{number} for number in range(len(results))]
@@ -242,7 +288,9 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
 
 
 def _number_before(node: Node, results: list[Tensor]) -> None:
-    """Number the nodes of these results' histories, which are newer than `node`, as if they had been made just before it: it leads to them."""
+    """Number the nodes of these results' histories, which are newer than `node`, as if they had been made just before
+    it: it leads to them.
+    """
     found, waiting = set(), [edge_to(each)[0] for each in results]
     while waiting:
         each = waiting.pop()

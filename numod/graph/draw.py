@@ -11,7 +11,11 @@ from .structure import replace
 
 def dot(program: Program) -> str:
     """The text of a directed graph. Steps that write in place are drawn bold; a fused loop lists its rows."""
-    lines = ["digraph program {", '  node [fontname="monospace", fontsize=10, shape=box];', '  edge [fontname="monospace", fontsize=8];']
+    lines = [
+        "digraph program {",
+        '  node [fontname="monospace", fontsize=10, shape=box];',
+        '  edge [fontname="monospace", fontsize=8];',
+    ]
     source: dict[Value, str] = {}
     for kind, values in (("input", program.inputs), ("held", program.held)):
         for each in values:
@@ -21,9 +25,15 @@ def dot(program: Program) -> str:
         lines += _step(number, step, program, source)
     left: list[Value] = []
     replace(program.outputs, lambda each: left.append(each) if issubclass(type(each), Value) else None)
-    for kind, values in (("result", left), ("gradient", [each for each in program.gradients.values() if each is not None])):
+    for kind, values in (
+        ("result", left),
+        ("gradient", [each for each in program.gradients.values() if each is not None]),
+    ):
         for number, each in enumerate(values):
-            lines += [f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];', f"  {source[each]} -> {kind}{number} {_label(each, program)};"]
+            lines += [
+                f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];',
+                f"  {source[each]} -> {kind}{number} {_label(each, program)};",
+            ]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -31,9 +41,15 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
     node = f"step{number}"
     if isinstance(step, Check):
         return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
-    words = [step.op.name, *(op.name for op, *_ in step.op.rows)] if isinstance(step.op, (Fused, FusedReduction, Finished)) else [step.op.name]
+    words = (
+        [step.op.name, *(op.name for op, *_ in step.op.rows)]
+        if isinstance(step.op, (Fused, FusedReduction, Finished))
+        else [step.op.name]
+    )
     fused = isinstance(step.op, (Fused, FusedReduction, Finished))
-    style = ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
+    style = (
+        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
+    )
     lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
     for each in dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value)):
         lines.append(f"  {source[each]} -> {node} {_label(each, program)};")

@@ -1,4 +1,6 @@
-"""Alias analysis for passes: the memory that a program's values are in, the steps that write to it, and what outlives a run."""
+"""Alias analysis for passes: the memory that a program's values are in, the steps that write to it, and what outlives a
+run.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,12 @@ def used(step: Step | Check) -> list[Value]:
 
 def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
     """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
-    return tuple([layouts[each] if issubclass(type(each), Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
+    return tuple(
+        [
+            layouts[each] if issubclass(type(each), Value) else int if isinstance(each, Draw) else type(each)
+            for each in step.inputs
+        ]
+    )
 
 
 def draws(step: Step) -> bool:
@@ -77,7 +84,13 @@ def draws(step: Step) -> bool:
 
 def pure(step: Step | Check) -> bool:
     """Whether a step has no side effects and is deterministic."""
-    return isinstance(step, Step) and not step.in_place and step.op is not EMPTY and not isinstance(step.op, (Move, Update)) and not draws(step)
+    return (
+        isinstance(step, Step)
+        and not step.in_place
+        and step.op is not EMPTY
+        and not isinstance(step.op, (Move, Update))
+        and not draws(step)
+    )
 
 
 def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
@@ -95,8 +108,17 @@ def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value
     """A copy of the program with other steps, and with results and gradients renamed."""
     names = names or {}
     result = Program()
-    result.inputs, result.held, result.shared, result.layouts = program.inputs, program.held, program.shared, dict(program.layouts)
+    result.inputs, result.held, result.shared, result.layouts = (
+        program.inputs,
+        program.held,
+        program.shared,
+        dict(program.layouts),
+    )
     result.steps = steps
-    result.gradients = {leaf: names.get(each, each) if each is not None else None for leaf, each in program.gradients.items()}
-    result.outputs = replace(program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each)
+    result.gradients = {
+        leaf: names.get(each, each) if each is not None else None for leaf, each in program.gradients.items()
+    }
+    result.outputs = replace(
+        program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each
+    )
     return result

@@ -1,6 +1,8 @@
-"""Fuses pointwise loops over a product's elements into the product's kernel as an epilogue: the elements are still in the cache, and often never stored.
+"""Fuses pointwise loops over a product's elements into the product's kernel as an epilogue: the elements are still in
+the cache, and often never stored.
 
-Products are matrix products and convolutions. A product moves to the position of the loop. Sums and the rows that follow are computed in eager's order.
+Products are matrix products and convolutions. A product moves to the position of the loop. Sums and the rows that
+follow are computed in eager's order.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from .program import Program, Step, Value
 
 
 class Finished(Op):
-    """A product with a loop as its epilogue. Inputs are the product's, then the loop's others; if `kept`, the product is the first result.
+    """A product with a loop as its epilogue.
 
-    `rows` are the loop's, with arguments ("in", k) by the place among these inputs, ("product", 0) for the product's element.
+    Inputs are the product's, then the loop's others; if `kept`, the product is the first result.
+
+    `rows` are the loop's, with arguments ("in", k) by the place among these inputs, ("product", 0) for the product's
+    element.
     """
 
     widens, differentiable = False, False
@@ -25,11 +30,14 @@ class Finished(Op):
         super().__init__(f"{product.name}_{loop.name}")
         self.product, self.shape, count = product, loop.shape, len(product.inputs)
         self.inputs = (*product.inputs, *(each for k, each in enumerate(loop.inputs) if k != place))
-        self.rows = tuple((op, tuple(_moved(each, place, count) for each in arguments), dtype) for op, arguments, dtype in loop.rows)
+        self.rows = tuple(
+            (op, tuple(_moved(each, place, count) for each in arguments), dtype) for op, arguments, dtype in loop.rows
+        )
         self.layouts = (*([out] if kept else []), *loop.layouts)
         self.outputs = tuple(f"out{k}" for k in range(len(self.layouts))) if len(self.layouts) > 1 else ()
         self.element, outputs = loop.inputs[place], list(loop.loop.outputs)
-        self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)  # the result that holds the product
+        # the result that holds the product
+        self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)
         if not kept:
             outputs[self.at] = outputs[self.at]._replace(over="out")
         self.loop = writer.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
@@ -79,18 +87,24 @@ def _joined(program: Program, product: Step) -> Program | None:
             shown.update(step.results)
         end += 1
     loop = program.steps[end] if end < len(program.steps) else None
-    moves = effects.fixed(value) and not any(begin < k < end for each in used(product) for k in effects.written.get(effects.root[each], ()))
+    moves = effects.fixed(value) and not any(
+        begin < k < end for each in used(product) for k in effects.written.get(effects.root[each], ())
+    )
     if not moves or not isinstance(loop, Step) or not isinstance(loop.op, Fused):
         return None
     places = [k for k, each in enumerate(loop.inputs) if issubclass(type(each), Value) and each in shown]
     if len(places) != 1 or not _same(program, value, places[0], loop):
         return None
-    kept = bool(shown.intersection(leaving(program))) or any(shown.intersection(used(each)) for each in program.steps[end + 1 :])
+    kept = bool(shown.intersection(leaving(program))) or any(
+        shown.intersection(used(each)) for each in program.steps[end + 1 :]
+    )
     return _written(program, product, loop, places[0], views, kept)
 
 
 def _is_view(steps: list, place: int) -> bool:
-    return place < len(steps) and isinstance(steps[place], Step) and not steps[place].in_place and steps[place].op.is_view
+    return (
+        place < len(steps) and isinstance(steps[place], Step) and not steps[place].in_place and steps[place].op.is_view
+    )
 
 
 def _same(program: Program, value: Value, place: int, loop: Step) -> bool:
@@ -116,5 +130,10 @@ def _written(program: Program, product: Step, loop: Step, place: int, views: lis
         except ValueError:
             return None
     gone = {id(each) for each in (product, *views)}
-    steps = [each for each in program.steps[:end] if id(each) not in gone] + [step] + (views if kept else []) + program.steps[end + 1 :]
+    steps = (
+        [each for each in program.steps[:end] if id(each) not in gone]
+        + [step]
+        + (views if kept else [])
+        + program.steps[end + 1 :]
+    )
     return copied(program, steps)

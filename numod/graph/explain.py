@@ -26,10 +26,19 @@ WIDE = 160  # columns
 
 
 def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-    """A full report on a program; optionally with its kernels' generated source, vector widths, assembly and LLVM IR."""
+    """A full report on a program; optionally with its kernels' generated source, vector widths, assembly and LLVM
+    IR.
+    """
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
-    before, after = (sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program))
-    parts = [f"Program: {after} steps, of {before} recorded", text(executable.program, True, executable.boundary), *map(_kernels, sections), memory(executable)]
+    before, after = (
+        sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program)
+    )
+    parts = [
+        f"Program: {after} steps, of {before} recorded",
+        text(executable.program, True, executable.boundary),
+        *map(_kernels, sections),
+        memory(executable),
+    ]
     parts[2:2] = [frozen(executable.frozen)] if executable.freezing else []
     kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
     parts += [f"Source of {each.name}\n\n{each.source}" for each in kernels if source]
@@ -41,14 +50,19 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
 
 
 def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
-    """One line per step: its source line, operation, inputs, results and their sizes; the rows of a fused loop follow it.
+    """One line per step: its source line, operation, inputs, results and their sizes; the rows of a fused loop follow
+    it.
 
     `costs`: with flops and bytes. `boundary`: where the backward pass begins.
     """
     lines = [f"inputs {_names(program.inputs, program)}", f"held   {_names(list(program.held), program)}"]
     for number, step in enumerate(program.steps):
         lines += [f"{'':24} -- backward --"] * (number == boundary)
-        lines += _step(step, program, costs) if isinstance(step, Step) else [f"{step.where:24} check {name(step.value)} == {step.found}"]
+        lines += (
+            _step(step, program, costs)
+            if isinstance(step, Step)
+            else [f"{step.where:24} check {name(step.value)} == {step.found}"]
+        )
     lines += [f"{'':24} {name(held)}.grad = {name(gradient)}" for held, gradient in program.gradients.items()]
     lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
     if costs:
@@ -59,12 +73,18 @@ def text(program: Program, costs: bool = False, boundary: int | None = None) -> 
 
 def work(program: Program) -> tuple[int, int]:
     """Floating-point operations of a run, and the bytes that its steps read and write."""
-    flops, moved = (sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes))
+    flops, moved = (
+        sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes)
+    )
     return flops, moved
 
 
 def _step(step: Step, program: Program, costs: bool) -> list[str]:
-    results = ", ".join(map(name, step.results)) if len(step.results) < 4 else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
+    results = (
+        ", ".join(map(name, step.results))
+        if len(step.results) < 4
+        else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
+    )
     shapes = ", ".join(_shape(each, program) for each in step.results[:2])
     line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
     if costs and not step.op.is_view:
@@ -112,7 +132,9 @@ def _flops(program: Program, step: Step) -> int:
     results = tuple([program.layouts[each] for each in step.results])
     if isinstance(step.op, (Fused, FusedReduction)):
         closing = isinstance(step.op, FusedReduction)
-        return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (step.op.x.size if closing else results[0].size)
+        return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (
+            step.op.x.size if closing else results[0].size
+        )
     if isinstance(step.op, Finished):
         count = len(step.op.product.inputs)
         multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
@@ -120,21 +142,27 @@ def _flops(program: Program, step: Step) -> int:
     if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
     parameters = step.parameters
-    if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its number of scalars, number of members, the scalars
+    # an optimizer's step: its number of scalars, number of members, the scalars
+    if step.parameters and callable(step.parameters[0]):
         parameters = (len(step.inputs) // step.parameters[1],)
     return cost.flops(step.op, described(step, program.layouts), parameters, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
-    return cost.bytes_moved(step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results]))
+    return cost.bytes_moved(
+        step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results])
+    )
 
 
 def frozen(values: list[Frozen]) -> str:
     """The values that are computed once, each with the steps that compute it."""
     lines = [
-        f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and again after a write to what they depend on"
+        f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and "
+        "again after a write to what they depend on"
     ]
-    return "\n".join(lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)])
+    return "\n".join(
+        lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)]
+    )
 
 
 # ---- kernels
@@ -148,7 +176,9 @@ def _kernels(section: Section) -> str:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]
     checks = sum(isinstance(each, Test) for each in section.calls)
-    return "\n".join(lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else []))
+    return "\n".join(
+        lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
+    )
 
 
 def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
@@ -156,8 +186,14 @@ def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
     if code is None:
         return f"{kernel.name}: no machine code of the CPU"
     widths = [f"{bits}-bit vectors" if bits else "one number at a time" for bits, _ in code.loops]
-    loops = [f"  loop {number}: {width}, {length} instructions" for number, (width, (_, length)) in enumerate(zip(widths, code.loops))]
-    lines = [f"Machine code of {kernel.name}: {code.code_bytes:,} bytes, vectors of {code.vector_bits} bits in the hot loop", *loops]
+    loops = [
+        f"  loop {number}: {width}, {length} instructions"
+        for number, (width, (_, length)) in enumerate(zip(widths, code.loops))
+    ]
+    lines = [
+        f"Machine code of {kernel.name}: {code.code_bytes:,} bytes, vectors of {code.vector_bits} bits in the hot loop",
+        *loops,
+    ]
     return "\n".join(lines + [code.assembly] * assembly + [code.llvm] * llvm)
 
 
@@ -175,7 +211,9 @@ def memory(executable: Executable) -> str:
     lines = ["Memory, bytes", *(f"  {total:12,} {_KINDS[kind]}" for kind, total in totals.items() if total)]
     if not totals["local"]:
         return "\n".join(lines)
-    lines.append(f"  {executable.arena_size:12,} arena that holds them, the peak: buffers that are never alive together share it")
+    lines.append(
+        f"  {executable.arena_size:12,} arena that holds them, the peak: buffers that are never alive together share it"
+    )
     return "\n".join(lines + _plan(lowered, executable.places))
 
 
@@ -183,11 +221,18 @@ def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[s
     values = {span.buffer: value for value, span in reversed(lowered.places.items())}
     alive = lifetimes(lowered)
     shown = {each: name(values[each]) if each in values else "scratch" for each in places if each.nbytes}
-    lines = [f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}" for each, known in shown.items()]
-    return ["         offset + bytes", *lines[:most], *([f"    ... and {len(lines) - most} more"] if len(lines) > most else [])]
+    lines = [
+        f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}"
+        for each, known in shown.items()
+    ]
+    return [
+        "         offset + bytes",
+        *lines[:most],
+        *([f"    ... and {len(lines) - most} more"] if len(lines) > most else []),
+    ]
 
 
 _KINDS = {
-    "input": "inputs", "held": "tensors that existed: parameters, buffers, optimizer state", "result": "results, new at every call",
-    "gradient": "gradients", "local": "values in between",
+    "input": "inputs", "held": "tensors that existed: parameters, buffers, optimizer state",
+    "result": "results, new at every call", "gradient": "gradients", "local": "values in between",
 }  # fmt: skip

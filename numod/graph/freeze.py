@@ -1,8 +1,10 @@
-"""Freezing: what a program computes of nothing but tensors that it holds and does not write (weights, running statistics) is computed once, before it runs.
+"""Freezing: what a program computes of nothing but tensors that it holds and does not write (weights, running
+statistics) is computed once, before it runs.
 
-It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed as their tiles read them, and
-convolutions by Winograd's method take theirs transformed; others read them as they lie, which is as fast. What is frozen is held by the program like any tensor
-that existed before: its machine code has no weights in it.
+It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed
+as their tiles read them, and convolutions by Winograd's method take theirs transformed; others read them as they lie,
+which is as fast. What is frozen is held by the program like any tensor that existed before: its machine code has no
+weights in it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from .simplify import exactly
 
 
 class Frozen:
-    """A value that `program` computes of the tensors it holds: `tensor`. `versions` counts the writes to these, `seen` those that it knows of."""
+    """A value that `program` computes of the tensors it holds:
+
+    `tensor`. `versions` counts the writes to these, `seen` those that it knows of.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program, self.lock = program, Lock()
@@ -27,7 +32,9 @@ class Frozen:
         self.seen, self.tensor = self.versions(), self._computed()
 
     def versions(self) -> int:
-        """How often the tensors have been written to, and, since they do not count those, how often any tensor was through `.data`."""
+        """How often the tensors have been written to, and, since they do not count those, how often any tensor was
+        through `.data`.
+        """
         return sum([each.version for each in self.storages]) + OwnCount.total
 
     def refresh(self) -> None:
@@ -45,11 +52,15 @@ class Frozen:
             return self.program()
 
 
-_frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()  # programs for other sizes of the inputs share what they compute alike
+# programs for other sizes of the inputs share what they compute alike
+_frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()
 
 
 def freeze(program: Program) -> tuple[Program, list[Frozen]]:
-    """(the program without the steps that are frozen, what they compute). It holds the tensors of that instead. The program must be `simplified`."""
+    """(the program without the steps that are frozen, what they compute).
+
+    It holds the tensors of that instead. The program must be `simplified`.
+    """
     program = _packed(program)
     known = _constant(program)
     needed, steps = set(leaving(program)), []
@@ -58,14 +69,19 @@ def freeze(program: Program) -> tuple[Program, list[Frozen]]:
             needed.update(used(step))
             steps.append(step)
     needed -= {each for step in steps if isinstance(step, Step) for each in step.results}
-    frozen = {each: _value(program, each, known) for each in sorted(needed & known - program.held.keys(), key=lambda value: value.number)}
+    frozen = {
+        each: _value(program, each, known)
+        for each in sorted(needed & known - program.held.keys(), key=lambda value: value.number)
+    }
     result = copied(program, steps[::-1])
     result.held = {**program.held, **{value: each.tensor for value, each in frozen.items()}}
     return result, list(dict.fromkeys(frozen.values()))
 
 
 def _constant(program: Program) -> set[Value]:
-    """The values that depend only on tensors which the program holds and does not write, and that it neither writes nor returns."""
+    """The values that depend only on tensors which the program holds and does not write, and that it neither writes nor
+    returns.
+    """
     effects = Effects(program)
     known = {each for each in program.held if effects.fixed(each)}
     for step in program.steps:
@@ -90,7 +106,11 @@ def _packed(program: Program) -> Program:
     packed: dict[tuple, Value] = {}
     steps: list[Step | Check] = []
     for step in program.steps:
-        packing = step.op.prepack(described(step, program.layouts), step.parameters) if pure(step) and not _is_constant(step, known) else None
+        packing = (
+            step.op.prepack(described(step, program.layouts), step.parameters)
+            if pure(step) and not _is_constant(step, known)
+            else None
+        )
         if packing is not None and step.inputs[packing.position] in known:
             key = packing.op, packing.parameters, step.inputs[packing.position]
             if key not in packed:
@@ -113,10 +133,16 @@ def _value(program: Program, value: Value, known: set[Value]) -> Frozen:
     part = copied(program, steps[::-1])
     part.inputs, part.shared, part.gradients, part.outputs = [], [], {}, value
     part.held = {each: tensor for each, tensor in program.held.items() if each in needed}
-    names = {each: (id(tensor._storage), id(tensor._storage.data), tensor._offset, tensor._layout) for each, tensor in part.held.items()}
+    names = {
+        each: (id(tensor._storage), id(tensor._storage.data), tensor._offset, tensor._layout)
+        for each, tensor in part.held.items()
+    }
     names |= {each: number for number, each in enumerate(made for step in part.steps for made in step.results)}
     inputs = [tuple(names.get(each, (type(each), repr(each))) for each in step.inputs) for step in part.steps]
-    key = (names[value], *((step.op, *map(exactly, step.parameters), *given) for step, given in zip(part.steps, inputs)))
+    key = (
+        names[value],
+        *((step.op, *map(exactly, step.parameters), *given) for step, given in zip(part.steps, inputs)),
+    )
     found = _frozen.get(key)
     if found is None:
         found = _frozen[key] = Frozen(part)

@@ -1,7 +1,8 @@
-"""What a recorded program took as given outside its inputs, and whether it still holds: numbers, tensors, modules and optimizers that the function reaches.
+"""What a recorded program took as given outside its inputs, and whether it still holds: numbers, tensors, modules and
+optimizers that the function reaches.
 
-A picture is a list of (name, kind, thing): "is" entries must be the same object, "equal" entries must have the same type and value. "state" entries
-are dicts of an optimizer's state, which must be the same objects.
+A picture is a list of (name, kind, thing): "is" entries must be the same object, "equal" entries must have the same
+type and value. "state" entries are dicts of an optimizer's state, which must be the same objects.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from ..ops import indexing
 from .condition import SPACE, Guard, Setting, equal, strongly, weakly
 from . import objects
 from .instance import is_instance, is_tuple
-from .kinds import PACKAGE, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, is_simple, methods_put_into, step_hooks, worded
+from .kinds import (
+    PACKAGE,
+    hooks_on,
+    is_compiled,
+    is_module,
+    is_optimizer,
+    is_schedule,
+    is_simple,
+    methods_put_into,
+    step_hooks,
+    worded,
+)
 from .later import Later
 from .names import names_of
 from .turns import is_disturbed
@@ -35,28 +47,48 @@ _DEPTH = 6  # of plain objects and containers
 Entry = tuple[str, str, Any]
 _PLACES = ("{0}.", "{0}[", "attribute(", "item(", "value_at(")  # how texts of guards on what lies at a place begin
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
-Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
+# what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure
+# or of a module
+Place = tuple[Any, Any]
 
 
 class Picture:
-    """How things were when a program was recorded, those of `loose` ids not kept alive. `difference()` names what changed since, or is None."""
+    """How things were when a program was recorded, those of `loose` ids not kept alive.
+
+    `difference()` names what changed since, or is None.
+    """
 
     def __init__(
-        self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset(), loose: frozenset | set = frozenset()
+        self,
+        function: Callable,
+        roots: Sequence = (),
+        guards: Sequence[Guard] = (),
+        without: frozenset = frozenset(),
+        loose: frozenset | set = frozenset(),
     ) -> None:
         self.function, self.roots, self.without, self.guards = function, [*map(weakly, roots)], without, guards
         self.count = changes.count  # before the look: what another thread changes meanwhile is seen by the next
         look = Look(function, roots, without)
-        self.entries = [(name, kind, weakly(thing) if id(thing) in loose else thing) for name, kind, thing in look.entries]
-        read = [(*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"]
+        self.entries = [
+            (name, kind, weakly(thing) if id(thing) in loose else thing) for name, kind, thing in look.entries
+        ]
+        read = [
+            (*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"
+        ]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
-        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (weakly(holder), key) for holder, key in places}
+        self.numbers: dict[tuple[int, Any], Place] = {
+            (id(holder), key): (weakly(holder), key) for holder, key in places
+        }
         # of tensors, with which code may compare arguments
         self.storages = frozenset(thing for _, _, thing in self.entries if type(thing) is Storage)
         for _, kind, thing in self.entries:
             if kind == "is" and issubclass(type(thing), Tensor):
                 thing._pictured = True
-        self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
+        self.counting = [
+            thing
+            for _, kind, thing in self.entries
+            if kind == "state" and any(type(each) in (int, float) for each in thing.values())
+        ]
         space: dict[str, Any] = dict(SPACE)
         self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # our own text over our own objects
 
@@ -100,11 +132,20 @@ def broken(guards: Iterable[Guard]) -> str | None:
 
 
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
-    """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
+    """What a call changed that its guards show: those of before no longer hold, or there are others now.
+
+    What lies in containers they show by itself.
+    """
     found = broken(
-        each for each in before if not each.text.startswith(_PLACES) or not issubclass(type(each.objects[-1]), _CONTAINERS)
+        each
+        for each in before
+        if not each.text.startswith(_PLACES) or not issubclass(type(each.objects[-1]), _CONTAINERS)
     )
-    others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
+    others = (
+        one or two
+        for one, two in zip_longest(before, after)
+        if one is None or two is None or (one.name, one.text) != (two.name, two.text)
+    )
     return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)
 
 
@@ -143,18 +184,25 @@ def can_be_kept(value: Any) -> bool:
 
 
 def only_tensors(value: Any, around: tuple = ()) -> bool:
-    """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such, which is not among those `around` it."""
+    """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such, which is
+    not among those `around` it.
+    """
     if type(value) in (list, dict) or is_tuple(value):
         inside = value.values() if issubclass(type(value), dict) else value
-        return bool(value) and not any(each is value for each in around) and all(only_tensors(each, (*around, value)) for each in inside)
+        return (
+            bool(value)
+            and not any(each is value for each in around)
+            and all(only_tensors(each, (*around, value)) for each in inside)
+        )
     return value is None or (type(value) is not Later and issubclass(type(value), Tensor)) or is_instance(value)
 
 
 class Look:
-    """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
+    """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places
+    `without`, whose tensors it is given.
 
-    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, None, and tensors' memory, in whose stead
-    others can be put.
+    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, None,
+    and tensors' memory, in whose stead others can be put.
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
@@ -198,7 +246,11 @@ class Look:
         if is_simple(value):
             yield name, "equal", value
             return
-        if issubclass(kind, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
+        if (
+            issubclass(kind, (types.ModuleType, type, types.BuiltinFunctionType))
+            or id(value) in self.seen
+            or depth == 0
+        ):
             return
         self.seen.add(id(value))
         if issubclass(kind, Tensor):
@@ -231,7 +283,11 @@ class Look:
     def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         keyed, members = not issubclass(type(value), (list, tuple, deque)), objects.members_of(value)
         yield f"the class of {name}", "is", type(value)
-        yield f"len({name})", "equal", len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict))
+        yield (
+            f"len({name})",
+            "equal",
+            len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict)),
+        )
         self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
         for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
             yield from self._look(f"a key of {name}", each, depth) if not is_simple(each) else ()
@@ -250,7 +306,8 @@ class Look:
         if (id(tensor), "data") not in self.without:
             yield f"{name}'s memory", "is", tensor._storage
             yield f"{name}'s bytes", "is", tensor._storage.data
-            yield f"{name}'s layout", "is", fields_of(tensor)["_layout"]  # which one that is not initialised yet does not show
+            # which one that is not initialised yet does not show
+            yield f"{name}'s layout", "is", fields_of(tensor)["_layout"]
             yield f"{name}'s offset", "equal", tensor._offset
         yield f"{name}.requires_grad", "equal", tensor.requires_grad
         yield f"{name}'s history", "is", tensor.grad_fn
@@ -259,7 +316,10 @@ class Look:
             yield from self._look(f"{name}'s hooks[{number}]", hook, depth - 1)
 
     def _module(self, name: str, module: Any, depth: int) -> Iterator[Entry]:
-        """Settings, parameters, buffers and submodules. Its registries show their entries in `__dict__` too, so that is enough."""
+        """Settings, parameters, buffers and submodules.
+
+        Its registries show their entries in `__dict__` too, so that is enough.
+        """
         yield name, "is", module
         yield f"the class of {name}", "is", type(module)
         for key, each in list(module.__dict__.items()):
@@ -279,7 +339,9 @@ class Look:
                 yield from self._at(module, key, f"{name}.{key}", each, depth - 1)
 
     def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:
-        """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and tensors of its state."""
+        """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and
+        tensors of its state.
+        """
         yield name, "is", optimizer
         yield f"the class of {name}", "is", type(optimizer)
         for number, hook in step_hooks(optimizer).items():

@@ -1,8 +1,9 @@
-"""Plain objects that hold tensors, made anew by every call and kept in an attribute: `self.last = Output(loss, logits)`, `self.distribution = Normal(mean,
-scale)`.
+"""Plain objects that hold tensors, made anew by every call and kept in an attribute:
 
-A program takes and returns them in parts, as `Instance`s. What is put back after a run has the same class and the same attributes; the class's code does not
-run.
+`self.last = Output(loss, logits)`, `self.distribution = Normal(mean, scale)`.
+
+A program takes and returns them in parts, as `Instance`s. What is put back after a run has the same class and the same
+attributes; the class's code does not run.
 """
 
 from __future__ import annotations
@@ -34,26 +35,42 @@ class Unchanged(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """In the stead of an object that is also part of what the function returns: its number among the containers there."""
+    """In the stead of an object that is also part of what the function returns: its number among the containers
+    there.
+    """
 
     number: int
 
 
 def is_instance(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, and else only numbers, texts, containers and such objects."""
-    return _is_plain_object(value) and any(issubclass(type(each), Tensor) for each in _leaves(value)) and _is_kept(value, _DEPTH)
+    return (
+        _is_plain_object(value)
+        and any(issubclass(type(each), Tensor) for each in _leaves(value))
+        and _is_kept(value, _DEPTH)
+    )
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether there is nothing to an object but the attributes that can be seen: another with the same ones is like it."""
+    """Whether there is nothing to an object but the attributes that can be seen: another with the same ones is like
+    it.
+    """
     kind = type(value)
-    return kind is not Later and _has_attributes_only(kind) and not (is_module(value) or is_optimizer(value) or is_schedule(value))
+    return (
+        kind is not Later
+        and _has_attributes_only(kind)
+        and not (is_module(value) or is_optimizer(value) or is_schedule(value))
+    )
 
 
 @lru_cache
 def _has_attributes_only(kind: type) -> bool:
     """Whether instances of a class have no memory that only C knows, nor code that runs when they go or are called."""
-    if issubclass(kind, Tensor) or objects.base_of(kind) not in (object, types.SimpleNamespace) or not objects.can_rebuild(kind):
+    if (
+        issubclass(kind, Tensor)
+        or objects.base_of(kind) not in (object, types.SimpleNamespace)
+        or not objects.can_rebuild(kind)
+    ):
         return False
     if of_library(kind) and package_of(kind) != PACKAGE and kind is not types.SimpleNamespace:
         return False
@@ -63,7 +80,7 @@ def _has_attributes_only(kind: type) -> bool:
 def _is_kept(value: Any, depth: int) -> bool:
     if type(value) is Later or depth == 0:
         return False
-    if (issubclass(type(value), Tensor) or is_simple(value)):
+    if issubclass(type(value), Tensor) or is_simple(value):
         return True
     if _is_container(value):
         return all(_is_kept(each, depth - 1) for each in (value.values() if issubclass(type(value), dict) else value))
@@ -81,11 +98,21 @@ def is_tuple(value: Any) -> bool:
 
 
 def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """What lies in plain objects and containers. Modules of Python, for one, are not looked into: all the process can be reached from there."""
-    if type(value) is Later or (issubclass(type(value), Tensor) or is_simple(value)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
+    """What lies in plain objects and containers.
+
+    Modules of Python, for one, are not looked into: all the process can be reached from there.
+    """
+    if (
+        type(value) is Later
+        or (issubclass(type(value), Tensor) or is_simple(value))
+        or depth == 0
+        or not (_is_container(value) or _is_plain_object(value))
+    ):
         yield value
         return
-    inside = value.values() if type(value) is dict else value if _is_container(value) else objects.attributes(value).values()
+    inside = (
+        value.values() if type(value) is dict else value if _is_container(value) else objects.attributes(value).values()
+    )
     for each in inside:
         yield from _leaves(each, depth - 1)
 
@@ -103,7 +130,7 @@ def holds_objects(value: Any) -> bool:
 
 
 def _taken(value: Any, found: list) -> Any:
-    if (issubclass(type(value), Tensor) or is_simple(value)):
+    if issubclass(type(value), Tensor) or is_simple(value):
         return value
     if not is_tuple(value):
         found.append(value)
@@ -131,7 +158,9 @@ def made(value: Any) -> Any:
 
 def holds_parts(value: Any) -> bool:
     """Whether something in it is an object in parts."""
-    return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if issubclass(type(value), dict) else value)))
+    return type(value) is Instance or (
+        _is_container(value) and any(map(holds_parts, value.values() if issubclass(type(value), dict) else value))
+    )
 
 
 def look_at_numbers(value: Any, depth: int = _DEPTH) -> None:
@@ -155,8 +184,10 @@ def same(one: Any, two: Any) -> bool:
 
 
 def known_elsewhere(found: list) -> bool:
-    """Whether any of these, which are let go of, has more than one owner, who would see that it is another after a run. An object of one owner shows how one is
-    counted."""
+    """Whether any of these, which are let go of, has more than one owner, who would see that it is another after a run.
+
+    An object of one owner shows how one is counted.
+    """
     owner = [object()]
     objects = [owner[0], *found]
     found.clear()

@@ -1,4 +1,6 @@
-"""The key of a call of a compiled function: layouts of its tensors, values of other arguments, which arguments share memory, the grad modes."""
+"""The key of a call of a compiled function: layouts of its tensors, values of other arguments, which arguments share
+memory, the grad modes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .kinds import is_plain_key, is_simple, of_library
 
 
 def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
-    """A call's key (layouts of tensors, values of the rest, which arguments share memory, the modes) and its tensors."""
+    """A call's key (layouts of tensors, values of the rest, which arguments share memory, the modes) and its
+    tensors.
+    """
     tensors: list[Tensor] = []
     key = tuple([_key(each, tensors) for each in arguments])
     if named:
@@ -22,7 +26,10 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
         storages = [id(each._storage) for each in tensors]
         if len(set(storages)) < len(storages):
             first = [tensors[storages.index(each)] for each in storages]
-            places = [(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]
+            places = [
+                (storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors))
+                for each, other in zip(tensors, first)
+            ]
             key += (tuple(places),)
     return (key, state.grad_enabled, state.inference, state.autocast), tuple(tensors)
 
@@ -34,8 +41,10 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
         return own if type(each) is Tensor else (own, type(each))
     if is_simple(each):
         if type(each) is slice:
-            return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]  # which has no hash before Python 3.12
-        return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are different keys; NaN is equal to itself
+            # which has no hash before Python 3.12
+            return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]
+        # 0.0 and -0.0 are different keys; NaN is equal to itself
+        return type(each), each if each and each == each else repr(each)
     kind, inside = type(each), structure.parts(each)
     if inside is None:
         return Same(each)
@@ -51,7 +60,9 @@ def _name(key: Any) -> Any:
 
 
 def family(key: Any, integers: bool = True) -> Any:
-    """A key without sizes, which is equal for calls that differ only in sizes; or, without `integers`, also in these."""
+    """A key without sizes, which is equal for calls that differ only in sizes; or, without `integers`, also in
+    these.
+    """
     if isinstance(key, Layout):
         return key.ndim, key.dtype, key.device
     if not isinstance(key, tuple) or (key[:1] == (int,) and integers):
@@ -79,7 +90,11 @@ def _worded(each: Any) -> str:
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
     if isinstance(each, Same):
         return f"the {each.kind} at {each.id:#x}"
-    return repr(each[1]) if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
+    return (
+        repr(each[1])
+        if issubclass(type(each), tuple) and len(each) == 2 and isinstance(each[0], type)
+        else "another structure"
+    )
 
 
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
@@ -87,11 +102,17 @@ def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
 
 
 def roots_in(each: Any) -> list:
-    """The arguments compared by identity: modules, optimizers, plain objects, keys; and the classes of structures, whose methods the function may call."""
+    """The arguments compared by identity: modules, optimizers, plain objects, keys; and the classes of structures,
+    whose methods the function may call.
+    """
     inside = structure.parts(each)
     if inside is not None:
         named = [key for key in structure.keys(each) if not is_plain_key(key)]
-        return [*([] if of_library(type(each)) else [type(each)]), *named, *(found for part in inside for found in roots_in(part))]
+        return [
+            *([] if of_library(type(each)) else [type(each)]),
+            *named,
+            *(found for part in inside for found in roots_in(part)),
+        ]
     return [] if issubclass(type(each), Tensor) or is_simple(each) else [each]
 
 
@@ -106,5 +127,3 @@ class Same:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and strongly(other.held) is strongly(self.held) and other.id == self.id
-
-

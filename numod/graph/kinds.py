@@ -1,4 +1,5 @@
-"""What guards need to know of an object: whether it is a module, an optimizer, a schedule or a library's, and what lies in it.
+"""What guards need to know of an object: whether it is a module, an optimizer, a schedule or a library's, and what lies
+in it.
 
 Modules and optimizers are known by their attributes, since this folder cannot import their classes, which are above it.
 """
@@ -20,17 +21,38 @@ from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
 
-_SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
+# immutable, and compared by value
+_SIMPLE = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    np.generic,
+    dtypes.dtype,
+    Device,
+    Size,
+    slice,
+    type(Ellipsis),
+)
 _KEPT_BY_C = types.GetSetDescriptorType, types.MemberDescriptorType
 PACKAGE = __name__.partition(".")[0]
-_PYTHON = os.path.dirname(os.path.dirname(os.__file__))  # where the folder, or the archive, of Python's own modules lies
+# where the folder, or the archive, of Python's own modules lies
+_PYTHON = os.path.dirname(os.path.dirname(os.__file__))
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
 def is_simple(value: Any) -> bool:
-    """Whether it is a number, a text or another constant: nothing but its value. An instance of a user's class derived from one has attributes and methods."""
+    """Whether it is a number, a text or another constant: nothing but its value.
+
+    An instance of a user's class derived from one has attributes and methods.
+    """
     kind = type(value)
-    return _is_simple(kind) and (kind is not slice or (is_simple(value.start) and is_simple(value.stop) and is_simple(value.step)))
+    return _is_simple(kind) and (
+        kind is not slice or (is_simple(value.start) and is_simple(value.stop) and is_simple(value.step))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +104,11 @@ def parameters_of(optimizer: Any) -> list[Tensor]:
 
 def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
     """The hooks around an optimizer's steps."""
-    return {(when, number): hook for when in ("pre", "post") for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()}
+    return {
+        (when, number): hook
+        for when in ("pre", "post")
+        for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()
+    }
 
 
 def methods_put_into(optimizer: Any) -> dict[str, Any]:
@@ -96,9 +122,15 @@ def is_schedule(value: Any) -> bool:
 
 
 def counts_of(schedules: Sequence) -> list[dict]:
-    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them, and optimizers' groups."""
+    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them,
+    and optimizers' groups.
+    """
     inner = [part for each in schedules for part in getattr(each, "_schedulers", ())]
-    return [*map(vars, schedules), *(group for each in schedules for group in each.optimizer.param_groups), *(counts_of(inner) if inner else ())]
+    return [
+        *map(vars, schedules),
+        *(group for each in schedules for group in each.optimizer.param_groups),
+        *(counts_of(inner) if inner else ()),
+    ]
 
 
 def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
@@ -112,7 +144,9 @@ def attributes_of(tensor: Tensor) -> list[tuple[str, Any]]:
 
 
 def is_plain(tensor: Tensor, leaf: bool) -> bool:
-    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
+    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends
+    there.
+    """
     node = tensor.grad_fn
     hooks = (
         (tensor._hooks, tensor._after_hooks)

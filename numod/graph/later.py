@@ -1,7 +1,10 @@
-"""Values that a recorded function reads in Python and only returns: `return loss.item()`. Runs of its program read them when they have ended.
+"""Values that a recorded function reads in Python and only returns:
 
-While it is recorded, the function gets a `Later` in the value's stead. Arithmetic with numbers makes another one, arithmetic with tensors makes it a tensor;
-whatever else looks at it raises, or is given the value where the recording is given up instead.
+`return loss.item()`. Runs of its program read them when they have ended.
+
+While it is recorded, the function gets a `Later` in the value's stead. Arithmetic with numbers makes another one,
+arithmetic with tensors makes it a tensor; whatever else looks at it raises, or is given the value where the recording
+is given up instead.
 
 Another thread may find one in a module's attribute. To that it is the number that it stands for.
 """
@@ -29,25 +32,52 @@ from ..core.transfer import peek
 from ..ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__  # whose code asks for the class before it knows what it has
+# whose code asks for the class before it knows what it has
+_TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
-_WIDE = {each: dtypes.float64 for each in _FLOATS} | {each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)}
+_WIDE = {each: dtypes.float64 for each in _FLOATS} | {
+    each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+}
 _DIVISIONS = "truediv", "floordiv", "mod"
 _LARGEST = 1 << 53  # to which float64 has all integers
-_ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
-_ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")  # ops that take integers of any sign and size
+# of numbers, which are the same for tensors of float64
+_ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")
+# ops that take integers of any sign and size
+_ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _LOOKS = (
-    "__int__", "__float__", "__complex__", "__index__", "__str__", "__repr__", "__format__",
-    "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__invert__",
-    *(f"__{reflected}{each}__" for each in ("divmod", "and", "or", "xor", "lshift", "rshift") for reflected in ("", "r")),
+    "__int__",
+    "__float__",
+    "__complex__",
+    "__index__",
+    "__str__",
+    "__repr__",
+    "__format__",
+    "__len__",
+    "__iter__",
+    "__getitem__",
+    "__contains__",
+    "__getattr__",
+    "__array__",
+    "__reduce_ex__",
+    "__trunc__",
+    "__floor__",
+    "__ceil__",
+    "__invert__",
+    *(
+        f"__{reflected}{each}__"
+        for each in ("divmod", "and", "or", "xor", "lshift", "rshift")
+        for reflected in ("", "r")
+    ),
 )
 
 
 class Reading(NamedTuple):
-    """What is had of others when a run has ended, in a program's outputs: by a method of a tensor, an operation of Python, or `view_of`, on `operands`."""
+    """What is had of others when a run has ended, in a program's outputs: by a method of a tensor, an operation of
+    Python, or `view_of`, on `operands`.
+    """
 
     operation: str
     operands: tuple
@@ -77,7 +107,11 @@ def function_of(operation: str) -> Callable:
         return view_of
     if operation.startswith("math."):
         return getattr(math, operation[5:])
-    return getattr(Tensor, operation) if operation in METHODS else getattr(operator, operation, None) or getattr(builtins, operation)
+    return (
+        getattr(Tensor, operation)
+        if operation in METHODS
+        else getattr(operator, operation, None) or getattr(builtins, operation)
+    )
 
 
 def compute(operation: str, operands: Iterable) -> Any:
@@ -86,8 +120,11 @@ def compute(operation: str, operands: Iterable) -> Any:
 
 
 class Later:
-    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises, unless it is given a flag: a condition that can be a
-    guard. `made` collects all that are alive, with their looks."""
+    """Stands for a reading while the function runs.
+
+    `look` is called by whatever looks at it, and raises, unless it is given a flag: a condition that can be a guard.
+    `made` collects all that are alive, with their looks.
+    """
 
     __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading", "_thread")
 
@@ -99,26 +136,36 @@ class Later:
 
     @property
     def __class__(self) -> type:
-        """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist."""
+        """What isinstance() looks at.
+
+        A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist.
+        """
         code = sys._getframe(1).f_code
         if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)):
             return Later
         return (_class_of(reading_of(self)) if _is_early(self) else None) or type(look(self))
 
     def __hash__(self) -> int:
-        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))  # no plan of the waist is of this
+        # no plan of the waist is of this
+        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))
 
     def __tensor__(self) -> Tensor | None:
         """What indexing and creation take for it, if it is known before a run begins."""
         return _exact(reading_of(self)) if _is_early(self) else None
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
-        """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
+        """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them
+        what the number does.
+        """
         kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}
-        taken = isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 and not _is_foreign(self)
+        taken = (
+            isinstance(op, Pointwise)
+            and any(each is self for each in inputs)
+            and len(kinds) == 1
+            and not _is_foreign(self)
+        )
         found = _among(self, kinds.pop()) if taken else None
         return look(self) if found is None or (found.dtype is dtypes.int64 and op.name not in _ON_INTEGERS) else found
-
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **named: Any) -> Any:
         """What NumPy's functions get: the number, whose class decides the result's dtype."""
@@ -131,13 +178,18 @@ def reading_of(later: Later) -> Reading:
 
 
 def early(later: Later, first: Callable[[], None]) -> Later:
-    """The same, as a number that is known before a run begins. Whatever looks at it, but for comparisons, calls `first`."""
+    """The same, as a number that is known before a run begins.
+
+    Whatever looks at it, but for comparisons, calls `first`.
+    """
     own = Later._look.__get__(later)
     return Later(reading_of(later), lambda *flag: (first(), own(*flag)), Later._made.__get__(later), True)
 
 
 def _is_early(thing: Any) -> bool:
-    return type(thing) in (int, float) or (type(thing) is Later and Later._early.__get__(thing) and not _is_foreign(thing))
+    return type(thing) in (int, float) or (
+        type(thing) is Later and Later._early.__get__(thing) and not _is_foreign(thing)
+    )
 
 
 def _is_foreign(thing: Any) -> bool:
@@ -146,14 +198,18 @@ def _is_foreign(thing: Any) -> bool:
 
 
 def _as_number(thing: Any) -> Any:
-    """The number, of what stands for one in another thread's recording. A recording of this thread finds another there when it is made again."""
+    """The number, of what stands for one in another thread's recording.
+
+    A recording of this thread finds another there when it is made again.
+    """
     if not _is_foreign(thing):
         return thing
     for each in heard():
         if hasattr(each, "confused"):
             each.confused = True
     made = Later._made.__get__(thing)
-    made[:] = [each for each in made if each[0]() is not thing]  # this thread may still hold it when the recording ends, which is no fault of the function
+    # this thread may still hold it when the recording ends, which is no fault of the function
+    made[:] = [each for each in made if each[0]() is not thing]
     return _value_untold(reading_of(thing))
 
 
@@ -161,7 +217,11 @@ def _value_untold(thing: Any) -> Any:
     """The value of a reading, of which listeners are not told."""
     if type(thing) is not Reading:
         return thing
-    return peek(*thing.operands) if thing.operation == "item" else compute(thing.operation, map(_value_untold, thing.operands))
+    return (
+        peek(*thing.operands)
+        if thing.operation == "item"
+        else compute(thing.operation, map(_value_untold, thing.operands))
+    )
 
 
 def _class_of(reading: Any) -> type | None:
@@ -204,12 +264,20 @@ def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
     found = _exact(reading_of(self)) if dtype in _WIDE else None
     if found is None or dtype in _FLOATS:
         return None if found is None else found.to(dtype)
-    return found.to(dtypes.get_default_dtype()) if found.dtype is dtypes.float64 else found if dtype is dtypes.int64 else None
+    return (
+        found.to(dtypes.get_default_dtype())
+        if found.dtype is dtypes.float64
+        else found
+        if dtype is dtypes.int64
+        else None
+    )
 
 
 def _exact(reading: Any) -> Tensor | float | int | None:
-    """A float as a tensor of float64, an integer as one of int64, if the reading is one. Converted to a tensor's dtype, it does to that what the number
-    does."""
+    """A float as a tensor of float64, an integer as one of int64, if the reading is one.
+
+    Converted to a tensor's dtype, it does to that what the number does.
+    """
     if type(reading) in (int, float):
         return reading if type(reading) is float or abs(reading) < _LARGEST else None
     if type(reading) is not Reading:
@@ -227,9 +295,15 @@ def _exact(reading: Any) -> Tensor | float | int | None:
         if reading.operation == "pow":
             return _whole_power(*operands)
         divides = reading.operation in ("floordiv", "mod")
-        known = (divides or reading.operation in _ON_TENSORS) and _bound(reading) < 1 << 63 and not (divides and _is_zero(operands[1]))
+        known = (
+            (divides or reading.operation in _ON_TENSORS)
+            and _bound(reading) < 1 << 63
+            and not (divides and _is_zero(operands[1]))
+        )
         return compute(reading.operation, operands) if known else None
-    operands = [float(each) if type(each) is int else each.double() if isinstance(each, Tensor) else each for each in operands]
+    operands = [
+        float(each) if type(each) is int else each.double() if isinstance(each, Tensor) else each for each in operands
+    ]
     if reading.operation in ("pow", "math.pow"):
         return _power(*operands)
     if reading.operation in _MATHEMATICS:
@@ -256,7 +330,10 @@ def _is_zero(divisor: Tensor | float | int) -> bool:
 
 
 def _may_be_zero(divisor: Any) -> bool:
-    """Whether a divisor is zero, or may be in another run. Where it can be checked a run fails, before it has written anything."""
+    """Whether a divisor is zero, or may be in another run.
+
+    Where it can be checked a run fails, before it has written anything.
+    """
     found = _exact(divisor) if type(divisor) is Reading else divisor
     return found is None or _is_zero(found)
 
@@ -296,18 +373,30 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
         if _is_foreign(self):
             return compute(operation, (*others, _as_number(self)) if reflected else (_as_number(self), *others))
         other = others[0] if others and isinstance(others[0], Tensor) else None
-        if other is not None and (number := _among(self, other.dtype)) is not None and (other.dtype in _FLOATS or operation in _ON_TENSORS):
+        if (
+            other is not None
+            and (number := _among(self, other.dtype)) is not None
+            and (other.dtype in _FLOATS or operation in _ON_TENSORS)
+        ):
             return function_of(operation)(*((other, number) if reflected else (number, other)))
         look = Later._look.__get__(self)
         if len(others) > 1 and operation == "pow":  # modulo a third number
             return pow(value_of_looked_at(self), *map(value_of_looked_at, others))
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
-        known = all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands)
+        known = all(
+            type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy")
+            for each in operands
+        )
         if not known or (operation in _DIVISIONS and _may_be_zero(operands[0 if reflected else 1])):
             look()  # an array shares the tensor's memory, which may change until the run has ended
             operands = list(map(value_of, operands))
             return compute(operation, operands[::-1] if reflected else operands)
-        return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self), all(map(_is_early, (self, *others))))
+        return Later(
+            Reading(operation, operands[::-1] if reflected else operands),
+            look,
+            Later._made.__get__(self),
+            all(map(_is_early, (self, *others))),
+        )
 
     return method
 
@@ -326,7 +415,10 @@ def _comparison(name: str) -> Callable:
 
 
 def _condition(operation: str, self: Later, other: Any) -> bool | None:
-    """What comes of comparing numbers. Of those that are known before a run begins, runs check that it is the same; of others it may be a flag, a guard."""
+    """What comes of comparing numbers.
+
+    Of those that are known before a run begins, runs check that it is the same; of others it may be a flag, a guard.
+    """
     readings = [reading_of(each) if type(each) is Later else each for each in (self, other)]
     if any(_bound(each) > _LARGEST for each in readings):
         return None
@@ -343,7 +435,8 @@ def _looking(name: str) -> Callable:
     def method(self: Later, *arguments: Any, **named: Any) -> Any:
         value = look(self)
         if name == "__array__":
-            return np.array(value, *arguments, **{key: each for key, each in named.items() if each is not None})  # NumPy also names what it leaves open
+            # NumPy also names what it leaves open
+            return np.array(value, *arguments, **{key: each for key, each in named.items() if each is not None})
         return getattr(value, *arguments) if name == "__getattr__" else _called(value, name, arguments)
 
     return method
@@ -386,15 +479,20 @@ def _called(value: Any, name: str, arguments: tuple) -> Any:
     return found(*arguments)
 
 
-_MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {  # of tensors of float64: where they are defined, and what they give
+# of tensors of float64: where they are defined, and what they give
+_MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {
     "math.sqrt": (lambda x: x >= 0, Tensor.sqrt), "math.exp": (None, Tensor.exp), "math.expm1": (None, Tensor.expm1),
-    "math.log": (lambda x: x > 0, Tensor.log), "math.log2": (lambda x: x > 0, Tensor.log2), "math.log10": (lambda x: x > 0, Tensor.log10),
+    "math.log": (lambda x: x > 0, Tensor.log), "math.log2": (lambda x: x > 0, Tensor.log2),
+    "math.log10": (lambda x: x > 0, Tensor.log10),
     "math.log1p": (lambda x: x > -1, Tensor.log1p), "math.fabs": (None, Tensor.abs),
-    **{f"math.{name}": (Tensor.isfinite, getattr(Tensor, name)) for name in ("cos", "sin", "tan", "tanh", "atan", "sinh", "cosh", "erf")},
-    **{f"math.{name}": (lambda x: x.abs() < _LARGEST, lambda x, name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
+    **{f"math.{name}": (Tensor.isfinite, getattr(Tensor, name)) for name in ("cos", "sin", "tan", "tanh", "atan",
+        "sinh", "cosh", "erf")},
+    **{f"math.{name}": (lambda x: x.abs() < _LARGEST, lambda x,
+        name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
 }  # fmt: skip
 _ROUNDING = "math.floor", "math.ceil", "math.trunc"
-STAND_INS: dict[int, Any] = {id(getattr(math, each[5:])): _function(each[5:]) for each in (*_MATHEMATICS, "math.pow")}  # of what the ids are of
+# of what the ids are of
+STAND_INS: dict[int, Any] = {id(getattr(math, each[5:])): _function(each[5:]) for each in (*_MATHEMATICS, "math.pow")}
 for _each in vars(math).values():
     if isinstance(_each, types.BuiltinFunctionType):
         STAND_INS.setdefault(id(_each), _function_that_looks(_each))
@@ -407,4 +505,6 @@ for _each in _LOOKS:
     setattr(Later, _each, _looking(_each))
 for _each in _COMPARISONS:
     setattr(Later, _each, _comparison(_each))
-Later.__bool__ = lambda self: bool(look(self)) if _is_foreign(self) or (found := _condition("ne", self, 0)) is None else found
+Later.__bool__ = lambda self: (
+    bool(look(self)) if _is_foreign(self) or (found := _condition("ne", self, 0)) is None else found
+)

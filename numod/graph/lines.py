@@ -1,4 +1,6 @@
-"""Finds the line of user code that did something a compiled function cannot repeat: as seen by the recorder, or by searching the bytecode."""
+"""Finds the line of user code that did something a compiled function cannot repeat: as seen by the recorder, or by
+searching the bytecode.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def subject(change: str) -> str:
 
 
 def where(change: str, seen: dict[str, str], function: Callable) -> str:
-    """Where something changed: the line that the recorder has `seen` assign an attribute of this name, or the one in the code that looks like it."""
+    """Where something changed: the line that the recorder has `seen` assign an attribute of this name, or the one in
+    the code that looks like it.
+    """
     line = seen.get(subject(change).partition(" ")[0].rpartition(".")[2])
     function = inspect.unwrap(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -32,7 +36,9 @@ def where(change: str, seen: dict[str, str], function: Callable) -> str:
 
 
 def _likely(change: str, code: types.CodeType) -> int | None:
-    """The first line that stores to one of the names in a change, the last name first; else the first that uses one and calls something."""
+    """The first line that stores to one of the names in a change, the last name first; else the first that uses one and
+    calls something.
+    """
     uses = list(_uses(code))
     names = re.findall(r"[^\W\d]\w*", change.partition(" ")[0])[::-1]
     stored = (line for name in names for line, used, stores, _ in uses if name in used and stores)
@@ -41,7 +47,9 @@ def _likely(change: str, code: types.CodeType) -> int | None:
 
 
 def _uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool]]:
-    """Of each line of a code, and of those it defines: its number, the names in it, whether it stores to one of them or to an item, whether it calls."""
+    """Of each line of a code, and of those it defines: its number, the names in it, whether it stores to one of them or
+    to an item, whether it calls.
+    """
     starts = dict(dis.findlinestarts(code))
     found: dict[int, list] = {}
     line = code.co_firstlineno

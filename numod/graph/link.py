@@ -1,9 +1,10 @@
-"""Links kernel calls into one native function: each kernel's text becomes a function, and a main function calls them in order, in loops where they repeat.
+"""Links kernel calls into one native function: each kernel's text becomes a function, and a main function calls them in
+order, in loops where they repeat.
 
-Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes, entries of `table`.
-Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
-The table can also list words of memory to check first: fields of Python's objects that guards watch, and reference counts, which tell whether memory of an
-earlier call may be reused.
+Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes,
+entries of `table`. Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for
+three hundred. Weights are arguments, never constants. The table can also list words of memory to check first: fields of
+Python's objects that guards watch, and reference counts, which tell whether memory of an earlier call may be reused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ..kernel import bind, build, writer
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .roll import key_of_call, stretches
 
-ARENA, WATCH, END, FIRST = 0, 1, 2, 3  # layout of the table: address of the local memory, start and end of the watched words, first entry
+# layout of the table: address of the local memory, start and end of the watched words, first entry
+ARENA, WATCH, END, FIRST = 0, 1, 2, 3
 _HEAD = f"""\
     table = view_int64(address, {1 << 40})
     for place in range(table[{WATCH}], table[{END}], 2):
@@ -27,9 +29,11 @@ _HEAD = f"""\
 
 @dataclass
 class Linked:
-    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and the table's entries after its head.
+    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and the table's entries after
+    its head.
 
-    It returns 0, or having done nothing, the number of a failed check or minus the position of a watched word that differs.
+    It returns 0, or having done nothing, the number of a failed check or minus the position of a watched word that
+    differs.
     """
 
     kernel: build.Kernel
@@ -41,10 +45,15 @@ class Linked:
         return self.kernel.launch
 
 
-def link(calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str, dynamic: bool = False) -> Linked:
-    """One native function for these calls. `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments.
+def link(
+    calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str, dynamic: bool = False
+) -> Linked:
+    """One native function for these calls.
 
-    If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled once.
+    `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments.
+
+    If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled
+    once.
     """
     return _Linker(places, arrays, dynamic).build(calls, name)
 
@@ -65,22 +74,34 @@ class _Linker:
         for first, period, turns in stretches([*map(key_of_call, calls)]):
             each = calls[first]
             if turns > 1:
-                lines += self._loop([calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)])
+                lines += self._loop(
+                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)]
+                )
             elif isinstance(each, Test):
                 tests += 1
                 lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
             else:
                 lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
-        lines[:0] = [f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()]
+        lines[:0] = [
+            f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()
+        ]
         numbers = [self.numbers[key] for key in sorted(self.numbers)]
         names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
         types = ["int64", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
-        text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n{_HEAD}" + "\n".join([*lines, "    return 0"]) + "\n"
+        text = (
+            "".join(self.texts)
+            + f"def kernel({', '.join(names)}):\n{_HEAD}"
+            + "\n".join([*lines, "    return 0"])
+            + "\n"
+        )
         backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
         return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
 
     def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
-        """Lines of a loop over equal calls. Arguments that change between iterations are in the table, a row per iteration."""
+        """Lines of a loop over equal calls.
+
+        Arguments that change between iterations are in the table, a row per iteration.
+        """
         columns: list[list[int]] = []
 
         def cell(values: list[int]) -> str:
@@ -156,7 +177,10 @@ class _Linker:
         else:
             address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
         offset = self._offset(span)
-        return f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(span.size)})"
+        return (
+            f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, "
+            f"{self._size(span.size)})"
+        )
 
     def _slot(self, each: Buffer) -> int:
         if each not in self.known:

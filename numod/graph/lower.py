@@ -1,7 +1,8 @@
-"""Lowers a recorded program to kernel calls over buffers: each op's own launch is run once, with placeholders (spans) for arrays.
+"""Lowers a recorded program to kernel calls over buffers: each op's own launch is run once, with placeholders (spans)
+for arrays.
 
-So every op is lowered by means of its eager kernels. A launch that needs actual arrays (NumPy's LAPACK, say) remains a call on the host.
-Nothing is compiled here: `link` and `run` do that.
+So every op is lowered by means of its eager kernels. A launch that needs actual arrays (NumPy's LAPACK, say) remains a
+call on the host. Nothing is compiled here: `link` and `run` do that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ from .program import EMPTY, Check, Program, Step, Value
 
 @dataclass(eq=False)
 class Buffer:
-    """A flat range of memory. `kind`: "input" (argument k of the call), "held" (a tensor that existed), "result" (allocated by every run) or "local"."""
+    """A flat range of memory.
+
+    `kind`: "input" (argument k of the call), "held" (a tensor that existed), "result" (allocated by every run) or
+    "local".
+    """
 
     kind: str
     size: int
@@ -42,7 +47,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Span:
-    """A buffer from an element on: the placeholder for an array in a launch. Complex numbers are read as pairs of real ones where it is `paired`."""
+    """A buffer from an element on: the placeholder for an array in a launch.
+
+    Complex numbers are read as pairs of real ones where it is `paired`.
+    """
 
     buffer: Buffer
     offset: int = 0
@@ -89,7 +97,10 @@ class Integer(int):
 
 @dataclass
 class Call:
-    """A kernel, or a host function, with its spans and numbers. `reads` and `writes` are the buffers of the op it belongs to."""
+    """A kernel, or a host function, with its spans and numbers.
+
+    `reads` and `writes` are the buffers of the op it belongs to.
+    """
 
     kernel: bind.Unbuilt | None
     arguments: tuple
@@ -118,12 +129,16 @@ class Lowered:
     calls: list[Call | Test] = field(default_factory=list)
     places: dict[Value, Span] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
-    sources: list = field(default_factory=list)  # sources of run-time numbers: a Draw, or a function that returns a tuple
+    # sources of run-time numbers: a Draw, or a function that returns a tuple
+    sources: list = field(default_factory=list)
     widths: list[int] = field(default_factory=list)  # how many numbers each source gives
 
 
 def lower(program: Program) -> Lowered:
-    """The kernel calls of a program. Raises RuntimeError for what only the interpreter can run (moves between devices)."""
+    """The kernel calls of a program.
+
+    Raises RuntimeError for what only the interpreter can run (moves between devices).
+    """
     return _Lowering(program).result
 
 
@@ -135,25 +150,42 @@ class _Lowering:
         self.scratch: dict[int, tuple[Buffer, np.ndarray]] = {}
         for number, value in enumerate(program.inputs):
             layout = program.layouts[value]
-            self.result.places[value] = Span(Buffer("input", layout.extent, layout.storage, layout.device, number=number))
+            self.result.places[value] = Span(
+                Buffer("input", layout.extent, layout.storage, layout.device, number=number)
+            )
         for value, tensor in program.held.items():
             self.result.places[value] = self._held(tensor)
         for self.position, step in enumerate(program.steps):
             if isinstance(step, Check):
-                self.result.calls.append(Test(self.position, self.result.places[step.value], program.layouts[step.value], step.found, step.where))
+                self.result.calls.append(
+                    Test(
+                        self.position,
+                        self.result.places[step.value],
+                        program.layouts[step.value],
+                        step.found,
+                        step.where,
+                    )
+                )
             else:
                 self._lower(step)
 
     def _held(self, tensor: Tensor) -> Span:
-        """The span of a held tensor. Tensors that share a storage share a buffer, which starts at the storage's first element."""
+        """The span of a held tensor.
+
+        Tensors that share a storage share a buffer, which starts at the storage's first element.
+        """
         storage = tensor._storage
         if id(storage) not in self.storages:
-            self.storages[id(storage)] = Buffer("held", len(storage.data), tensor._layout.storage, tensor.device, tensor)
+            self.storages[id(storage)] = Buffer(
+                "held", len(storage.data), tensor._layout.storage, tensor.device, tensor
+            )
         return Span(self.storages[id(storage)], tensor._offset)
 
     def _lower(self, step: Step) -> None:
         if isinstance(step.op, Move):
-            raise CannotRepeat(f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before")
+            raise CannotRepeat(
+                f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before"
+            )
         if step.op is EMPTY:
             return self._make(step.results[0])
         if isinstance(step.op, Update):
@@ -168,10 +200,18 @@ class _Lowering:
         if step.in_place:
             targets = [self.result.places[each] for each in step.results]
             into = tuple(self.result.layouts[each] for each in step.results)
-            places = [(self.result.places[each], self.result.layouts[each]) if issubclass(type(each), Value) else None for each in step.inputs]
-            over = tuple(places.index(pair) if (pair := (span, layout)) in places else None for span, layout in zip(targets, into))
+            places = [
+                (self.result.places[each], self.result.layouts[each]) if issubclass(type(each), Value) else None
+                for each in step.inputs
+            ]
+            over = tuple(
+                places.index(pair) if (pair := (span, layout)) in places else None
+                for span, layout in zip(targets, into)
+            )
             outputs = [span for span, position in zip(targets, over) if position is None]
-            self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets)
+            self._run(
+                step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets
+            )
         else:
             for value in step.results:
                 self._make(value)
@@ -196,7 +236,9 @@ class _Lowering:
             spans = [self.result.places[each].pairs() for each in members]
             kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
-            plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())  # noqa: E731
+            plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(
+                kinds, (len(layouts) // size,), tuple(layouts), ()
+            )  # noqa: E731
             self._run(step, plan, spans, [], written, values)
 
     def _drawn(self, inputs: tuple) -> list:
@@ -208,11 +250,17 @@ class _Lowering:
                     self.draws[id(each)] = len(self.result.sources)
                     self.result.sources.append(each)
                     self.result.widths.append(2)
-                numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
+                numbers[k - 1], numbers[k] = (
+                    _number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k))
+                )
         return [each for each in numbers if not issubclass(type(each), Value) and each is not None]
 
-    def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None) -> None:
-        """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""
+    def _run(
+        self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None
+    ) -> None:
+        """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host
+        call.
+        """
         numbers = self._drawn(step.inputs) if numbers is None else numbers
         reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
         with bind.unbuilt() as log:
@@ -223,18 +271,31 @@ class _Lowering:
                 log = None
         if log is None:
             plan = prepare()
-            self.result.calls.append(Call(None, (*spans, *outputs, *numbers, *plan.constants), self.position, step, reads, writes, host=plan.launch))
+            self.result.calls.append(
+                Call(
+                    None,
+                    (*spans, *outputs, *numbers, *plan.constants),
+                    self.position,
+                    step,
+                    reads,
+                    writes,
+                    host=plan.launch,
+                )
+            )
             return
         for kernel, arguments in log:
             given = tuple(self._argument(each, kernel.device) for each in arguments)
             self.result.calls.append(Call(kernel, given, self.position, step, reads, writes))
 
     def _argument(self, each: object, device: object) -> object:
-        """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a local buffer."""
+        """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a
+        local buffer.
+        """
         if isinstance(each, (Span, int, float, complex)):
             return each
         if id(each) not in self.scratch:
-            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept alive so that its id is not reused
+            # the array is kept alive so that its id is not reused
+            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each
         return Span(self.scratch[id(each)][0])
 
 

@@ -1,4 +1,7 @@
-"""Memory planning: offsets of local buffers in one arena, where buffers with disjoint lifetimes share bytes. First fit, in order of birth or of size."""
+"""Memory planning: offsets of local buffers in one arena, where buffers with disjoint lifetimes share bytes.
+
+First fit, in order of birth or of size.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, int], int]:
-    """(byte offsets of the local buffers, the arena's size). Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
+    """(byte offsets of the local buffers, the arena's size).
+
+    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice.
+    """
     alive = lifetimes(lowered, boundary)
     by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
     return min((_placed(order, alive) for order in (by_birth, by_size)), key=lambda found: found[1])
@@ -22,12 +28,14 @@ def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, in
 def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
     """First-fit offsets of the buffers in the given order, and the total size."""
     places: dict[Buffer, int] = {}
-    taken = np.empty((4, len(order)), np.int64)  # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
+    # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
+    taken = np.empty((4, len(order)), np.int64)
     for count, buffer in enumerate(order):
         first, last = alive[buffer]
         begins, untils = taken[2:, :count]
         starts, ends = taken[:2, :count][:, (begins <= last) & (first <= untils)]
-        free = np.maximum.accumulate(np.concatenate([[0], ends]))  # where the space before each of these begins, and that after the last
+        # where the space before each of these begins, and that after the last
+        free = np.maximum.accumulate(np.concatenate([[0], ends]))
         fitting = np.flatnonzero(starts - free[:-1] >= buffer.nbytes)
         offset = int(free[fitting[0] if len(fitting) else -1])
         place = int(np.searchsorted(taken[0, :count], offset, "right"))
@@ -48,7 +56,11 @@ def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tup
     """The first and the last call that touch each local buffer."""
     found: dict[Buffer, tuple[int, int]] = {}
     for number, each in enumerate(lowered.calls):
-        buffers = [each.span.buffer] if isinstance(each, Test) else [*each.reads, *each.writes, *(a.buffer for a in each.arguments if hasattr(a, "buffer"))]
+        buffers = (
+            [each.span.buffer]
+            if isinstance(each, Test)
+            else [*each.reads, *each.writes, *(a.buffer for a in each.arguments if hasattr(a, "buffer"))]
+        )
         for buffer in buffers:
             if buffer.kind == "local":
                 found[buffer] = found.get(buffer, (number, number))[0], number

@@ -1,4 +1,6 @@
-"""What a function can reach by name, and what its code mentions: read off its closure, globals, defaults and bytecode."""
+"""What a function can reach by name, and what its code mentions: read off its closure, globals, defaults and
+bytecode.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,12 @@ _NEAR = 20  # instructions between a call of type() and what its result is compa
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 ASK = {"getattr", "hasattr"}
-_ASK_FOR_ALL = {"vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
+_ASK_FOR_ALL = {
+    "vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers",
+}  # fmt: skip
 _TAKE_TEXT = {"globals", "eval", "exec"}  # which find globals by names in texts
-_TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}  # of Python's library, which take nothing else for a number
+# of Python's library, which take nothing else for a number
+_TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}
 
 
 def written(function: Callable) -> Callable:
@@ -37,7 +42,9 @@ def sees_order(function: Callable) -> bool:
 
 
 def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
-    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
+    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure,
+    globals, defaults.
+    """
     function = written(function)
     if isinstance(function, functools.partial):
         yield from ((f"{{0}}.{name}", function, name, getattr(function, name)) for name in ("func", "args", "keywords"))
@@ -82,13 +89,23 @@ def global_uses(code: types.CodeType) -> dict[str, bool]:
 
 @cache
 def computes_text(code: types.CodeType) -> bool:
-    """Whether a code, or one it defines, finds globals by names in texts that do not stand there as constants: `eval(text)`, `globals()[name]`."""
+    """Whether a code, or one it defines, finds globals by names in texts that do not stand there as constants:
+
+    `eval(text)`, `globals()[name]`.
+    """
     steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
     for k, each in enumerate(steps):
         if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in _TAKE_TEXT:
             found = [step for step in steps[k + 1 : k + 4] if step.opname != "CALL" or step.arg != 0][:2]
             constant = len(found) == 2 and found[0].opname == "LOAD_CONST" and isinstance(found[0].argval, str)
-            if not (constant and (found[1].opname == "CALL" if each.argval != "globals" else found[1].opname.startswith(("BINARY", "STORE_SUBSCR")))):
+            if not (
+                constant
+                and (
+                    found[1].opname == "CALL"
+                    if each.argval != "globals"
+                    else found[1].opname.startswith(("BINARY", "STORE_SUBSCR"))
+                )
+            ):
                 return True
     return any(computes_text(each) for each in code.co_consts if isinstance(each, types.CodeType))
 
@@ -108,7 +125,9 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
         if isinstance(constant, types.CodeType):
             yield from strings_in(constant)
         else:
-            yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+            yield from (
+                each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str)
+            )
 
 
 @cache
@@ -116,12 +135,21 @@ def imports_in(code: types.CodeType) -> tuple[str, ...]:
     """The modules that a code, and those it defines, import by themselves: ".utils" is relative."""
     steps = list(dis.get_instructions(code))
     found = ["." * steps[k - 2].argval + each.argval for k, each in enumerate(steps) if each.opname == "IMPORT_NAME"]
-    return tuple(dict.fromkeys([*found, *(name for each in code.co_consts if isinstance(each, types.CodeType) for name in imports_in(each))]))
+    return tuple(
+        dict.fromkeys(
+            [
+                *found,
+                *(name for each in code.co_consts if isinstance(each, types.CodeType) for name in imports_in(each)),
+            ]
+        )
+    )
 
 
 @cache
 def asked_for(code: types.CodeType) -> frozenset[str] | None:
-    """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it computes the names, or takes all."""
+    """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it
+    computes the names, or takes all.
+    """
     found: set[str] = set()
     steps = list(dis.get_instructions(code))
     for k, each in enumerate(steps):
@@ -135,7 +163,9 @@ def asked_for(code: types.CodeType) -> frozenset[str] | None:
 
 
 def _second_argument(steps: list[dis.Instruction]) -> object:
-    """The constant that is the second argument of a call whose function lies on the stack, or None: also where it may be another one (`name or "x"`)."""
+    """The constant that is the second argument of a call whose function lies on the stack, or None: also where it may
+    be another one (`name or "x"`).
+    """
     depth, second = 0, None
     for each in steps:
         if each.opname == _CALL and each.arg == depth:
@@ -150,16 +180,27 @@ def _second_argument(steps: list[dis.Instruction]) -> object:
 
 @cache
 def asks_types(code: types.CodeType) -> bool:
-    """Whether a code, or one it defines, may tell numbers from what stands for them: by `type(x) is float`, or by what writes them in its own way."""
+    """Whether a code, or one it defines, may tell numbers from what stands for them: by `type(x) is float`, or by what
+    writes them in its own way.
+    """
     steps = list(dis.get_instructions(code))
     calls = [k for k, each in enumerate(steps) if each.opname == "LOAD_GLOBAL" and each.argval == "type"]
     for k in calls:
         if any(each.argval in ("__name__", "__qualname__") for each in steps[k + 1 : k + _NEAR]):
             return True
-        end = next((n for n, each in enumerate(steps[k : k + _NEAR], k) if each.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")), k)
+        end = next(
+            (
+                n
+                for n, each in enumerate(steps[k : k + _NEAR], k)
+                if each.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")
+            ),
+            k,
+        )
         if any(each.argval in ("int", "float", "type") for each in steps[k + 1 : end]):
             return True
-    return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(asks_types(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(
+        asks_types(each) for each in code.co_consts if isinstance(each, types.CodeType)
+    )
 
 
 @cache

@@ -1,8 +1,9 @@
 """The state of a Python object, read, written and rebuilt without running its class's code.
 
-An object is what its `__dict__` and its slots hold and, where its class is derived from a built-in one, that one's content: items of a container, the value
-of a number or a text. Attributes are read past properties, descriptors and `__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Another
-object like it is made by `__new__` of the built-in class. What instances of other classes in C keep to themselves is unknown: these are not rebuilt.
+An object is what its `__dict__` and its slots hold and, where its class is derived from a built-in one, that one's
+content: items of a container, the value of a number or a text. Attributes are read past properties, descriptors and
+`__getattr__`, items by methods of the built-in class (`dict.items(batch)`). Another object like it is made by `__new__`
+of the built-in class. What instances of other classes in C keep to themselves is unknown: these are not rebuilt.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ def place_of(value: Any, name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def base_of(kind: type) -> type | None:
-    """The class in C that decides what instances keep beside attributes: `object` if they keep nothing; None if that is not known."""
+    """The class in C that decides what instances keep beside attributes:
+
+    `object` if they keep nothing; None if that is not known.
+    """
     base = next((each for each in kind.__mro__ if each in _WITH_CONTENT or each.__flags__ & _IMMUTABLE), object)
     return base if base in (*_WITH_CONTENT, object, types.SimpleNamespace) else None
 
@@ -92,7 +96,9 @@ def lacks(value: Any, name: str) -> bool:
 
 
 def write_attribute(value: Any, name: str, new: Any) -> None:
-    """Set one of them as the library's class of modules or optimizers does, which notes it; in other objects in its place."""
+    """Set one of them as the library's class of modules or optimizers does, which notes it; in other objects in its
+    place.
+    """
     name = str.__str__(name)  # of an `Attribute`, which is equal to no key
     slot = slots_of(type(value)).get(name)
     if slot is not None:
@@ -219,7 +225,9 @@ def set_attributes(result: Any, inside: dict[str, Any]) -> None:
 @lru_cache(maxsize=4096)
 def reads_plainly(kind: type, name: str) -> bool:
     """Whether `value.name` gives what the object's dictionary or slots hold, and runs no code of the user's."""
-    if any(not of_library(each) and not {"__getattribute__", "__getattr__"}.isdisjoint(vars(each)) for each in kind.__mro__):
+    if any(
+        not of_library(each) and not {"__getattribute__", "__getattr__"}.isdisjoint(vars(each)) for each in kind.__mro__
+    ):
         return False
     found = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
     return isinstance(found, types.MemberDescriptorType) or not hasattr(type(found), "__set__")
@@ -228,4 +236,3 @@ def reads_plainly(kind: type, name: str) -> bool:
 def is_data_class(kind: type) -> bool:
     """Whether it is a user's dataclass."""
     return dataclasses.is_dataclass(kind) and package_of(kind) != PACKAGE
-

@@ -1,4 +1,6 @@
-"""Orders kernel calls so that checks, and the calls they depend on, come first: a run stopped by a failed check has then changed nothing."""
+"""Orders kernel calls so that checks, and the calls they depend on, come first: a run stopped by a failed check has
+then changed nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lets pointwise loops write their result over an input that is no longer needed: fewer bytes in the arena, and in the cache."""
+"""Lets pointwise loops write their result over an input that is no longer needed: fewer bytes in the arena, and in the
+cache.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class _Overwriting:
         self.program, self.effects = program, Effects(program)
         self.merged: dict[Value, Value] = {}  # roots whose memory is now another root's
         self.names: dict[Value, Value] = {}
-        self.made: set[Value] = set()  # memory of the current pass: a backward pass may run twice, so it must not overwrite the forward pass's values
+        # memory of the current pass: a backward pass may run twice, so it must not overwrite the forward pass's values
+        self.made: set[Value] = set()
         self.last: dict[Any, int] = {}  # the last step that uses a root
         for position, step in enumerate(program.steps):
             self.last.update((self.effects.root[each], position) for each in used(step))
@@ -43,16 +46,35 @@ class _Overwriting:
         return Step(step.op, step.inputs, step.parameters, (target,), True, step.where)
 
     def _target(self, step: Step, position: int) -> Value | None:
-        """An input that a loop can write its result over: it has the result's layout, and nothing else uses its memory any more."""
-        if not isinstance(step.op, (Fused, Pointwise)) or len(step.results) != 1 or step.results[0] in self.effects.leaving:
+        """An input that a loop can write its result over: it has the result's layout, and nothing else uses its memory
+        any more.
+        """
+        if (
+            not isinstance(step.op, (Fused, Pointwise))
+            or len(step.results) != 1
+            or step.results[0] in self.effects.leaving
+        ):
             return None
-        layout, tensors = self.program.layouts[step.results[0]], dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value))
-        if isinstance(step.op, Pointwise) and layout.size >= LARGE:  # in large programs a single row uses the eager op's kernel, which is compiled already
+        layout = self.program.layouts[step.results[0]]
+        tensors = dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value))
+        # in large programs a single row uses the eager op's kernel, which is compiled already
+        if isinstance(step.op, Pointwise) and layout.size >= LARGE:
             return None
         roots = [self._root(each) for each in tensors]
-        fitting = (each for each in tensors if self.program.layouts[each] is layout and layout.dense and self._root(each) in self.made)
+        fitting = (
+            each
+            for each in tensors
+            if self.program.layouts[each] is layout and layout.dense and self._root(each) in self.made
+        )
         return next(
-            (each for each in fitting if self.effects.private(each) and self.last[self._root(each)] == position and roots.count(self._root(each)) == 1), None
+            (
+                each
+                for each in fitting
+                if self.effects.private(each)
+                and self.last[self._root(each)] == position
+                and roots.count(self._root(each)) == 1
+            ),
+            None,
         )
 
     def _root(self, value: Value) -> Any:

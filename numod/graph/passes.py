@@ -1,4 +1,7 @@
-"""The optimisation passes over a recorded program, in order. Each returns a well-formed program that computes the same."""
+"""The optimisation passes over a recorded program, in order.
+
+Each returns a well-formed program that computes the same.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ def simplified(program: Program) -> Program:
 def optimise(program: Program, boundary: int | None = None) -> tuple[Program, int | None]:
     """(optimised program, new position of the start of its backward pass). No loop crosses that boundary."""
     mark = Boundary()
-    program = copied(program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]])
+    program = copied(
+        program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]]
+    )
     for change in (*SIMPLIFY, fuse, without_dead, close, finish, overwrite):
         program = change(program)
     if boundary is not None:

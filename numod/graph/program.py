@@ -1,8 +1,10 @@
-"""A program: what a function did, as steps over numbered values. It is recorded by `trace`, made smaller by `passes`, and run here op by op, which is its
-meaning.
+"""A program: what a function did, as steps over numbered values.
 
-Tensors that existed before (parameters, buffers, optimizer state) are held as themselves, so a run updates them as the function would. Random draws are
-drawn anew, hyper-parameters read anew. A run with other shapes, or a check with another outcome, is an error: never a silently different answer.
+It is recorded by `trace`, made smaller by `passes`, and run here op by op, which is its meaning.
+
+Tensors that existed before (parameters, buffers, optimizer state) are held as themselves, so a run updates them as the
+function would. Random draws are drawn anew, hyper-parameters read anew. A run with other shapes, or a check with
+another outcome, is an error: never a silently different answer.
 """
 
 from __future__ import annotations
@@ -89,12 +91,21 @@ class Program:
 
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
-            raise RuntimeError(f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again")
+            raise RuntimeError(
+                f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again"
+            )
         for number, each in enumerate(inputs):
             layout = self.layouts[self.inputs[number]]
             if not isinstance(each, Tensor) or not same(each._layout, layout):
-                came = f"{tuple(each.shape)} {each.dtype} on {each.device}" if isinstance(each, Tensor) else type(each).__name__
-                raise RuntimeError(f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got {came}; trace again")
+                came = (
+                    f"{tuple(each.shape)} {each.dtype} on {each.device}"
+                    if isinstance(each, Tensor)
+                    else type(each).__name__
+                )
+                raise RuntimeError(
+                    f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got "
+                    f"{came}; trace again"
+                )
 
     def __str__(self) -> str:
         """The program as text, a line per step, with the user's lines."""
@@ -115,7 +126,8 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
         found = values[step.value]._observe()
         if found != step.found:
             raise RuntimeError(
-                f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, ignored targets); trace again"
+                f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, "
+                "ignored targets); trace again"
             )
         return
     inputs = tuple([values[each] if issubclass(type(each), Value) else each for each in step.inputs])
@@ -137,7 +149,9 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
 
 
 def _drawn_anew(inputs: tuple, values: dict) -> tuple:
-    """Seed and offset of a random op, replaced by the generator's next: one draw per run, which a gradient shares with its op."""
+    """Seed and offset of a random op, replaced by the generator's next: one draw per run, which a gradient shares with
+    its op.
+    """
     for k, each in enumerate(inputs):
         if isinstance(each, Draw):
             drawn = values.get(("draw", id(each)))

@@ -1,8 +1,9 @@
-"""The guards that are tested at every call: whatever of Python a function's code can reach by name and that changes without a note.
+"""The guards that are tested at every call: whatever of Python a function's code can reach by name and that changes
+without a note.
 
-Attributes of modules, parameters and buffers note their changes (`core.changes`); closures, globals, containers, plain objects, classes and
-helper functions do not, so each of their values that the code may use has a condition of its own here. What cannot be tested, such as the next
-value of an iterator, is refused.
+Attributes of modules, parameters and buffers note their changes (`core.changes`); closures, globals, containers, plain
+objects, classes and helper functions do not, so each of their values that the code may use has a condition of its own
+here. What cannot be tested, such as the next value of an iterator, is refused.
 """
 
 from __future__ import annotations
@@ -34,46 +35,88 @@ from . import optimizers
 from . import objects, structure
 from .condition import Guard, entry, sized, unwritten
 from .kinds import (
-    PACKAGE, attributes_of, is_compiled, is_library, is_module, is_optimizer, is_plain_key, is_schedule, is_simple, methods_put_into, of_library, package_of,
-    parameters_of, step_hooks, worded,
+    PACKAGE,
+    attributes_of,
+    is_compiled,
+    is_library,
+    is_module,
+    is_optimizer,
+    is_plain_key,
+    is_schedule,
+    is_simple,
+    methods_put_into,
+    of_library,
+    package_of,
+    parameters_of,
+    step_hooks,
+    worded,
 )
 from .later import STAND_INS
 from .lines import CannotRepeat
-from .names import ASK, asked_for, asks_classes, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
+from .names import (
+    ASK,
+    asked_for,
+    asks_classes,
+    asks_types,
+    computes_text,
+    global_names,
+    global_uses,
+    imports_in,
+    names_of,
+    strings_in,
+    written,
+)
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid", "glob")
 _OF_FILES = {
-    "read_text", "read_bytes", "iterdir", "is_file", "is_dir", "isfile", "isdir", "getsize", "getmtime", "listdir", "scandir", "getcwd",
-    "loadtxt", "genfromtxt", "fromfile", "memmap", "check_output",
+    "read_text", "read_bytes", "iterdir", "is_file", "is_dir", "isfile", "isdir", "getsize", "getmtime", "listdir",
+    "scandir", "getcwd", "loadtxt", "genfromtxt", "fromfile", "memmap", "check_output",
 }  # fmt: skip
 _OF_SYSTEM = {"urandom", "getrandom"}  # of os
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 # each use binds anew
-_METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+_METHODS = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
 
 # of tensors, or of who calls, which nothing compares from call to call
-_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe", "currentframe", "initial_seed"}
-_OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
+_OF_ONE_CALL = {
+    "is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe",
+    "currentframe", "initial_seed",
+}  # fmt: skip
+_OF_ARGUMENTS = {
+    "requires_grad": "{}.requires_grad",
+    "grad": "{}._grad is None",
+    "is_inference": "{}._inference",
+    "retains_grad": "{}._retains_grad",
+}
 _ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
 _WRAPPERS = {  # containers written in Python, and where they keep what they hold
-    **dict.fromkeys((UserDict, UserList, weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet), "data"), ChainMap: "maps",
+    **dict.fromkeys((UserDict, UserList, weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet),
+        "data"), ChainMap: "maps",
 }  # fmt: skip
 _VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
 _FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
 _OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
 _KEPT_BY_C = types.MemberDescriptorType, types.GetSetDescriptorType
 _DESCRIPTORS = {  # of Python's library, and where they keep what they run
-    (staticmethod, classmethod): ("__func__",), functools.cached_property: ("func",), functools.partialmethod: ("func", "args", "keywords"),
+    (staticmethod, classmethod): ("__func__",), functools.cached_property: ("func",),
+    functools.partialmethod: ("func", "args", "keywords"),
     functools.singledispatchmethod: ("func", "dispatcher"),
 }  # fmt: skip
 _MAKING = ("__new__", "__init__", "__post_init__")
 _COPYING = (
-    "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__",
-    "__class_getitem__",
-)
+    "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__",
+    "__deepcopy__", "__init_subclass__", "__class_getitem__",
+)  # fmt: skip
 
 
 def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> Walk:
@@ -95,16 +138,22 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         for name, each in walk.schedules:
             optimizers.guard_schedule(walk, name, each)
         if walk.abstract and walk.asks_classes:
-            walk.guards.append(Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token())))
+            walk.guards.append(
+                Guard("what is registered with an abstract class", "{0}() == {1}", (get_cache_token, get_cache_token()))
+            )
         for space, names in walk.unset.values():
-            walk.guards.append(Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names))))
+            walk.guards.append(
+                Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
+            )
     for each in walk.guards:
         each.loosen(walk.loose)
     return walk
 
 
 class Walk:
-    """One way through all that a function reaches, and another one where code that was found late names what lies in an object that was found early."""
+    """One way through all that a function reaches, and another one where code that was found late names what lies in an
+    object that was found early.
+    """
 
     def __init__(self, without: frozenset) -> None:
         self.without = without  # (id of a holder, key) of what the function is given
@@ -119,14 +168,18 @@ class Walk:
         self.known = self._extent()
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
-        self.loose: set[int] = set()  # ids of objects that guards do not keep alive: the caller's, and what weak references refer to
+        # ids of objects that guards do not keep alive: the caller's, and what weak references refer to
+        self.loose: set[int] = set()
         self.loosening = False
         self.overrides: dict[type, set[str]] = {}  # by class of the user's: see `overriding`
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
-        self.unset: dict[int, tuple[dict, set[str]]] = {}  # namespaces, and the names that code takes from Python as they are not there
-        self.asks_types = self.asks_classes = self.abstract = False  # whether abstract classes are reached, and code asks for classes
-        self.mathematics: list[tuple[Any, Any]] = []  # names of the math module, or of its functions, with what holds them
+        # namespaces, and the names that code takes from Python as they are not there
+        self.unset: dict[int, tuple[dict, set[str]]] = {}
+        # whether abstract classes are reached, and code asks for classes
+        self.asks_types = self.asks_classes = self.abstract = False
+        # names of the math module, or of its functions, with what holds them
+        self.mathematics: list[tuple[Any, Any]] = []
 
     @property
     def complete(self) -> bool:
@@ -141,8 +194,13 @@ class Walk:
 
     def refuse_attributes(self, tensors: Sequence[Tensor]) -> None:
         """Raise CannotRepeat for an attribute that the user has given an argument and the code names."""
-        for name in (key for each in tensors for key, _ in attributes_of(each) if key in self.mentioned or self.any_name):
-            raise CannotRepeat(f"compile: an argument has an attribute, {name}, which the next call's may have another value of; give that as an argument")
+        for name in (
+            key for each in tensors for key, _ in attributes_of(each) if key in self.mentioned or self.any_name
+        ):
+            raise CannotRepeat(
+                f"compile: an argument has an attribute, {name}, which the next call's may have another value of; "
+                "give that as an argument"
+            )
 
     def _extent(self) -> tuple:
         return len(self.mentioned), len(self.strings), len(self.optional), self.any_name
@@ -172,7 +230,8 @@ class Walk:
         own = getattr(function, "__func__", function)
         self.visit(f"{prefix}registry", getattr(own, "registry", None))  # of functools.singledispatch
         if code is not None and code is getattr(own, "__code__", None):
-            self.guards.append(Guard(f"{prefix}{own.__name__}", "{0}.__code__ is {1}", (own, code)))  # notebooks put new code into functions
+            # notebooks put new code into functions
+            self.guards.append(Guard(f"{prefix}{own.__name__}", "{0}.__code__ is {1}", (own, code)))
         for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
             self.value(f"{prefix}{own.__name__}.{key}", f"{{0}}.{key}", (own,), own.__dict__[key])
 
@@ -180,11 +239,15 @@ class Walk:
         """The names in a code."""
         names, asked = global_names(code), asked_for(code)
         if computes_text(code):
-            raise CannotRepeat(f"compile: {code.co_name} computes names of globals (eval, exec, globals), which a compiled function cannot follow")
+            raise CannotRepeat(
+                f"compile: {code.co_name} computes names of globals (eval, exec, globals), which a compiled function "
+                "cannot follow"
+            )
         for each in names:
             if each in _OF_ONE_CALL | _OF_FILES or (each in _ASK_OUTSIDE and each in global_uses(code)):
                 raise CannotRepeat(
-                    f"compile: {code.co_name} asks for {each}, which may be another at the next call; ask outside the compiled function"
+                    f"compile: {code.co_name} asks for {each}, which may be another at the next call; ask outside the "
+                    "compiled function"
                 )
         self.mentioned.update(names, asked or ())
         self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
@@ -212,7 +275,10 @@ class Walk:
         self.visit(name, value)
 
     def visit(self, name: str, value: Any) -> None:
-        """What lies in a thing that is known to be the same object. `isinstance` would ask for its `__class__`, which may run a user's code."""
+        """What lies in a thing that is known to be the same object.
+
+        `isinstance` would ask for its `__class__`, which may run a user's code.
+        """
         kind = type(value)
         if id(value) in self.seen or is_simple(value):
             return
@@ -257,7 +323,9 @@ class Walk:
         elif issubclass(kind, contextvars.ContextVar):
             self.value(name, "{0}.get({1})", (value, None), value.get(None))
         elif issubclass(kind, (operator.attrgetter, operator.methodcaller)):
-            self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
+            self.mentioned.update(
+                part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split(".")
+            )
         elif issubclass(kind, (set, frozenset)):
             self.members(name, value)
             self.attributes(name, value, kind)
@@ -293,18 +361,38 @@ class Walk:
     def cache(self, name: str, value: Any) -> None:
         """A function with its results, which it gives again for the same arguments."""
         tables = [each for each in gc.get_referents(value) if type(each) is dict and each is not vars(value)]
-        if any(isinstance(part, Tensor) for table in tables for key in table for part in (key if isinstance(key, (tuple, list)) else [key])):
-            raise CannotRepeat(f"compile: {name} keeps results for tensors by their identity (functools.cache), which the next call's do not have")
-        self.guards.append(Guard(f"the results that {name} keeps", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses)))  # cleared: 0
+        if any(
+            isinstance(part, Tensor)
+            for table in tables
+            for key in table
+            for part in (key if isinstance(key, (tuple, list)) else [key])
+        ):
+            raise CannotRepeat(
+                f"compile: {name} keeps results for tensors by their identity (functools.cache), which the next "
+                "call's do not have"
+            )
+        # cleared: 0
+        self.guards.append(
+            Guard(
+                f"the results that {name} keeps", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses)
+            )
+        )
         self.function(value.__wrapped__, f"{name}: ")
 
     def namespace(self, name: str, module: types.ModuleType) -> None:
         """Those of an imported module's names that the code mentions."""
         root = module.__name__.partition(".")[0]
         inside = [vars(module)[each] for each in self.mentioned & vars(module).keys()]
-        inside += [vars(part)[each] for part in inside if isinstance(part, types.ModuleType) for each in self.mentioned & vars(part).keys()]
+        inside += [
+            vars(part)[each]
+            for part in inside
+            if isinstance(part, types.ModuleType)
+            for each in self.mentioned & vars(part).keys()
+        ]
         self.abstract |= any(isinstance(each, ABCMeta) for each in inside)
-        if root in _UNTRACKED or (root == "numpy" and ("random" in self.mentioned or module.__name__.startswith("numpy.random"))):
+        if root in _UNTRACKED or (
+            root == "numpy" and ("random" in self.mentioned or module.__name__.startswith("numpy.random"))
+        ):
             raise _another(module.__name__)
         if module is os and not self.mentioned.isdisjoint(_OF_SYSTEM):
             raise _another(module.__name__)
@@ -335,10 +423,22 @@ class Walk:
         if issubclass(type(value), dict) and all(dict.__contains__(value, key) for key in given):
             self.members(f"len({name})", value)
         elif not fixed:
-            count = len(objects.members_of(value)) - (sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0)
+            count = len(objects.members_of(value)) - (
+                sum(key in given for key in objects.members_of(value)) if issubclass(type(value), dict) else 0
+            )
             length = "{2}({0})" if own else "len({0})"
-            text = f"{length} - sum({{4}}({{0}}, key) for key in {{3}})" if issubclass(type(value), dict) and given else length
-            self.guards.append(Guard(f"len({name})", f"{text} == {{1}}", (value, count, base.__len__, given, getattr(base, "__contains__", None))))
+            text = (
+                f"{length} - sum({{4}}({{0}}, key) for key in {{3}})"
+                if issubclass(type(value), dict) and given
+                else length
+            )
+            self.guards.append(
+                Guard(
+                    f"len({name})",
+                    f"{text} == {{1}}",
+                    (value, count, base.__len__, given, getattr(base, "__contains__", None)),
+                )
+            )
         if issubclass(type(value), defaultdict):
             made = objects.DEFAULT.__get__(value)
             self.value(f"what {name} makes", "{1}.__get__({0})", (value, objects.DEFAULT), made)
@@ -351,7 +451,9 @@ class Walk:
                 self.value(f"{name}[{worded(key)}]", text, (value, key), each)
 
     def members(self, name: str, value: set | frozenset | dict) -> None:
-        """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by identity."""
+        """The members of a set or the keys of a dictionary, in their order: by their values where all are plain, or by
+        identity.
+        """
         found, base = tuple(objects.members_of(value)), objects.base_of(type(value))
         inside = "{0}" if type(value) is base else "{2}({0})"
         plainly = all(map(is_plain_key, found))
@@ -381,8 +483,13 @@ class Walk:
         """A weak reference: whether what it refers to is there still. Guards do not keep that alive."""
         found = value()
         if isinstance(found, Tensor):
-            raise CannotRepeat(f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the tensor as an argument")
-        self.guards.append(Guard(name, f"{{1}}({{0}}) is {'not ' if found is not None else ''}None", (value, weakref.ref.__call__)))
+            raise CannotRepeat(
+                f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the "
+                "tensor as an argument"
+            )
+        self.guards.append(
+            Guard(name, f"{{1}}({{0}}) is {'not ' if found is not None else ''}None", (value, weakref.ref.__call__))
+        )
         self.loosely(name, found)
 
     def loosely(self, name: str, value: Any) -> None:
@@ -399,7 +506,11 @@ class Walk:
         if is_module(value):
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
             if not of_library(type(value)):
-                self.guards.append(sized(f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}))
+                self.guards.append(
+                    sized(
+                        f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}
+                    )
+                )
             for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
@@ -408,7 +519,11 @@ class Walk:
                     for hook in each.values():
                         self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
-                    if structure.is_structure(each) and not of_library(type(each)) and (id(value), key) not in self.without:
+                    if (
+                        structure.is_structure(each)
+                        and not of_library(type(each))
+                        and (id(value), key) not in self.without
+                    ):
                         self.guards.append(entry(name, value, key))
                     self.visit(f"{name}.{key}", each)
         elif package_of(type(value)) == PACKAGE:
@@ -416,15 +531,21 @@ class Walk:
         self.attributes(name, value, type(value))
 
     def library(self, name: str, value: Any) -> None:
-        """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions
-        itself."""
+        """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale,
+        say), and containers that it mentions itself.
+        """
         used = _used(type(value), self.mentioned)
         for key, each in objects.attributes(value).items():
-            if (key in used and (issubclass(type(each), Tensor) or is_simple(each))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
+            if (key in used and (issubclass(type(each), Tensor) or is_simple(each))) or (
+                key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))
+            ):
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
-        """Attributes that the code mentions: values are guarded, the code of methods is looked into. Of a library's object, what lies in it."""
+        """Attributes that the code mentions: values are guarded, the code of methods is looked into.
+
+        Of a library's object, what lies in it.
+        """
         if not is_module(value) and value is not kind:
             self.own(name, value)
         if isinstance(kind, type):
@@ -436,8 +557,17 @@ class Walk:
         for each in _holders(kind):
             self.absent(name, each)
         known, held = set(), {} if value is kind else objects.attributes(value)
-        unnamed = {"forward", *_unnamed(kind, value is kind), *self.overriding(kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
-        while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
+        unnamed = {
+            "forward",
+            *_unnamed(kind, value is kind),
+            *self.overriding(kind),
+            *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ()),
+        }
+        while found := [
+            each
+            for each in self.mentioned | unnamed
+            if each not in known and (not each.startswith("__") or each in unnamed)
+        ]:
             known.update(found)
             for key in sorted(found):
                 self.attribute(name, value, kind, key, held)
@@ -449,36 +579,69 @@ class Walk:
         """The methods and properties in a user's class that methods of this library's call, as theirs."""
         if kind not in self.overrides:
             library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
-            own = {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)} if library else set()
+            own = (
+                {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)}
+                if library
+                else set()
+            )
             self.overrides[kind] = own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
         return self.overrides[kind]
 
     def inherited(self, kind: type, names: set[str]) -> None:
-        """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later class gives."""
-        methods = {key for key in names if isinstance(inspect.getattr_static(kind, key, None), (*_METHODS, property, functools.cached_property))}
+        """Guards that none of the user's classes comes to have a method of its own in the stead of one that a later
+        class gives.
+        """
+        methods = {
+            key
+            for key in names
+            if isinstance(inspect.getattr_static(kind, key, None), (*_METHODS, property, functools.cached_property))
+        }
         for holder in _holders(kind):
             methods -= vars(holder).keys()
             if methods and (id(holder), *sorted(methods)) not in self.seen:
                 self.seen.add((id(holder), *sorted(methods)))
-                self.guards.append(Guard(f"a method of {holder.__name__}", "{0}.keys().isdisjoint({1})", (vars(holder), frozenset(methods))))
+                self.guards.append(
+                    Guard(
+                        f"a method of {holder.__name__}",
+                        "{0}.keys().isdisjoint({1})",
+                        (vars(holder), frozenset(methods)),
+                    )
+                )
 
     def formulas(self, thing: Any) -> None:
-        """Guards that nobody changes the namespaces in which functions of this library's are written in terms of others: a function's, or those of a class."""
-        written = [inspect.unwrap(each) for each in (vars(thing).values() if isinstance(thing, type) else [thing]) if isinstance(each, types.FunctionType)]
+        """Guards that nobody changes the namespaces in which functions of this library's are written in terms of
+        others: a function's, or those of a class.
+        """
+        written = [
+            inspect.unwrap(each)
+            for each in (vars(thing).values() if isinstance(thing, type) else [thing])
+            if isinstance(each, types.FunctionType)
+        ]
         for space in [each.__globals__ for each in written]:
             if space["__name__"].startswith(_FORMULAS) and (id(space), None) not in self.seen:
                 self.seen.add((id(space), None))
                 self.guards.append(unwritten(space["__name__"], space))
 
     def patched(self, name: str, kind: Any) -> None:
-        """A guard that nobody changes a class of this library, which is this one or a base of it, and what the user's functions among its methods reach."""
-        own = next((each for each in kind.__mro__ if package_of(each) == PACKAGE), None) if isinstance(kind, type) else None
+        """A guard that nobody changes a class of this library, which is this one or a base of it, and what the user's
+        functions among its methods reach.
+        """
+        own = (
+            next((each for each in kind.__mro__ if package_of(each) == PACKAGE), None)
+            if isinstance(kind, type)
+            else None
+        )
         if own is None or (id(own), None) in self.seen:
             return
         self.seen.add((id(own), None))
         self.guards.append(unwritten(f"the class {own.__name__}", own))
         self.formulas(own)
-        inside = [(key, each) for holder in own.__mro__[:-1] for key, each in vars(holder).items() if isinstance(each, types.FunctionType)]
+        inside = [
+            (key, each)
+            for holder in own.__mro__[:-1]
+            for key, each in vars(holder).items()
+            if isinstance(each, types.FunctionType)
+        ]
         if theirs := [(key, each) for key, each in inside if not of_library(each)]:
             used = _used(own, self.mentioned | {"forward", "__call__"})
             for key, each in theirs:
@@ -490,22 +653,38 @@ class Walk:
             self.guards.append(unwritten(F["__name__"], F))
 
     def own(self, name: str, value: Any) -> None:
-        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names, and plain values, which its
-        methods use; and that it has nothing more which code would take."""
+        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what
+        code names, and plain values, which its methods use; and that it has nothing more which code would take.
+        """
         inside, present = objects.dictionary(value), objects.attributes(value)
         for key in sorted(each for each in self.optional & objects.slots_of(type(value)).keys() if each not in present):
             self.guards.append(Guard(f"{name}.{key}", f"lacks({{0}}, {key!r})", (value,)))
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
-        asked = any(key[0] != "_" and isinstance(each, types.FunctionType) for base in type(value).__mro__ for key, each in vars(base).items())
-        used = {key for key, each in inside.items() if key in self.mentioned or (asked and is_simple(each))} if of_library(type(value)) else ()
+        asked = any(
+            key[0] != "_" and isinstance(each, types.FunctionType)
+            for base in type(value).__mro__
+            for key, each in vars(base).items()
+        )
+        used = (
+            {key for key, each in inside.items() if key in self.mentioned or (asked and is_simple(each))}
+            if of_library(type(value))
+            else ()
+        )
         for key in sorted(inside if self.any_name else used):
-            if not key.startswith("__") and (id(value), objects.place_of(value, key)) not in self.without and not _fixed(key, inside[key]):
+            if (
+                not key.startswith("__")
+                and (id(value), objects.place_of(value, key)) not in self.without
+                and not _fixed(key, inside[key])
+            ):
                 with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
                     self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), inside[key])
         if self.any_name and not of_library(type(value)):
-            self.guards.append(Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(inside))))
-        optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional  # which gives what is not there
+            self.guards.append(
+                Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(inside)))
+            )
+        # which gives what is not there
+        optional = self.mentioned | self.optional if _found(type(value), "__getattr__") else self.optional
         missing = frozenset(each for each in optional if each not in inside and _found(type(value), each) is None)
         if missing:
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint(dictionary({0}))", (value, missing)))
@@ -518,7 +697,9 @@ class Walk:
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
 
     def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str, held: dict[str, Any]) -> None:
-        """An attribute by its name: the value that the object (in `held`) or its class has, and the code of a descriptor, such as a method. None of it runs."""
+        """An attribute by its name: the value that the object (in `held`) or its class has, and the code of a
+        descriptor, such as a method. None of it runs.
+        """
         descriptor = _found(kind, key)
         if is_compiled(descriptor):
             self.visit(f"{name}.{key}", descriptor)
@@ -533,7 +714,11 @@ class Walk:
             if not (own or (id(value), objects.place_of(value, key)) in self.without or _fixed(key, held[key])):
                 text = f"{{0}}.{key}" if objects.reads_plainly(type(value), key) else f"attribute({{0}}, {key!r})"
                 self.value(f"{name}.{key}", text, (value,), held[key])
-        elif not (own or _runs(descriptor)) and any(key in vars(each) for each in _holders(kind)) and not _fixed(key, descriptor):
+        elif (
+            not (own or _runs(descriptor))
+            and any(key in vars(each) for each in _holders(kind))
+            and not _fixed(key, descriptor)
+        ):
             if not isinstance(descriptor, types.MemberDescriptorType):
                 self.from_class(name, value, kind, key, descriptor)
 
@@ -559,7 +744,12 @@ class Walk:
 
     def not_held(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
         """A guard that an object itself has no attribute that its class gives."""
-        if not is_module(value) and value is not kind and objects.dictionary(value) is not None and key not in objects.dictionary(value):
+        if (
+            not is_module(value)
+            and value is not kind
+            and objects.dictionary(value) is not None
+            and key not in objects.dictionary(value)
+        ):
             self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in dictionary({{0}})", (value,)))
 
     def overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
@@ -580,11 +770,15 @@ class Walk:
 
 def _runs(descriptor: Any) -> bool:
     """Whether code decides what an attribute is, or it is a method, which each use binds anew."""
-    return isinstance(descriptor, _METHODS) or (hasattr(type(descriptor), "__get__") and not isinstance(descriptor, _KEPT_BY_C))
+    return isinstance(descriptor, _METHODS) or (
+        hasattr(type(descriptor), "__get__") and not isinstance(descriptor, _KEPT_BY_C)
+    )
 
 
 def _codes(descriptor: Any) -> list:
-    """The functions that a method, a property or another descriptor runs, or that object, whose methods are looked into."""
+    """The functions that a method, a property or another descriptor runs, or that object, whose methods are looked
+    into.
+    """
     if isinstance(descriptor, property):
         return [each for each in (descriptor.fget, descriptor.fset, descriptor.fdel) if each is not None]
     for kind, names in _DESCRIPTORS.items():
@@ -595,17 +789,30 @@ def _codes(descriptor: Any) -> list:
 
 def _another(name: str) -> CannotRepeat:
     return CannotRepeat(
-        f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with numod.rand, or give the value as an argument"
+        f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with "
+        "numod.rand, or give the value as an argument"
     )
 
 
 def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
-    """The methods that code calls without their names: `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made
-    outside."""
+    """The methods that code calls without their names:
+
+    `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made outside.
+    """
     if isinstance(kind, types.ModuleType):
         return []
-    own = [key for each in kind.__mro__ if not of_library(each) for key in vars(each) if key.startswith("__") and isinstance(vars(each)[key], _METHODS)]
-    return [key for key in own if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)]
+    own = [
+        key
+        for each in kind.__mro__
+        if not of_library(each)
+        for key in vars(each)
+        if key.startswith("__") and isinstance(vars(each)[key], _METHODS)
+    ]
+    return [
+        key
+        for key in own
+        if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)
+    ]
 
 
 def _used(kind: type, names: set[str]) -> set[str]:
@@ -633,26 +840,47 @@ def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
 
 
 def _fixed(name: str, value: Any) -> bool:
-    """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
+    """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in
+    the place of.
+    """
     if issubclass(type(value), types.ModuleType):
         root = value.__name__.partition(".")[0]
         return is_library(root) and root not in {*_UNTRACKED, "numpy", "os"}
-    return issubclass(type(value), (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name and not _draws(value)
+    return (
+        issubclass(type(value), (types.BuiltinFunctionType, type))
+        and of_library(value)
+        and value.__name__ == name
+        and not _draws(value)
+    )
 
 
 def _draws(value: Any) -> bool:
-    """Whether it is a function that gives another value at every use, as random numbers and clocks do, under whatever name; or a class of dates."""
+    """Whether it is a function that gives another value at every use, as random numbers and clocks do, under whatever
+    name; or a class of dates.
+    """
     if value is datetime.datetime or value is datetime.date:
         return True
     generators = vars(np).get("random")
-    kinds = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, *([type(generators.default_rng)] if generators else []))
+    kinds = (
+        types.FunctionType,
+        types.MethodType,
+        types.BuiltinFunctionType,
+        *([type(generators.default_rng)] if generators else []),
+    )
     if not issubclass(type(value), kinds):
         return False
-    known = package_of(value) in _UNTRACKED or value.__name__ in _OF_SYSTEM or str(value.__module__).startswith("numpy.random")
+    known = (
+        package_of(value) in _UNTRACKED
+        or value.__name__ in _OF_SYSTEM
+        or str(value.__module__).startswith("numpy.random")
+    )
     return known or isinstance(getattr(value, "__self__", None), _streams())
 
 
 def _streams() -> tuple[type, ...]:
-    """Classes of streams of random numbers. NumPy's only once something has imported `numpy.random`, which takes a tenth of the time that numod takes."""
+    """Classes of streams of random numbers.
+
+    NumPy's only once something has imported `numpy.random`, which takes a tenth of the time that numod takes.
+    """
     generators = vars(np).get("random")
     return (random.Random, generators.Generator, generators.RandomState) if generators else (random.Random,)

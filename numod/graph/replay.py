@@ -1,8 +1,10 @@
-"""A section's kernels on a GPU, started by one call: the driver keeps them as a graph, and is told again only those whose arguments have changed.
+"""A section's kernels on a GPU, started by one call: the driver keeps them as a graph, and is told again only those
+whose arguments have changed.
 
-What a run makes (results, gradients) and is given has other addresses than the last, and random numbers and hyper-parameters other values; most kernels work on
-local memory and weights, and stay as they are. Memory that is freed is given again, so that addresses come again in turns: for these there are graphs of their
-own. Kernels that do not wait for one another run beside each other, as far as there is room.
+What a run makes (results, gradients) and is given has other addresses than the last, and random numbers and
+hyper-parameters other values; most kernels work on local memory and weights, and stay as they are. Memory that is freed
+is given again, so that addresses come again in turns: for these there are graphs of their own. Kernels that do not wait
+for one another run beside each other, as far as there is room.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ import numpy as np
 from .lower import Buffer, Call, Integer, Number, Span, Test
 
 LEAST = 3  # kernels that are worth it
-GRAPHS = 4  # for as many sets of addresses: a step whose loss and gradients are dropped for those of the next comes back to the first after four
-MOST = 1 << 27  # bytes of local memory that a program may keep for itself: kernels that work on more take longer than their launches
+# for as many sets of addresses: a step whose loss and gradients are dropped for those of the next comes back to the
+# first after four
+GRAPHS = 4
+# bytes of local memory that a program may keep for itself: kernels that work on more take longer than their launches
+MOST = 1 << 27
 
 
 def suits(calls: Sequence[Call | Test], size: int) -> bool:
@@ -26,7 +31,9 @@ def suits(calls: Sequence[Call | Test], size: int) -> bool:
     kernels = [each.kernel for each in calls if isinstance(each, Call)]
     if len(calls) < LEAST or len(kernels) < len(calls) or size > MOST:
         return False
-    return all(each is not None and each.device.type == "cuda" and not each.device.backend.SIMULATED for each in kernels)
+    return all(
+        each is not None and each.device.type == "cuda" and not each.device.backend.SIMULATED for each in kernels
+    )
 
 
 class Told:
@@ -37,33 +44,49 @@ class Told:
 
 
 class Replay:
-    """Calls whose launchers are `launchers()`, ready to start together; `lock` must be held for it: they have their local memory once.
+    """Calls whose launchers are `launchers()`, ready to start together; `lock` must be held for it: they have their
+    local memory once.
 
-    `buffers` and `numbers` are what may change from run to run: memory that is not local, and the (source, index) of run-time numbers.
+    `buffers` and `numbers` are what may change from run to run: memory that is not local, and the (source, index) of
+    run-time numbers.
     """
 
-    def __init__(self, calls: Sequence[Call], launchers: Callable[[], Sequence[Callable]], places: dict[Buffer, int]) -> None:
+    def __init__(
+        self, calls: Sequence[Call], launchers: Callable[[], Sequence[Callable]], places: dict[Buffer, int]
+    ) -> None:
         self.calls, self.launchers, self.places = calls, launchers, places
         self.backend, self.lock = calls[0].kernel.device.backend, threading.Lock()
         spans = dict.fromkeys(a.buffer for each in calls for a in each.arguments if isinstance(a, Span))
         self.size = max((places[each] + each.nbytes for each in spans if each.kind == "local"), default=1)
         self.buffers = sorted((each for each in spans if each.kind != "local"), key=lambda each: each.kind != "held")
         self.held = 8 * sum(each.kind == "held" for each in self.buffers)  # bytes of their addresses, the first
-        late = sorted({((a.source, a.index), a.kind) for each in calls for a in each.arguments if isinstance(a, (Number, Integer))})
+        late = sorted(
+            {
+                ((a.source, a.index), a.kind)
+                for each in calls
+                for a in each.arguments
+                if isinstance(a, (Number, Integer))
+            }
+        )
         self.numbers = [key for key, _ in late]
         self.users: list[list[int]] = [[] for _ in self.buffers]  # for each the calls that it is given to
         place = {each: k for k, each in enumerate(self.buffers)}
         for k, each in enumerate(calls):
             for buffer in dict.fromkeys(a.buffer for a in each.arguments if isinstance(a, Span) and a.buffer in place):
                 self.users[place[buffer]].append(k)
-        self.counted = [k for k, each in enumerate(calls) if any(isinstance(a, (Number, Integer)) for a in each.arguments)]
+        self.counted = [
+            k for k, each in enumerate(calls) if any(isinstance(a, (Number, Integer)) for a in each.arguments)
+        ]
         self.addresses = struct.Struct(f"={len(self.buffers)}Q")
         self.words = struct.Struct(f"={''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
         self.graphs: dict[bytes, Told] = {}  # by the addresses they were told, the last used behind
         self.stream: Any = None  # the one they were last started on
 
     def ready(self, arrays: Sequence) -> Told:
-        """The graph for this memory of `buffers`. Where it cannot be made, this raises, before a run has changed anything."""
+        """The graph for this memory of `buffers`.
+
+        Where it cannot be made, this raises, before a run has changed anything.
+        """
         now = self.addresses.pack(*[each.address for each in arrays])
         told = self.graphs[now] = self.graphs.pop(now, None) or self._told(now, arrays)
         return told
@@ -79,13 +102,19 @@ class Replay:
         told.graph.start()
 
     def _told(self, now: bytes, arrays: Sequence) -> Told:
-        """A graph that is told where memory is now: a new one, or where there are enough that which was used least lately."""
+        """A graph that is told where memory is now: a new one, or where there are enough that which was used least
+        lately.
+        """
         oldest = next(iter(self.graphs), b"")
         if len(self.graphs) == GRAPHS and oldest[: self.held] == now[: self.held]:
             changed = [k for k in range(len(self.users)) if now[8 * k : 8 * k + 8] != oldest[8 * k : 8 * k + 8]]
             told = self.graphs.pop(oldest)
             told.numbers = b""  # what is told here are no numbers of a run
-            told.graph.change(self._given(dict.fromkeys(number for k in changed for number in self.users[k]), arrays, [0] * len(self.numbers)))
+            told.graph.change(
+                self._given(
+                    dict.fromkeys(number for k in changed for number in self.users[k]), arrays, [0] * len(self.numbers)
+                )
+            )
             return told
         if not self.graphs:
             self.arena, self.stream = self.backend.empty(self.size, np.dtype(np.uint8)), self.backend.current.stream
@@ -120,11 +149,16 @@ class Replay:
 
 
 def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[int]]:
-    """For each call the numbers of those it must wait for: the last that wrote what it touches, and those that have read since what it writes.
+    """For each call the numbers of those it must wait for: the last that wrote what it touches, and those that have
+    read since what it writes.
 
-    Memory that is local or held is known by its bytes, which buffers share. Arguments may be views of the same memory, and of what is held: they count as one.
+    Memory that is local or held is known by its bytes, which buffers share. Arguments may be views of the same memory,
+    and of what is held: they count as one.
     """
-    touched = [dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span)) for each in calls]
+    touched = [
+        dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span))
+        for each in calls
+    ]
     buffers = [each for each in dict.fromkeys(key for keys in touched for key in keys) if each != "input"]
     beside = _overlapping({each: places[each] for each in buffers if each.kind == "local"})
     held = _overlapping({each: each.tensor._storage.data.address for each in buffers if each.kind == "held"})
@@ -152,7 +186,12 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
 
 
 def _overlapping(begins: dict[Buffer, int]) -> dict[Buffer, list[Buffer]]:
-    """For each of the buffers, which begin at these bytes, those that it has bytes in common with, itself among them."""
+    """For each of the buffers, which begin at these bytes, those that it has bytes in common with, itself among
+    them.
+    """
     buffers, starts = list(begins), np.array(list(begins.values()), np.int64)
     ends = starts + np.array([max(each.nbytes, 1) for each in buffers], np.int64)
-    return {each: [buffers[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))] for k, each in enumerate(buffers)}
+    return {
+        each: [buffers[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))]
+        for k, each in enumerate(buffers)
+    }

@@ -1,4 +1,6 @@
-"""Finds repetitions in a list of calls (the steps of a recurrent layer, the blocks of a network), which are compiled once, as a loop over their arguments."""
+"""Finds repetitions in a list of calls (the steps of a recurrent layer, the blocks of a network), which are compiled
+once, as a loop over their arguments.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,17 @@ class Stretch(NamedTuple):
 
 
 def stretches(keys: Sequence[Hashable], limit: int = PERIOD) -> list[Stretch]:
-    """The items with these keys as loops of at most `limit` items and single items, in order. At each position the loop that saves most is chosen."""
+    """The items with these keys as loops of at most `limit` items and single items, in order.
+
+    At each position the loop that saves most is chosen.
+    """
     numbers: dict[Hashable, int] = {}
     items = [numbers.setdefault(each, len(numbers)) for each in keys]
     following, found, first = _following(items), [], 0
     while first < len(items):
         best, other = Stretch(first, 1, 1), following[first]
-        while other is not None and other - first <= limit:  # a loop's first item comes again where its second iteration begins
+        # a loop's first item comes again where its second iteration begins
+        while other is not None and other - first <= limit:
             turns = _turns(items, first, other - first)
             if turns >= TURNS and (turns - 1) * (other - first) >= max(SPARED, (best.turns - 1) * best.period + 1):
                 best = Stretch(first, other - first, turns)
@@ -55,7 +61,9 @@ def _turns(items: list[int], first: int, period: int) -> int:
 
 
 def key_of_call(call: Call | Test) -> Hashable:
-    """What two calls must have in common to be iterations of one loop: the kernel, and all arguments except integers and memory locations."""
+    """What two calls must have in common to be iterations of one loop: the kernel, and all arguments except integers
+    and memory locations.
+    """
     if isinstance(call, Test) or call.kernel is None:
         return id(call)
     kernel = call.kernel

@@ -32,7 +32,9 @@ class Executable:
     inputs_known: int | None = None  # the number of inputs available at the start, if not all
 
     def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
-        recording = self.boundary is not None or (state.grad_enabled and any(each.requires_grad for each in program.held.values()))
+        recording = self.boundary is not None or (
+            state.grad_enabled and any(each.requires_grad for each in program.held.values())
+        )
         self.recorded, self.freezing = program, form.freezing and not recording
         program, self.frozen = freeze(simplified(program)) if self.freezing else (program, [])
         self.program, self.boundary = optimise(program, self.boundary)
@@ -66,7 +68,9 @@ class Executable:
         """(storages of held tensors, indices of inputs) that a run writes to."""
         calls = [each for each in self.lowered.calls if isinstance(each, Call) and each.step.in_place]
         buffers = dict.fromkeys(buffer for each in calls for buffer in each.writes)
-        return [each.tensor._storage for each in buffers if each.kind == "held"], [each.number for each in buffers if each.kind == "input"]
+        return [each.tensor._storage for each in buffers if each.kind == "held"], [
+            each.number for each in buffers if each.kind == "input"
+        ]
 
     def run(self, inputs: tuple[Tensor, ...], given: Sequence = ()) -> Any:
         """Run the program and return its results, of which some may be containers that were `given`.
@@ -81,13 +85,25 @@ class Executable:
         return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of), given)
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
-        """Run the section and return the run-time numbers. A check that fails, or a call on the host that raises, leaves memory, random streams and step counts
-        unchanged: the function itself then raises, or handles, what it does."""
+        """Run the section and return the run-time numbers.
+
+        A check that fails, or a call on the host that raises, leaves memory, random streams and step counts unchanged:
+        the function itself then raises, or handles, what it does.
+        """
         for each in self.frozen:
             each.refresh()
-        storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
-        before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
-        counts = [(state, dict(state)) for state in self.counting] if self.section.may_fail or self.section.replay is not None else []
+        storages = [
+            inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled
+        ]
+        before = [
+            (each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host())
+            for each in storages
+        ]
+        counts = (
+            [(state, dict(state)) for state in self.counting]
+            if self.section.may_fail or self.section.replay is not None
+            else []
+        )
         values = draw(self.lowered.sources)
         try:
             self._run(self.section, arena, inputs, memory_of, values)
@@ -105,7 +121,14 @@ class Executable:
             raise CheckFailed(f"{type(error).__name__}: {error}") from error
         return values
 
-    def _run(self, section: Section, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], values: list) -> None:
+    def _run(
+        self,
+        section: Section,
+        arena: np.ndarray,
+        inputs: tuple[Tensor, ...],
+        memory_of: dict[Buffer, Any],
+        values: list,
+    ) -> None:
         """Run a section, after assigning memory to those of its arrays that have none: new results, gradients."""
         for each in section.made:
             if each not in memory_of:
@@ -129,7 +152,12 @@ class Executable:
         return made
 
     def _built(
-        self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], tensors: dict[Value, Tensor] | None = None, given: Sequence = ()
+        self,
+        structure: Any,
+        inputs: tuple[Tensor, ...],
+        memory_of: dict[Buffer, Any],
+        tensors: dict[Value, Tensor] | None = None,
+        given: Sequence = (),
     ) -> Any:
         """A structure of values as tensors, one per value. `tensors`: those that exist already."""
         tensors = {} if tensors is None else tensors
@@ -150,7 +178,11 @@ class Executable:
             owner = inputs[buffer.number]
             return owner if value in self.program.inputs else wrap(owner._storage, layout, owner._offset + span.offset)
         if buffer.kind == "held":
-            return self.program.held[value] if value in self.program.held else wrap(buffer.tensor._storage, layout, span.offset)
+            return (
+                self.program.held[value]
+                if value in self.program.held
+                else wrap(buffer.tensor._storage, layout, span.offset)
+            )
         storage = memory_of.get(buffer)
         if storage is None:  # uninitialised memory that no kernel uses
             storage = memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))

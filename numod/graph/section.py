@@ -1,5 +1,6 @@
-"""A sequence of kernel calls, ready to run: as one native function if the work is small, on a GPU as a graph of the driver's (`replay`), else kernel by kernel,
-as eager ops launch them."""
+"""A sequence of kernel calls, ready to run: as one native function if the work is small, on a GPU as a graph of the
+driver's (`replay`), else kernel by kernel, as eager ops launch them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """How calls are run. `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all sizes.
+    """How calls are run.
+
+    `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all
+    sizes.
 
     `freezing`: what depends only on tensors that the program holds and does not write is computed once (`freeze`).
     """
@@ -42,11 +46,22 @@ class Form:
 
 
 class Section:
-    """Calls of a lowered program. `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section.
+    """Calls of a lowered program.
 
-    `places`, `size`: offsets of local memory in an arena, and its size."""
+    `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section.
 
-    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], size: int, name: str, form: Form) -> None:
+    `places`, `size`: offsets of local memory in an arena, and its size.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        calls: Sequence[Call | Test],
+        places: dict[Buffer, int],
+        size: int,
+        name: str,
+        form: Form,
+    ) -> None:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
@@ -56,22 +71,35 @@ class Section:
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
-        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or (_small(self.calls) and not _takes_lengths(self.calls)))
+        self.linked = (
+            form.linked is not False
+            and _linkable(self.calls)
+            and (form.linked or (_small(self.calls) and not _takes_lengths(self.calls)))
+        )
         self.replay: Replay | None = None
         if self.linked:
             self._link(name, form.dynamic)
         else:
             self.kernel = None
-            self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
+            self.launchers = [
+                None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls
+            ]
             if form.linked is not False and suits(self.calls, size):
                 self.replay = Replay(self.calls, lambda: self.launchers, places)
 
     def _link(self, name: str, dynamic: bool) -> None:
-        """Link the calls. Inputs are arguments; addresses of results and gradients are filled into the table by each call."""
+        """Link the calls.
+
+        Inputs are arguments; addresses of results and gradients are filled into the table by each call.
+        """
         self.inputs = [each for each in self.arrays if each.kind == "input"]
         linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
-        self.places_of = {each: place for place, each in enumerate(self.slots, FIRST) if isinstance(each, Buffer) and each.kind != "held"}
+        self.places_of = {
+            each: place
+            for place, each in enumerate(self.slots, FIRST)
+            if isinstance(each, Buffer) and each.kind != "held"
+        }
         self.listed = [(each, self.places_of[each]) for each in self.made if each in self.places_of]
         self.listed_inputs = [(each.number, self.places_of[each]) for each in self.inputs if each in self.places_of]
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
@@ -81,16 +109,24 @@ class Section:
 
     def kernels(self) -> list[build.Kernel]:
         """The kernels it launches."""
-        return [self.kernel] if self.linked else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
+        return (
+            [self.kernel]
+            if self.linked
+            else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
+        )
 
-    def run(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
+    def run(
+        self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
+    ) -> None:
         """Run with the inputs, memory for what is `made` and each source's run-time numbers. Raises CheckFailed."""
         if self.linked:
             self._run_linked(arena, inputs, memory_of, values)
         else:
             self._run_in_turn(arena, inputs, memory_of, values)
 
-    def _run_linked(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
+    def _run_linked(
+        self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
+    ) -> None:
         table = self.table.copy()  # a table of its own: another thread may be in this function
         table[ARENA] = address(arena)
         for each, place in self.listed:
@@ -102,14 +138,21 @@ class Section:
         if failed:
             raise _failure(self.tests[failed - 1])
 
-    def _run_in_turn(self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence) -> None:
-        memory = {each: _elements(inputs[each.number]) if each.kind == "input" else memory_of[each].data for each in self.arrays}
+    def _run_in_turn(
+        self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
+    ) -> None:
+        memory = {
+            each: _elements(inputs[each.number]) if each.kind == "input" else memory_of[each].data
+            for each in self.arrays
+        }
         memory.update((each, each.tensor._storage.data) for each in self.held)
         replay = self.replay
         if replay is not None and replay.backend.replaying and replay.lock.acquire(blocking=False):
             try:
                 arrays = [memory[each] for each in replay.buffers]
-                return replay.start(replay.ready(arrays), arrays, [values[source][index] for source, index in replay.numbers])
+                return replay.start(
+                    replay.ready(arrays), arrays, [values[source][index] for source, index in replay.numbers]
+                )
             finally:
                 replay.lock.release()
         for each in self.buffers:
@@ -151,7 +194,10 @@ def _linkable(calls: Sequence) -> bool:
     kernels = [each.kernel for each in calls if isinstance(each, Call)]
     if not kernels or not all(each is not None and each.device.type == "cpu" for each in kernels):
         return False
-    return len(kernels) <= LINKED_CALLS or sum(each.period for each in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
+    return (
+        len(kernels) <= LINKED_CALLS
+        or sum(each.period for each in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
+    )
 
 
 def _small(calls: Sequence) -> bool:
@@ -160,7 +206,9 @@ def _small(calls: Sequence) -> bool:
 
 
 def _takes_lengths(calls: Sequence) -> bool:
-    """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile, and save half of a short step."""
+    """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile,
+    and save half of a short step.
+    """
     return any(isinstance(part, Room) for each in calls if isinstance(each, Call) for part in each.step.parameters)
 
 
@@ -186,4 +234,3 @@ def _examine(test: Test, memory: dict) -> None:
 
 def _failure(test: Test) -> CheckFailed:
     return CheckFailed(f"the check at {test.where or 'an unknown line'} does not find {test.found}")
-

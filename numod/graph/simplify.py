@@ -1,6 +1,8 @@
-"""Simplification passes: common subexpressions, no-ops, dead code; and one that turns in-place writes to the program's own memory into new values.
+"""Simplification passes: common subexpressions, no-ops, dead code; and one that turns in-place writes to the program's
+own memory into new values.
 
-Each returns a program that computes the same, bit for bit, with the same random draws and the same writes to external memory.
+Each returns a program that computes the same, bit for bit, with the same random draws and the same writes to external
+memory.
 """
 
 from __future__ import annotations
@@ -16,20 +18,26 @@ from .program import EMPTY, Check, Program, Step, Value
 
 
 def out_of_place(program: Program) -> Program:
-    """Pointwise in-place writes to the program's own memory become new values, unless something else reads the old contents."""
+    """Pointwise in-place writes to the program's own memory become new values, unless something else reads the old
+    contents.
+    """
     last_view: dict[Value, int] = {}
     effects = Effects(program)
     for position, step in enumerate(program.steps):
         for each in used(step):
             if effects.root[each] != each:
                 last_view[effects.root[each]] = position
-    last_view.update({effects.root[each]: len(program.steps) for each in leaving(program) if effects.root[each] != each})
+    last_view.update(
+        {effects.root[each]: len(program.steps) for each in leaving(program) if effects.root[each] != each}
+    )
     names: dict[Value, Value] = {}
     steps: list[Step | Check] = []
     layouts = dict(program.layouts)
     viewed: set[Value] = set()
     for position, step in enumerate(program.steps):
-        target = step.results[0] if isinstance(step, Step) and step.in_place and isinstance(step.op, Pointwise) else None
+        target = (
+            step.results[0] if isinstance(step, Step) and step.in_place and isinstance(step.op, Pointwise) else None
+        )
         step = renamed(step, names)
         own = target is not None and effects.root[target] == target and target not in program.held
         if own and not (target in viewed and last_view.get(target, -1) >= position):
@@ -87,11 +95,17 @@ def without_repeats(program: Program) -> Program:
 
 def _settled(step: Step, effects: Effects) -> bool:
     """Whether a step's inputs and results are never modified, and its results do not leave the program."""
-    return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(effects.private(each) for each in step.results)
+    return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(
+        effects.private(each) for each in step.results
+    )
 
 
 def _key(step: Step) -> tuple:
-    return (step.op, tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
+    return (
+        step.op,
+        tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]),
+        *map(exactly, step.parameters),
+    )
 
 
 def exactly(each: Any) -> Any:
@@ -102,7 +116,9 @@ def exactly(each: Any) -> Any:
 
 
 def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
-    """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is none."""
+    """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is
+    none.
+    """
     tensors = [each for each in step.inputs if issubclass(type(each), Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
@@ -118,11 +134,19 @@ def _one(position: int) -> Callable:
     return lambda inputs: len(inputs) > position and type(inputs[position]) in (int, float) and inputs[position] == 1
 
 
-_IDENTITIES = {table.copy: lambda inputs: True, table.row_major: lambda inputs: True, table.mul: _one(1), table.div: _one(1), table.pow: _one(1)}
+_IDENTITIES = {
+    table.copy: lambda inputs: True,
+    table.row_major: lambda inputs: True,
+    table.mul: _one(1),
+    table.div: _one(1),
+    table.pow: _one(1),
+}
 
 
 def without_dead(program: Program) -> Program:
-    """Dead code elimination: keeps steps that results, gradients, checks, random streams or external memory depend on."""
+    """Dead code elimination: keeps steps that results, gradients, checks, random streams or external memory depend
+    on.
+    """
     effects = Effects(program)
     needed = set(leaving(program))
     roots = {effects.root[each] for each in needed}
@@ -140,7 +164,9 @@ def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> boo
     if draws(step) or step.op.reports:
         return True
     if step.in_place:
-        return not step.results or any(not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results)
+        return not step.results or any(
+            not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results
+        )
     if step.op is EMPTY or not step.op.is_view:
         return any(each in needed or each in roots for each in step.results)
     return any(each in needed for each in step.results)

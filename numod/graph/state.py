@@ -1,9 +1,11 @@
-"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors
-written in place.
+"""Tensors and numbers that Python keeps from call to call:
 
-A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
-Plain objects that hold some go in and out in parts (`instance`).
-Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
+`self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors written in place.
+
+A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their
+places around each call. Plain objects that hold some go in and out in parts (`instance`).
+Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values
+(`later`).
 """
 
 from __future__ import annotations
@@ -27,14 +29,25 @@ from ..dtypes import float64, int32, int64
 from . import objects
 from .condition import strongly
 from .guards import Look, Place
-from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
+from .instance import (
+    Returned,
+    Unchanged,
+    holds_objects,
+    holds_parts,
+    known_elsewhere,
+    look_at_numbers,
+    made,
+    same,
+    taken,
+)
 from .kinds import is_module, is_plain_key
 from .later import STAND_INS, Later, early, look, value_of
 from .structure import changed, contents, is_frozen, is_remade, keys, parts, remade, replace
 from .trace import Recorder, line, recording
 
 
-Path = tuple[int | str, ...]  # to a number among arguments: the argument's position or name, then positions in structures
+# to a number among arguments: the argument's position or name, then positions in structures
+Path = tuple[int | str, ...]
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _FOLLOWED = 64  # numbers in structures, beyond which they are not given as tensors
 
@@ -46,17 +59,28 @@ class Count(NamedTuple):
 
 
 class Stripped(tuple):
-    """Arguments without some of their numbers, also those with names; `given`, as they came, are what a function gets that runs in Python."""
+    """Arguments without some of their numbers, also those with names; `given`, as they came, are what a function gets
+    that runs in Python.
+    """
 
     given: tuple[tuple, dict]
 
 
 def written(before: Look, after: Look) -> list[Place]:
-    """The places that hold another tensor than before, including new attributes of modules and new entries of dictionaries."""
+    """The places that hold another tensor than before, including new attributes of modules and new entries of
+    dictionaries.
+    """
     was = {_mark(holder, key): value for holder, key, value in before.places}
-    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or issubclass(type(holder), dict)))
+    may_be_new = (
+        holder
+        for holder, _, _ in after.places
+        if id(holder) in before.seen and (is_module(holder) or issubclass(type(holder), dict))
+    )
     new = dict.fromkeys(map(id, may_be_new))
-    found = ((holder, key, value, was.get(_mark(holder, key), None if id(holder) in new else value)) for holder, key, value in after.places)
+    found = (
+        (holder, key, value, was.get(_mark(holder, key), None if id(holder) in new else value))
+        for holder, key, value in after.places
+    )
     return [(holder, key) for holder, key, value, former in found if value is not None and value is not former]
 
 
@@ -88,7 +112,9 @@ def _is_item(holder: Any, key: Any) -> bool:
 
 def values(places: list[Place]) -> list:
     """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
-    found = [holder if issubclass(type(holder), Tensor) and key == "data" else read(holder, key) for holder, key in places]
+    found = [
+        holder if issubclass(type(holder), Tensor) and key == "data" else read(holder, key) for holder, key in places
+    ]
     return [counted(each) if is_number(each) else taken(each) for each in found]
 
 
@@ -98,7 +124,10 @@ def is_number(value: Any) -> bool:
 
 
 def counted(number: float | int) -> Count:
-    """A number as a tensor. That most integers are small is known by their dtype, when something is computed of them."""
+    """A number as a tensor.
+
+    That most integers are small is known by their dtype, when something is computed of them.
+    """
     dtype = float64 if type(number) is float else int32 if -(1 << 31) <= number < 1 << 31 else int64
     return Count(wrap(Storage(np.array([number], dtype.storage)), _layout(dtype), 0))
 
@@ -111,7 +140,11 @@ def _layout(dtype: DType) -> Layout:
 @contextmanager
 def _standing_in(mathematics: Sequence[Place]) -> Iterator[None]:
     """Have names of the math module give functions of what stands for numbers."""
-    laid = [(holder, key, each) for holder, key in mathematics if id(each := read(holder, key)) in STAND_INS] if recording() else []
+    laid = (
+        [(holder, key, each) for holder, key in mathematics if id(each := read(holder, key)) in STAND_INS]
+        if recording()
+        else []
+    )
     try:
         for holder, key, each in laid:
             lay(holder, key, STAND_INS[id(each)])
@@ -122,7 +155,9 @@ def _standing_in(mathematics: Sequence[Place]) -> Iterator[None]:
 
 
 def given(function: Callable, places: list[Place], mathematics: Sequence[Place]) -> Callable:
-    """A function of (what lies at the places, its arguments, those with names) that gives (its result, what lies there then, but no gradients)."""
+    """A function of (what lies at the places, its arguments, those with names) that gives (its result, what lies there
+    then, but no gradients).
+    """
     call = _caller(places, mathematics)
 
     @wraps(function)
@@ -133,7 +168,9 @@ def given(function: Callable, places: list[Place], mathematics: Sequence[Place])
 
 
 def numbers_among(arguments: tuple, named: dict, inside: bool) -> dict[Path, int | float]:
-    """The numbers among arguments, and those `inside` tuples, lists, dictionaries and dataclasses, unless these are many."""
+    """The numbers among arguments, and those `inside` tuples, lists, dictionaries and dataclasses, unless these are
+    many.
+    """
     given = [*enumerate(arguments), *named.items()]
     direct = {(name,): each for name, each in given if is_number(each)}
     found = dict(pair for name, each in given for pair in _numbers_in(each, (name,))) if inside else direct
@@ -187,8 +224,11 @@ def _without(tree: dict | int, each: Any, numbers: list) -> Any:
     return remade(each, inside)
 
 
-def freed(function: Callable, which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
-    """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these paths, and then at these places.
+def freed(
+    function: Callable, which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]
+) -> Callable:
+    """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these paths,
+    and then at these places.
 
     Where it looks at one of them, its path, or its place as (id of the holder, key), is added to `steering`.
     """
@@ -201,13 +241,18 @@ def freed(function: Callable, which: Sequence[Path], places: Sequence[Place], st
     return run
 
 
-def _with_numbers(which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
+def _with_numbers(
+    which: Sequence[Path], places: Sequence[Place], steering: set, mathematics: Sequence[Place]
+) -> Callable:
     """A function of this library, which guards do not look into."""
     names, tree = [*which, *((id(holder), key) for holder, key in places)], tree_of(which)
 
     def call(function: Callable, counts: list[Count], arguments: Stripped) -> Any:
         numbers = [each.value.item() for each in counts]
-        numbers = [early(each, partial(steering.add, name)) if type(each) is Later else each for name, each in zip(names, numbers)]
+        numbers = [
+            early(each, partial(steering.add, name)) if type(each) is Later else each
+            for name, each in zip(names, numbers)
+        ]
         before, laid = contents(arguments.given), []
         try:
             given, own = map(dict, (enumerate(arguments.given[0]), arguments.given[1]))
@@ -221,7 +266,9 @@ def _with_numbers(which: Sequence[Path], places: Sequence[Place], steering: set,
                 recording().expose = partial(_expose, laid[inside:])
             with _standing_in(mathematics):
                 result = function(*given.values(), **own)
-            if recording() is not None and any(each is holder for each, _ in contents(result) for holder, *_ in laid[:inside]):
+            if recording() is not None and any(
+                each is holder for each, _ in contents(result) for holder, *_ in laid[:inside]
+            ):
                 result = replace(result, lambda each: each)  # it has a container that is put back as it was
         finally:
             if recording() is not None:
@@ -231,14 +278,18 @@ def _with_numbers(which: Sequence[Path], places: Sequence[Place], steering: set,
                 if type(written := read(holder, key)) is Later:
                     lay(holder, key, value_of(written))
         if recording() is not None and (kind := changed(before)):
-            recording().give_up(f"compile: what is in an argument, a {kind}, changes, which a compiled function cannot repeat")
+            recording().give_up(
+                f"compile: what is in an argument, a {kind}, changes, which a compiled function cannot repeat"
+            )
         return result
 
     return call
 
 
 def _with(tree: dict | int, each: Any, numbers: list, laid: list[tuple]) -> Any:
-    """A structure with numbers at the ends of a tree: another one where it is immutable, else the same, for the time of a call."""
+    """A structure with numbers at the ends of a tree: another one where it is immutable, else the same, for the time of
+    a call.
+    """
     if type(tree) is int:
         return numbers[tree]
     inside, names = parts(each), keys(each)
@@ -259,7 +310,9 @@ def _lay_for_now(holder: Any, key: Any, value: Any, laid: list[tuple]) -> None:
 
 
 def _expose(laid: list[tuple], asking: bool) -> None:
-    """The numbers at places while an optimizer's update asks for its own: it does so again at every run, when nothing stands for them."""
+    """The numbers at places while an optimizer's update asks for its own: it does so again at every run, when nothing
+    stands for them.
+    """
     for holder, key, former, value in laid:
         now, then = (value, former) if asking else (former, value)
         if read(holder, key) is now:
@@ -292,9 +345,15 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
             lay(holder, key, early(later, partial(_refuse, recording(), key)))
         with _standing_in(mathematics):
             result = function(*arguments, **named)
-        new = [read(*each) for each in places if not is_gradient(*each)] if recording() is None else _in_parts(places, before, held, result)
+        new = (
+            [read(*each) for each in places if not is_gradient(*each)]
+            if recording() is None
+            else _in_parts(places, before, held, result)
+        )
         if (recorder := recording()) is not None:  # what it returns may be a container that is put back as it was
-            result = replace(result, lambda each: each, whole=lambda each: each if recorder.itself(each) is not None else None)
+            result = replace(
+                result, lambda each: each, whole=lambda each: each if recorder.itself(each) is not None else None
+            )
         for holder, key, former in before:
             if type(read(holder, key)) is Later:
                 lay(holder, key, former)
@@ -304,8 +363,15 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
 
 
 def _in_parts(places: list[Place], before: list[tuple], held: list, result: Any) -> list:
-    """What lies at the places, with plain objects in parts. Gives the recording up where others would see that every run puts another object there."""
-    triples = [(read(*place), former, given) for place, (*_, former), given in zip(places, before, held) if not is_gradient(*place)]
+    """What lies at the places, with plain objects in parts.
+
+    Gives the recording up where others would see that every run puts another object there.
+    """
+    triples = [
+        (read(*place), former, given)
+        for place, (*_, former), given in zip(places, before, held)
+        if not is_gradient(*place)
+    ]
     returned = {id(each): number for number, (each, _) in enumerate(contents(result))}
     found: list = []
     new = [_in_stead(*each, returned, found) for each in triples]
@@ -343,12 +409,24 @@ def _refuse(recorder: Recorder, key: Any) -> None:
 
 
 def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -> None:
-    """Store what a run that returns `outputs` has left at their places. `pictures` exclude these places, so they stay valid."""
+    """Store what a run that returns `outputs` has left at their places.
+
+    `pictures` exclude these places, so they stay valid.
+    """
     for (holder, key), value in zip([each for each in places if not is_gradient(*each)], new):
         former = read(holder, key)
-        value = former if type(value) is Unchanged else contents(outputs)[value.number][0] if type(value) is Returned else made(value)
+        value = (
+            former
+            if type(value) is Unchanged
+            else contents(outputs)[value.number][0]
+            if type(value) is Returned
+            else made(value)
+        )
         if former is not value and not (
-            issubclass(type(holder), Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
+            issubclass(type(holder), Tensor)
+            and former._storage is value._storage
+            and former._layout is value._layout
+            and former._offset == value._offset
         ):
             before = changes.count
             lay(holder, key, value)

@@ -1,4 +1,6 @@
-"""Structures of arguments and results: nested tuples, lists, dicts and dataclasses with tensors and plain values as leaves."""
+"""Structures of arguments and results: nested tuples, lists, dicts and dataclasses with tensors and plain values as
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ def is_data(each: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_structure(kind: type) -> bool:
-    """Whether instances are taken apart: containers, dataclasses and, as they have attributes, instances of a user's class derived from that of a number or a
-    text."""
+    """Whether instances are taken apart: containers, dataclasses and, as they have attributes, instances of a user's
+    class derived from that of a number or a text.
+    """
     base = objects.base_of(kind)
     known = base in (*objects.SEQUENCES, *objects.MAPPINGS, *objects.VALUES) or objects.is_data_class(kind)
     return kind is slice or kind in _WHOLE or (known and objects.can_rebuild(kind))
@@ -58,7 +61,10 @@ def parts(each: Any) -> list | None:
     each, kind = _exactly(each)
     if kind is slice:
         return [each.start, each.stop, each.step]
-    return [*(objects.values_of(each) if _has_items(kind) else ()), *(objects.attributes(each).values() if _has_fields(kind) else ())]
+    return [
+        *(objects.values_of(each) if _has_items(kind) else ()),
+        *(objects.attributes(each).values() if _has_fields(kind) else ()),
+    ]
 
 
 def _exactly(each: Any) -> tuple[Any, type]:
@@ -89,7 +95,11 @@ def keys(each: Any) -> list:
 def is_frozen(each: Any) -> bool:
     """Whether a structure is one whose parts cannot be set."""
     kind = type(each)
-    return objects.base_of(kind) in (tuple, *objects.VALUES) or kind is slice or (is_data(each) and kind.__dataclass_params__.frozen)
+    return (
+        objects.base_of(kind) in (tuple, *objects.VALUES)
+        or kind is slice
+        or (is_data(each) and kind.__dataclass_params__.frozen)
+    )
 
 
 def has_identity(each: Any) -> bool:
@@ -106,8 +116,16 @@ def is_remade(each: Any) -> bool:
     return not (objects.base_of(kind) is tuple and _has_fields(kind))
 
 
-def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
-    """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's."""
+def replace(
+    structure: Any,
+    function: Callable,
+    read: Callable = lambda *reading: Reading(*reading),
+    whole: Callable = lambda each: None,
+) -> Any:
+    """`structure` with its leaves replaced.
+
+    `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's.
+    """
     if type(structure) is Later:
         return function(structure)
     if type(structure) is Reading:
@@ -145,7 +163,9 @@ def changed(before: list[tuple[Any, list]]) -> str | None:
     """The kind of the first of these structures whose parts have changed."""
     for each, inside in before:
         now = list(zip(keys(each), parts(each)))
-        if len(now) != len(inside) or any(part is not former or not _same_key(key, other) for (key, part), (other, former) in zip(now, inside)):
+        if len(now) != len(inside) or any(
+            part is not former or not _same_key(key, other) for (key, part), (other, former) in zip(now, inside)
+        ):
             return type(each).__name__
     return None
 

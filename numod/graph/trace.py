@@ -1,6 +1,8 @@
-"""Record what a function does at the waist, as a program: forward, backward, optimizer steps, in-place writes, random draws.
+"""Record what a function does at the waist, as a program: forward, backward, optimizer steps, in-place writes, random
+draws.
 
-What a program cannot repeat (reading a value in Python, say) is an error when it is recorded, or ends the recording where that is allowed.
+What a program cannot repeat (reading a value in Python, say) is an error when it is recorded, or ends the recording
+where that is allowed.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 def trace(function: Callable, *inputs: Tensor) -> Program:
     """Run `function(*inputs)` once, for real, and give the program of what it did.
 
-    Raises RuntimeError for what cannot be repeated: values read in Python (`item()`, `if tensor:`), optimizer state made in the recorded step
-    (run a step before), and input tensors made to require gradients inside.
+    Raises RuntimeError for what cannot be repeated: values read in Python (`item()`, `if tensor:`), optimizer state
+    made in the recorded step (run a step before), and input tensors made to require gradients inside.
     """
     recorder = Recorder(inputs)
     waist.listeners.append(recorder)
@@ -50,7 +52,10 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
     finally:
         waist.listeners.remove(recorder)
     if recorder.made_state:
-        raise RuntimeError("trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one step before tracing")
+        raise RuntimeError(
+            "trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one "
+            "step before tracing"
+        )
     return recorder.finish(outputs)
 
 
@@ -69,15 +74,20 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.constant: set[int] = set()  # those that hold Python's values
         self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
-        self.reaches: Callable[[Tensor], bool] = lambda tensor: False  # whether the function now reaches a tensor by itself
+        # whether the function now reaches a tensor by itself
+        self.reaches: Callable[[Tensor], bool] = lambda tensor: False
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.replaced: dict[int, Tensor] = {}  # leaves whose gradient is dropped before the library asks for it
         self.asked_about: dict[int, Tensor] = {}  # leaves of which the library asked whether they have a gradient
-        self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
-        self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
-        self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
+        # leaves with the gradients they had when they were first used
+        self.found: dict[int, tuple[Tensor, Tensor | None]] = {}
+        # whether what cannot be repeated is no error, but ends the recording; what that was, and where
+        self.patient, self.refused = False, ""
+        # whether values that are only returned are read after the run; what stands for them
+        self.postponing, self.postponed = False, []
         self.failed = False  # whether an operation raised an error that other values would not make it raise
-        # whether a tensor known to have existed before is the memory of an input: the next run's input may be another; or another thread changed what was used
+        # whether a tensor known to have existed before is the memory of an input: the next run's input may be another;
+        # or another thread changed what was used
         self.confused = False
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         # copies that stand for views: of which tensors, their values anew, how they are written back, the views
@@ -86,13 +96,18 @@ class Recorder:
         self.following = False  # whether copies, or what they are views of, are written after a write to the other
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
-        self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
+        # told before and after an update's numbers are asked for
+        self.watch: Callable[[bool], None] = lambda asking: None
         self.itself: Callable[[Any], Any] = lambda container: None  # what stands for a container that existed before
-        self.remains: Callable[[Any], bool] = lambda thing: False  # whether a thing existed before and is the same at every run
-        self.expose: Callable[[bool], None] | None = None  # puts numbers where something stands for them, while an update asks for them, and back
-        self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
+        # whether a thing existed before and is the same at every run
+        self.remains: Callable[[Any], bool] = lambda thing: False
+        # puts numbers where something stands for them, while an update asks for them, and back
+        self.expose: Callable[[bool], None] | None = None
+        # whether an update's numbers are asked for, which every run does; tensors that were read for them
+        self.asking, self.asked = False, []
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
-        self.flags: list[tuple[str, Program, float]] = []  # what Python looked at, how it is computed, and what was found: the next calls must find the same
+        # what Python looked at, how it is computed, and what was found: the next calls must find the same
+        self.flags: list[tuple[str, Program, float]] = []
         self.looked_at: Tensor | None = None  # the value that is being looked at
         self.drawn: set[tuple] = set()  # places and sizes of all draws on this thread
         self.restarted = False  # whether a random stream was begun anew
@@ -117,7 +132,11 @@ class Recorder:
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
-                existed = id(each) in self.outside or self.numbers[id(each)] in self.program.held or self.numbers[id(each)] in self.program.inputs
+                existed = (
+                    id(each) in self.outside
+                    or self.numbers[id(each)] in self.program.held
+                    or self.numbers[id(each)] in self.program.inputs
+                )
                 self.made_state |= not existed
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
         if in_place:
@@ -132,7 +151,14 @@ class Recorder:
             finally:
                 self.following = False
 
-    def copied(self, copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> None:
+    def copied(
+        self,
+        copy: Tensor,
+        source: Tensor,
+        again: Callable[[], Tensor],
+        back: Callable[[], None],
+        view: Callable[[], Tensor],
+    ) -> None:
         """A copy was made in the place of a view."""
         self.copies.append((copy, source, again, back, view))
 
@@ -142,30 +168,39 @@ class Recorder:
             self.gapped.add(id(copy._storage))
 
     def refuse_shown(self, tensor: Tensor, shown: set[int]) -> None:
-        """Refuse a result that stands for a view of a tensor from outside, or of memory that is `shown` by others: what is written to it later would not reach
-        that."""
+        """Refuse a result that stands for a view of a tensor from outside, or of memory that is `shown` by others: what
+        is written to it later would not reach that.
+        """
         storage = tensor._storage
         for copy, source, *_ in reversed(self.copies):
             storage = source._storage if copy._storage is storage else storage
         if storage is not tensor._storage and (id(storage) not in self.made_here or id(storage) in shown):
             self.give_up(
-                "trace: the function returns a view, by a tensor without dimensions, a number that changes or as other numbers, of a tensor from outside "
+                "trace: the function returns a view, by a tensor without dimensions, a number that changes or as "
+                "other numbers, of a tensor from outside "
                 "or of another result, which a recorded program has a copy of; return a clone() of it"
             )
 
     def show(self) -> None:
-        """Make the views that copies stand for of them, and of views of them, where the recording is worth nothing: the caller may write to one."""
+        """Make the views that copies stand for of them, and of views of them, where the recording is worth nothing: the
+        caller may write to one.
+        """
         for copy, source, _, _, shown in self.copies:
             former = copy._storage
             _become(copy, shown, source)
             for step in self.program.steps:
                 if isinstance(step, Step) and step.op.is_view and self.alive[step.results[0].number]._storage is former:
                     before = self.alive[step.inputs[0].number]
-                    _become(self.alive[step.results[0].number], partial(waist.apply, step.op, (before,), step.parameters), before)
+                    _become(
+                        self.alive[step.results[0].number],
+                        partial(waist.apply, step.op, (before,), step.parameters),
+                        before,
+                    )
 
     def _follow(self, written: set[int]) -> None:
-        """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their
-        storages."""
+        """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write
+        by others, all other copies. By their storages.
+        """
         current = set()
         for copy, source, _, back, _ in reversed(self.copies):
             if id(copy._storage) in written:
@@ -212,10 +247,18 @@ class Recorder:
         if method != "numpy":  # that shares memory
             tensor = waist.apply(table.copy, (tensor.detach() if tensor.requires_grad else tensor,), (tensor.dtype,))
         what, where = f"{method}()", line()
-        return Later(Reading(method, (tensor,)), lambda flag=None: self.refuse(what, where) if flag is None else self.look(flag, what, where), self.postponed)
+        return Later(
+            Reading(method, (tensor,)),
+            lambda flag=None: self.refuse(what, where) if flag is None else self.look(flag, what, where),
+            self.postponed,
+        )
 
     def look(self, tensor: Tensor, what: str, where: str = "") -> None:
-        """Python looks at a value. A flag is guarded: 0 or 1, computed of small tensors from outside that have not been written to. Else it is refused."""
+        """Python looks at a value.
+
+        A flag is guarded: 0 or 1, computed of small tensors from outside that have not been written to. Else it is
+        refused.
+        """
         self.looked_at = None
         if self.refused:
             return
@@ -228,7 +271,9 @@ class Recorder:
             self.flags.append((f"the flag looked at, {line()},", flag, found))
 
     def _of_outside(self, tensor: Tensor) -> Program | None:
-        """What computes a value again from small tensors that existed before and have not been written to. None if it is of anything else, or of many steps.
+        """What computes a value again from small tensors that existed before and have not been written to.
+
+        None if it is of anything else, or of many steps.
 
         Steps are those that take any values: one that indexes would have to check them first.
         """
@@ -249,7 +294,9 @@ class Recorder:
             if leaves[each] is None or id(leaves[each]) not in self.outside or leaves[each]._layout.size > 1000:
                 return None
         memory = {id(self.alive[each.number]._storage) for each in wanted}
-        written = (each for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results)
+        written = (
+            each for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results
+        )
         if any(id(self.alive[each.number]._storage) in memory for each in written):
             return None
         flag = Program()
@@ -260,19 +307,23 @@ class Recorder:
         """Python reads a value."""
         if not self.asking or where:
             self.give_up(
-                f"trace: {what} at {where or line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
+                f"trace: {what} at {where or line()} reads a tensor's value in Python, which a recorded program "
+                "cannot repeat; "
                 "keep it a tensor, return its item() without looking at it, or read it after the program"
             )
 
     def overridden(self, function: str) -> None:
         """A class or mode takes over a function."""
         self.give_up(
-            f"trace: {line()} calls {function or 'a function'} of a class, or in a mode, that overrides functions (__torch_function__), which a recorded "
+            f"trace: {line()} calls {function or 'a function'} of a class, or in a mode, that overrides functions "
+            "(__torch_function__), which a recorded "
             "program would not ask; call it outside, or give plain tensors"
         )
 
     def give_up(self, why: str) -> None:
-        """The function does what no program can repeat: an error, or the recording is worth nothing and the call goes on eagerly."""
+        """The function does what no program can repeat: an error, or the recording is worth nothing and the call goes
+        on eagerly.
+        """
         if not self.refused:
             self.refused = why
             if not self.patient:
@@ -283,7 +334,10 @@ class Recorder:
         self.failed |= get_ident() == self.thread
 
     def refuse_kept(self) -> bool:
-        """Whether a value that is not known yet is kept somewhere in Python, which is refused. What the function returned has been released."""
+        """Whether a value that is not known yet is kept somewhere in Python, which is refused.
+
+        What the function returned has been released.
+        """
         looks = [look for each, look in self.postponed if each() is not None]
         for look in looks:
             look()
@@ -296,9 +350,15 @@ class Recorder:
                 yield found
 
     def made(self, tensor: Tensor, how: str) -> None:
-        """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""
+        """A tensor came to be without an op:
+
+        "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows.
+        """
         if how == "array":
-            self.give_up(f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument")
+            self.give_up(
+                f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it "
+                "before, or give it as an argument"
+            )
             return
         if how == "empty":
             self(EMPTY, (), (), (tensor,), False)
@@ -331,7 +391,10 @@ class Recorder:
             self.asked_about[id(leaf)] = leaf
 
     def dropped(self, leaf: Tensor) -> None:
-        """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
+        """The function sets a leaf's gradient to None.
+
+        Where nothing has set it yet, what a run finds there does not matter.
+        """
         if id(leaf) not in self.asked_about:
             self.replaced[id(leaf)] = leaf
             self.indifferent.update({id(leaf): leaf} if leaf._grad is None else {})
@@ -343,14 +406,20 @@ class Recorder:
     def set_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to what it is now."""
         if leaf._grad.requires_grad:
-            raise CannotRepeat("trace: the function leaves a gradient with a history in .grad, which a recorded program would leave without; return it")
+            raise CannotRepeat(
+                "trace: the function leaves a gradient with a history in .grad, which a recorded program would leave "
+                "without; return it"
+            )
         self.program.gradients[self._owner(leaf)] = self._known(leaf._grad)
 
     def _owner(self, leaf: Tensor) -> Value:
         given = next((each for each in self.program.inputs if self.alive[each.number] is leaf), None)
         owner = self._known(leaf) if given is None else given
         if self.program.held.get(owner, leaf) is not leaf:
-            raise CannotRepeat("trace: the gradient of a tensor is set that shares all its memory with another one, which a recorded program takes it for")
+            raise CannotRepeat(
+                "trace: the gradient of a tensor is set that shares all its memory with another one, which a recorded "
+                "program takes it for"
+            )
         return owner
 
     def _new(self, tensor: Tensor) -> Value:
@@ -368,7 +437,13 @@ class Recorder:
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
             return self.draws.setdefault(_drawn(each), each)
         if not issubclass(type(each), Tensor):
-            return each.item() if isinstance(each, np.generic) else int(each) if isinstance(each, int) and type(each) is not bool else each
+            return (
+                each.item()
+                if isinstance(each, np.generic)
+                else int(each)
+                if isinstance(each, int) and type(each) is not bool
+                else each
+            )
         found, place = self.numbers.get(id(each)), _place(each)
         if found is not None and self.places[found.number] == place:
             return found
@@ -376,12 +451,19 @@ class Recorder:
             found = self.numbers[id(each)] = self.at[place]
             self.others += [each, each._storage]
             self.confused |= id(each) in self.outside and found in self.program.inputs
-            if found in self.program.held and each.requires_grad and each.grad_fn is None and not self.program.held[found].requires_grad:
-                self.program.held[found], self.found[id(each)] = each, (each, each._grad)  # an alias was seen first: the gradient is the leaf's
+            if (
+                found in self.program.held
+                and each.requires_grad
+                and each.grad_fn is None
+                and not self.program.held[found].requires_grad
+            ):
+                # an alias was seen first: the gradient is the leaf's
+                self.program.held[found], self.found[id(each)] = each, (each, each._grad)
             return found
         if found is not None or place[0] in self.made_here:
             self.give_up(
-                f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program cannot repeat; "
+                f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program "
+                "cannot repeat; "
                 "use the form that gives a new tensor"
             )
         if each._storage in self.elsewhere and self.reaches(each):
@@ -403,7 +485,10 @@ class Recorder:
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
             if self.places[value.number] != _place(tensor) and id(tensor) not in self.moving:
                 shape = tuple(program.layouts[value].shape)
-                raise CannotRepeat(f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded program cannot repeat")
+                raise CannotRepeat(
+                    f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded "
+                    "program cannot repeat"
+                )
             gradient = tensor._grad
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
@@ -413,20 +498,34 @@ class Recorder:
         return program
 
     def _refuse_asked(self) -> None:
-        """Raise if a tensor that gives an update its numbers is made or written here: runs ask for them before they begin."""
-        written = {id(self.alive[each.number]._storage) for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results}
+        """Raise if a tensor that gives an update its numbers is made or written here: runs ask for them before they
+        begin.
+        """
+        written = {
+            id(self.alive[each.number]._storage)
+            for step in self.program.steps
+            if isinstance(step, Step) and step.in_place
+            for each in step.results
+        }
         for tensor, where in self.asked:
             if id(tensor._storage) in written | self.made_here:
                 raise CannotRepeat(
-                    f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside"
+                    f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded "
+                    "program cannot repeat; set it outside"
                 )
 
     def _leaving(self, each: Any) -> Any:
-        """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not (issubclass(type(each), (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)) and not self.remains(each):
+        """A result.
+
+        One that is the same memory as another value, but another tensor (detached, say), is a view of it.
+        """
+        if not (
+            issubclass(type(each), (Tensor, Given, Itself)) or is_simple(each) or _is_fixed(each)
+        ) and not self.remains(each):
             kind = type(each).__name__
             raise CannotRepeat(
-                f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
+                f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, "
+                "lists, dicts or data classes"
             )
         if not issubclass(type(each), Tensor) or id(each) in self.outside:
             return each
@@ -439,11 +538,16 @@ class Recorder:
         if self.alive[found.number] is each and (found in self.program.held or found in self.program.inputs):
             return found
         if type(each) is not Tensor or (each.requires_grad and each.grad_fn is None):
-            raise CannotRepeat("trace: the function returns a leaf or a Parameter that it makes, which a recorded program would return as a computed tensor")
+            raise CannotRepeat(
+                "trace: the function returns a leaf or a Parameter that it makes, which a recorded program would "
+                "return as a computed tensor"
+            )
         if self.alive[found.number] is each:
             return found
         alias = self._new(each)
-        self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line()))
+        self.program.steps.append(
+            Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line())
+        )
         return alias
 
 
@@ -451,7 +555,9 @@ def _is_fixed(thing: Any) -> bool:
     """Whether it is a function or class that is written in a library, and so can hold no values of a run."""
     if not issubclass(type(thing), (type, FunctionType, BuiltinFunctionType)):
         return False
-    made = getattr(thing, "__closure__", None) or not isinstance(getattr(thing, "__self__", None), (ModuleType, type(None)))
+    made = getattr(thing, "__closure__", None) or not isinstance(
+        getattr(thing, "__self__", None), (ModuleType, type(None))
+    )
     return of_library(thing) and not made
 
 
@@ -459,7 +565,18 @@ def _become(tensor: Tensor, view: Callable[[], Tensor], source: Tensor) -> None:
     """Make a tensor the view of `source`; its gradients go there if they did before."""
     with set_grad_enabled(waist.state.grad_enabled and tensor.requires_grad is source.requires_grad):
         made = view()
-    for name in ("_storage", "_layout", "_offset", "_base", "_own", "_seen", "_node", "_output", "_requires_grad", "_unrecorded"):
+    for name in (
+        "_storage",
+        "_layout",
+        "_offset",
+        "_base",
+        "_own",
+        "_seen",
+        "_node",
+        "_output",
+        "_requires_grad",
+        "_unrecorded",
+    ):
         setattr(tensor, name, getattr(made, name))
 
 
@@ -481,7 +598,9 @@ def line() -> str:
     """The innermost line outside this package and Python's own: "file.py:12"."""
     frame = sys._getframe(1)
     while (
-        frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE)
+        frame is not None
+        and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD))
+        and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE)
     ):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""

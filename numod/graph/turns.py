@@ -1,5 +1,6 @@
-"""Threads and compiled functions: turns, in which one thread at a time records a function, or changes how it is compiled, and what else threads can disturb.
-Calls that find a program take no turn."""
+"""Threads and compiled functions: turns, in which one thread at a time records a function, or changes how it is
+compiled, and what else threads can disturb. Calls that find a program take no turn.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
-PATIENCE = 20.0  # seconds a thread waits for its turn. The one it waits for may wait for it, in the function that is recorded; then it runs eagerly.
+# seconds a thread waits for its turn. The one it waits for may wait for it, in the function that is recorded; then it
+# runs eagerly.
+PATIENCE = 20.0
 _turns: WeakSet[Turn] = WeakSet()
 
 
@@ -25,7 +28,10 @@ class Turn:
         self._lock = threading.RLock()
 
     def take(self) -> threading.RLock | None:
-        """Wait for a turn, which lasts until what is returned is released. None where the turn of another thread has not ended in time."""
+        """Wait for a turn, which lasts until what is returned is released.
+
+        None where the turn of another thread has not ended in time.
+        """
         lock = self._lock  # which a child that is forked in a turn has of its parent, and must release as well
         return lock if lock.acquire(timeout=PATIENCE) else None
 

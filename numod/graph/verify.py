@@ -1,7 +1,7 @@
 """Checks that a program is well formed, for passes and for programs loaded from a file. It executes nothing.
 
-Each step must fit its op's contract (`ops.contract`), each view the memory it is a view of, each result the layout that its op plans. Which values indices have
-is known at run time only: `bounds` adds the steps that check them.
+Each step must fit its op's contract (`ops.contract`), each view the memory it is a view of, each result the layout that
+its op plans. Which values indices have is known at run time only: `bounds` adds the steps that check them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _Room = tuple[int, int]  # where a value begins in the memory it is a view of, a
 
 
 def verify(program: Program) -> Program:
-    """Return the program. Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout than its op
-    plans, and if a step does not fit its op."""
+    """Return the program.
+
+    Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout
+    than its op plans, and if a step does not fit its op.
+    """
     with bind.unbuilt():  # plans are made for their layouts: no kernel is compiled
         return _verified(program)
 
@@ -39,7 +42,9 @@ def _verified(program: Program) -> Program:
         place = f"step {number}"
         if isinstance(step, Check):
             _expect(step.value in known, f"{place} checks {name(step.value)}, which is not there yet")
-            _expect(program.layouts[step.value].size == 1, f"{place} checks {name(step.value)}, which has not one element")
+            _expect(
+                program.layouts[step.value].size == 1, f"{place} checks {name(step.value)}, which has not one element"
+            )
             continue
         place += f" ({step.op.name})"
         _check_values(program, step, known, place)
@@ -47,15 +52,25 @@ def _verified(program: Program) -> Program:
         _check_rooms(program, step, rooms, place)
         known.update(step.results)
     for leaf, gradient in program.gradients.items():
-        _expect(leaf in known and (gradient is None or gradient in known), f"the gradient {name(gradient)} of {name(leaf)} is not there")
+        _expect(
+            leaf in known and (gradient is None or gradient in known),
+            f"the gradient {name(gradient)} of {name(leaf)} is not there",
+        )
         fits = gradient is None or _kind_of(program.layouts[leaf]) == _kind_of(program.layouts[gradient])
         _expect(fits, f"the gradient {name(gradient)} of {name(leaf)} has another shape or dtype")
-    replace(program.outputs, lambda each: _expect(not issubclass(type(each), Value) or each in known, f"the result {name(each)} is not there"))
+    replace(
+        program.outputs,
+        lambda each: _expect(
+            not issubclass(type(each), Value) or each in known, f"the result {name(each)} is not there"
+        ),
+    )
     return program
 
 
 def arguments_of(step: Step, layouts: dict[Value, Layout]) -> list:
-    """A step's inputs as contracts take them: layouts of tensors, numbers as they are, and any number for one that is drawn."""
+    """A step's inputs as contracts take them: layouts of tensors, numbers as they are, and any number for one that is
+    drawn.
+    """
     return [layouts[each] if isinstance(each, Value) else 0 if isinstance(each, Draw) else each for each in step.inputs]
 
 
@@ -65,9 +80,15 @@ def _check_ends(program: Program, known: set[Value]) -> None:
     _expect(all(each in program.layouts for each in known), "an input or held tensor has no layout")
     shared = program.shared
     _expect(not shared or len(shared) == len(program.inputs), "it does not say of each input whose memory it has")
-    _expect(all(0 <= each <= k and shared[each] == each for k, each in enumerate(shared)), "an input has the memory of one that is not there")
+    _expect(
+        all(0 <= each <= k and shared[each] == each for k, each in enumerate(shared)),
+        "an input has the memory of one that is not there",
+    )
     for value, tensor in program.held.items():
-        _expect(program.layouts[value] is tensor._layout, f"the held tensor {name(value)} has another layout than the program says")
+        _expect(
+            program.layouts[value] is tensor._layout,
+            f"the held tensor {name(value)} has another layout than the program says",
+        )
 
 
 def _first_rooms(program: Program) -> dict[Value, _Room]:
@@ -108,14 +129,21 @@ def _check_step(program: Program, step: Step, place: str) -> None:
     planned = planned if isinstance(planned, tuple) else (planned,)
     _expect(len(planned) == len(found), f"{place} makes {len(planned)} results, not {len(found)}")
     for value, own, layout in zip(step.results, found, planned):
-        _expect(same(own, layout), f"{place}: {name(value)} is {own.dtype} {tuple(own.shape)}, and the op gives {layout.dtype} {tuple(layout.shape)}")
+        _expect(
+            same(own, layout),
+            f"{place}: {name(value)} is {own.dtype} {tuple(own.shape)}, and the op gives {layout.dtype} "
+            f"{tuple(layout.shape)}",
+        )
     return None
 
 
 def _check_write(program: Program, step: Step, targets: list[Layout], place: str) -> None:
     """Check a step that writes over values: pointwise ops over any one, others over their first input."""
     over = tuple([next((k for k, each in enumerate(step.inputs) if each == target), None) for target in step.results])
-    _expect(len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)), f"{place} writes over a value that is not its first input")
+    _expect(
+        len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)),
+        f"{place} writes over a value that is not its first input",
+    )
     step.op.prepare_into(described(step, program.layouts), step.parameters, tuple(targets), over)
 
 
@@ -128,7 +156,10 @@ def _check_rooms(program: Program, step: Step, rooms: dict[Value, _Room], place:
     plan, (begin, room) = step.op.prepare((program.layouts[source],), step.parameters), rooms[source]
     begin += plan.offset
     reaches = begin + plan.layout.extent
-    _expect(not plan.layout.size or (begin >= 0 and reaches <= room), f"{place} makes a view of elements {begin} to {reaches} of {room}")
+    _expect(
+        not plan.layout.size or (begin >= 0 and reaches <= room),
+        f"{place} makes a view of elements {begin} to {reaches} of {room}",
+    )
     rooms[result] = begin, room
 
 

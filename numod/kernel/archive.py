@@ -1,8 +1,9 @@
 """Archives of compiled kernels (.tar.gz), written and read by `python -m numod cache`.
 
-Python's `tarfile` reads whatever an archive asks for: extended headers of gigabytes into memory, sparse maps without end. This reader knows plain files, and
-the extended headers that `tarfile` writes for a long name or a time with fractions, and refuses everything else. An archive can make it decompress _TOTAL
-bytes, keep one entry in memory (at most `entry.LIMIT` bytes), and remember _MEMBERS names.
+Python's `tarfile` reads whatever an archive asks for: extended headers of gigabytes into memory, sparse maps without
+end. This reader knows plain files, and the extended headers that `tarfile` writes for a long name or a time with
+fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory (at
+most `entry.LIMIT` bytes), and remember _MEMBERS names.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _BLOCK = 512
 _MEMBERS, _TOTAL = 100_000, 4 << 30
 _EXTENDED = 1 << 16  # bytes of an extended header
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.+-]{{0,240}}{re.escape(SUFFIX)}")
-_HARMLESS = re.compile("path|[acm]time|comment")  # what an extended header may say; not a size, a link, an owner, a sparse map
+# what an extended header may say; not a size, a link, an owner, a sparse map
+_HARMLESS = re.compile("path|[acm]time|comment")
 
 
 def write(path: str, members: Iterable[tuple[str, bytes]]) -> int:
@@ -37,7 +39,9 @@ def write(path: str, members: Iterable[tuple[str, bytes]]) -> int:
 
 
 def read(path: str) -> Iterator[tuple[str, bytes]]:
-    """The members of an archive, (name, content), one at a time. A name is a file name that ends in `.kernel`; it comes once.
+    """The members of an archive, (name, content), one at a time.
+
+    A name is a file name that ends in `.kernel`; it comes once.
 
     Raises ValueError for what is not an archive of such files, FileNotFoundError and other errors of opening it.
     """
@@ -74,7 +78,12 @@ def _header(block: bytes) -> tuple[str, int, bytes]:
     """Name, size and type of the file whose header this is."""
     name, size, checksum = block[:100].rstrip(b"\0"), block[124:136].strip(b" \0"), block[148:156].strip(b" \0")
     expected = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-    if not (re.fullmatch(b"[0-7]{1,11}", size) and re.fullmatch(b"[0-7]{1,7}", checksum) and int(checksum, 8) == expected and block[257:262] == b"ustar"):
+    if not (
+        re.fullmatch(b"[0-7]{1,11}", size)
+        and re.fullmatch(b"[0-7]{1,7}", checksum)
+        and int(checksum, 8) == expected
+        and block[257:262] == b"ustar"
+    ):
         raise ValueError("a header is damaged, or not of the tar format")
     if any(block[345:500]):
         raise ValueError(f"{_text(name)!a} is in a folder")

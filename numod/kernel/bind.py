@@ -1,9 +1,11 @@
-"""Bind kernels to a target: a Python function becomes source text with typed literals and the target's loops, then a launcher.
+"""Bind kernels to a target: a Python function becomes source text with typed literals and the target's loops, then a
+launcher.
 
-A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose iterations
-are independent: it becomes `range(n)`, a function whose range the threads divide among them (`kernel.divide`), or a grid-stride loop of GPU threads. Float
-literals take the kernel's `real` type, since Numba would compute in float64. A kernel calls only `math` functions, casts, and functions
-registered by `kernel.scalar`, whose text is copied into its own.
+A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose
+iterations are independent: it becomes `range(n)`, a function whose range the threads divide among them
+(`kernel.divide`), or a grid-stride loop of GPU threads. Float literals take the kernel's `real` type, since Numba would
+compute in float64. A kernel calls only `math` functions, casts, and functions registered by `kernel.scalar`, whose text
+is copied into its own.
 """
 
 from __future__ import annotations
@@ -25,15 +27,20 @@ from .divide import divided
 from .specialize import specialized as source_of
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
-_LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
-_MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
+# characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not
+# small
+_LONG, _SMALL = 3000, 1 << 16
+_MATH = sorted(
+    name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING
+)
 
 
 def launcher(
     device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE,
     team: tuple[int, int] | None = None,
 ) -> Callable:  # fmt: skip
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in elements of simple work).
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in
+    elements of simple work).
 
     `team`: (blocks, threads per block) for a kernel written for blocks (`kernel.block`).
     """
@@ -43,19 +50,34 @@ def launcher(
 
 
 def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
-    """The types of a kernel's arguments: flat arrays of what is named, is a NumPy dtype or has a `storage`; then so many integers; then others."""
+    """The types of a kernel's arguments: flat arrays of what is named, is a NumPy dtype or has a `storage`; then so
+    many integers; then others.
+    """
     names = [each if isinstance(each, str) else getattr(each, "storage", each).name for each in arrays]
     return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
 
 
-def _launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset, team: tuple[int, int] | None) -> Callable:
+def _launcher(
+    device: object,
+    name: str,
+    source: str,
+    signature: str,
+    real: DType,
+    work: int,
+    fastmath: frozenset,
+    team: tuple[int, int] | None,
+) -> Callable:
     backend = device.backend
 
     def make(parallel: bool) -> Callable:
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
     long = len(source) > (_LONG if work < _SMALL else _LONG // 2)
-    return backend.choose(make, work, "parallel_range(" in source, long) if team is None else backend.launch_blocks(make(False), *team)
+    return (
+        backend.choose(make, work, "parallel_range(" in source, long)
+        if team is None
+        else backend.launch_blocks(make(False), *team)
+    )
 
 
 @dataclass(frozen=True)
@@ -76,7 +98,9 @@ class Unbuilt:
 
     def build(self) -> Callable:
         """The launcher that eager ops use."""
-        return _launcher(self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.team)
+        return _launcher(
+            self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.team
+        )
 
     def built(self) -> builder.Kernel:
         """The serial kernel."""
@@ -84,12 +108,20 @@ class Unbuilt:
         return builder.build(self.device.backend, self.name, text, self.signature, False, self.fastmath)
 
     def function(self, name: str) -> str:
-        """The serial kernel's text as a function `name` that can share a module with others: its `real` type is substituted, also in its helper functions."""
+        """The serial kernel's text as a function `name` that can share a module with others: its `real` type is
+        substituted, also in its helper functions.
+        """
         text = _complete(self.device.backend, self.source, self.real, False)
         helpers, _, kernel = text.rpartition("def kernel(")
         for each in re.findall(r"@\w+_function\ndef (\w+)\(", helpers):
-            helpers, kernel = (re.sub(rf"\b{each}\(", f"{each}_{_real(self.real)}(", part) for part in (helpers, kernel))
-        return re.sub(r"\breal\(", f"{_real(self.real)}(", re.sub(r"^(real = |from ).*\n", "", helpers, flags=re.M) + f"def {name}({kernel}")
+            helpers, kernel = (
+                re.sub(rf"\b{each}\(", f"{each}_{_real(self.real)}(", part) for part in (helpers, kernel)
+            )
+        return re.sub(
+            r"\breal\(",
+            f"{_real(self.real)}(",
+            re.sub(r"^(real = |from ).*\n", "", helpers, flags=re.M) + f"def {name}({kernel}",
+        )
 
 
 class _Log(threading.local):
@@ -101,7 +133,10 @@ _unbuilt = _Log()
 
 @contextmanager
 def unbuilt() -> Iterator[list]:
-    """Context in which kernels are not compiled: launchers append (kernel, arguments) to the list it yields. For the graph compiler."""
+    """Context in which kernels are not compiled: launchers append (kernel, arguments) to the list it yields.
+
+    For the graph compiler.
+    """
     before, _unbuilt.log = _unbuilt.log, []
     try:
         yield _unbuilt.log
@@ -110,10 +145,14 @@ def unbuilt() -> Iterator[list]:
 
 
 @cache
-def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
+def _built(
+    backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset
+) -> Callable:
     with signals.waiting(), builder.unforked:  # this imports Numba
         text = _complete(backend, source, real, parallel)
-    return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath).launch
+    return builder.build(
+        backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath
+    ).launch
 
 
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
@@ -132,7 +171,11 @@ def headed(text: str, backend: object) -> str:
     header, own, called = "", _vectorised(backend), _called(text)
     for module, names in ((f"{__package__}.vectorised", own), (backend.MATH, _MATH), (backend.ROUNDING, _ROUNDING)):
         used = [name for name in names if name in called and (names is own or name not in own)]
-        header += f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n" if used else ""
+        header += (
+            f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n"
+            if used
+            else ""
+        )
     return header + text
 
 
@@ -148,19 +191,26 @@ def _vectorised(backend: object) -> dict[str, object]:
 
 @cache
 def _formulas() -> dict[str, object]:
-    from . import halves, lines, quotients, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
+    # with them comes llvmlite, which is not loaded before a kernel is built
+    from . import halves, lines, quotients, vector_math
 
     return {**vector_math.formulas, **lines.formulas, **halves.formulas, **quotients.formulas}
 
 
 @cache
 def _version_of_vectors() -> str:
-    """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text shows only their names."""
+    """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text
+    shows only their names.
+    """
     import hashlib
 
     from . import branches, halves, instructions, lines, quotients, vector_math
 
-    return hashlib.sha256("".join(map(inspect.getsource, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        "".join(
+            map(inspect.getsource, (branches, halves, instructions, lines, quotients, *vector_math.MODULES))
+        ).encode()
+    ).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:
@@ -169,8 +219,9 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, without: Container[str]) -> str:
-    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target
-    provides."""
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of
+    those in `without`, which the target provides.
+    """
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:
@@ -179,7 +230,14 @@ def _helpers(source: str, without: Container[str]) -> str:
             if name in called and name not in found and name not in without:
                 helper = source_of(function, name=name)
                 collect(helper.split("\n", 1)[1])
-                kind = next((kind for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared)) if function in those), "device")
+                kind = next(
+                    (
+                        kind
+                        for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared))
+                        if function in those
+                    ),
+                    "device",
+                )
                 found[name] = f"@{kind}_function\n{helper}\n"
 
     collect(source)

@@ -1,20 +1,28 @@
-"""Matrix products by blocks of GPU threads: source text of one tiled kernel, whatever the matrices are. A convolution is such a product too (implicit GEMM).
+"""Matrix products by blocks of GPU threads: source text of one tiled kernel, whatever the matrices are.
+
+A convolution is such a product too (implicit GEMM).
 
 A block computes a tile of the result, DEPTH steps along the inner dimension at a time. Why it is laid out so:
-- Shared memory holds a slice of both matrices, the inner index outermost: `left[k, row]`, `right[k, column]`, so that every step of the inner loop
-  reads one line of each. Two slices of each are kept: while one is multiplied the next is on its way in registers, and one barrier a slice is enough. Of
-  matrices that are copied without registers three are kept, and two on their way.
-- A thread owns ROWS neighbouring rows and COLUMNS columns, in runs of four that lie `4 * across` apart (`across`: threads side by side). It reads them
-  four words at a time: the threads of a warp read neighbouring runs of `right`, every bank as often, and one or two runs of `left`, which are broadcast.
-  So (ROWS + COLUMNS) / 4 reads feed ROWS * COLUMNS multiply-adds, and neighbouring threads write neighbouring runs of the result.
-- A matrix is read in the order of its memory: neighbouring threads take neighbouring inner indices ("inner"), or neighbouring rows or columns ("outer").
-  Lines of shared memory are PAD words longer than the tile, so that threads that write along the inner index do not meet in a bank (4 k mod 32 differs).
-- Local arrays are registers here: every loop over one has constant bounds and is unrolled; the steps of a slice are written out, so that their places
-  in shared memory are part of the instructions. Places in memory are added up (`Operand.jumps`), and what is divided in the loop is multiplied.
-- ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two blocks on a multiprocessor, to which
-  `RESIDENT` holds it; the broad one, for few rows, 128 and 20.5 KiB. Of the instructions of a slice 77 % are multiply-adds (512 of 665), of a
-  convolution's 64 % (1 x 1: 77 %), by the broad tile 52 % (74 %), of a weight's gradient 63 %. What is spilled, at most some forty words, a slice needs once.
-Sums run along the inner dimension in order, so that a result does not depend on the grid; parts of them (`ops.parts`) are a batch.
+- Shared memory holds a slice of both matrices, the inner index outermost: `left[k, row]`, `right[k, column]`, so that
+  every step of the inner loop reads one line of each. Two slices of each are kept: while one is multiplied the next is
+  on its way in registers, and one barrier a slice is enough. Of matrices that are copied without registers three are
+  kept, and two on their way.
+- A thread owns ROWS neighbouring rows and COLUMNS columns, in runs of four that lie `4 * across` apart (`across`:
+  threads side by side). It reads them four words at a time: the threads of a warp read neighbouring runs of `right`,
+  every bank as often, and one or two runs of `left`, which are broadcast. So (ROWS + COLUMNS) / 4 reads feed ROWS *
+  COLUMNS multiply-adds, and neighbouring threads write neighbouring runs of the result.
+- A matrix is read in the order of its memory: neighbouring threads take neighbouring inner indices ("inner"), or
+  neighbouring rows or columns ("outer"). Lines of shared memory are PAD words longer than the tile, so that threads
+  that write along the inner index do not meet in a bank (4 k mod 32 differs).
+- Local arrays are registers here: every loop over one has constant bounds and is unrolled; the steps of a slice are
+  written out, so that their places in shared memory are part of the instructions. Places in memory are added up
+  (`Operand.jumps`), and what is divided in the loop is multiplied.
+- ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two
+  blocks on a multiprocessor, to which `RESIDENT` holds it; the broad one, for few rows, 128 and 20.5 KiB. Of the
+  instructions of a slice 77 % are multiply-adds (512 of 665), of a convolution's 64 % (1 x 1: 77 %), by the broad tile
+  52 % (74 %), of a weight's gradient 63 %. What is spilled, at most some forty words, a slice needs once.
+Sums run along the inner dimension in order, so that a result does not depend on the grid; parts of them (`ops.parts`)
+are a batch.
 """
 
 from __future__ import annotations
@@ -93,11 +101,18 @@ class Tile:
     def multiply(self, left: Side, right: Side) -> list[str]:
         """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
         runs = [f"uintp({j // self.vector * self.vector * self.across + j % self.vector})" for j in range(self.columns)]
-        lines = [f"{side.name}_from = uintp(taken * {self.depth * side.line} + {first})" for side, first in ((left, "row"), (right, "column"))]
+        lines = [
+            f"{side.name}_from = uintp(taken * {self.depth * side.line} + {first})"
+            for side, first in ((left, "row"), (right, "column"))
+        ]
         for step in range(self.depth):
             lines += [f"for i in range({self.rows}):", f"    a[i] = left[left_from + uintp({step * left.line} + i)]"]
             lines += [f"b[{j}] = right[right_from + uintp({step * right.line}) + {run}]" for j, run in enumerate(runs)]
-            lines += [f"for i in range({self.rows}):", f"    for j in range({self.columns}):", f"        totals[i * {self.columns} + j] += a[i] * b[j]"]
+            lines += [
+                f"for i in range({self.rows}):",
+                f"    for j in range({self.columns}):",
+                f"        totals[i * {self.columns} + j] += a[i] * b[j]",
+            ]
         return lines
 
     def places(self) -> tuple[str, str, str]:
@@ -106,18 +121,22 @@ class Tile:
         return column, "row + s", f"s * {self.columns} + j"
 
 
-LARGE, BROAD, SMALL = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)  # 128 x 128, 64 x 256 and 64 x 64, 256 threads
+# 128 x 128, 64 x 256 and 64 x 64, 256 threads
+LARGE, BROAD, SMALL = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)
 TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
 
 
 @dataclass(frozen=True)
 class Operand:
-    """How elements of a matrix are read: (o, k) is `array[at + shift]`, o its row (left) or column (right), k its inner index.
+    """How elements of a matrix are read:
 
-    `order` says along which of the two memory runs, "inner" or "outer" (or "neither": it is read as if along the outer one). `at` depends on o alone and
-    `shift` on k alone. `jumps` are the distances of neighbours along o and k where they are the same everywhere: places are then only added up. `outer`
-    and `inner` name, in order, what else depends on o or on k alone; `inside` and `joint` on both: a condition without which the element is 0, and
-    a further distance. All fit in 32 bits where `places` do.
+    (o, k) is `array[at + shift]`, o its row (left) or column (right), k its inner index.
+
+    `order` says along which of the two memory runs, "inner" or "outer" (or "neither": it is read as if along the outer
+    one). `at` depends on o alone and `shift` on k alone. `jumps` are the distances of neighbours along o and k where
+    they are the same everywhere: places are then only added up. `outer` and `inner` name, in order, what else depends
+    on o or on k alone; `inside` and `joint` on both: a condition without which the element is 0, and a further
+    distance. All fit in 32 bits where `places` do.
     """
 
     order: str
@@ -136,8 +155,8 @@ class Operand:
 class Product:
     """A batch of products of (rows, inner) and (inner, columns) matrices.
 
-    `lines` are first in the kernel, `batch` in a batch's turn. Element (i, o) of the result becomes `value`, of its sum `value`, and goes to `target`; `column`
-    names what depends on its column o alone.
+    `lines` are first in the kernel, `batch` in a batch's turn. Element (i, o) of the result becomes `value`, of its sum
+    `value`, and goes to `target`; `column` names what depends on its column o alone.
     """
 
     arguments: tuple[str, ...]  # arrays, then numbers, among them batches, rows, columns and inner
@@ -161,12 +180,19 @@ def covered(tile: Tile, rows: int, columns: int) -> int:
 
 
 def suits(great: Tile, small: Tile, batches: int, rows: int, columns: int) -> bool:
-    """Whether there is enough work for a great tile, which reads less for each result, and not much of it hangs over the matrix."""
-    return tiles(great, batches, rows, columns) >= 64 and 2 * covered(great, rows, columns) < 3 * covered(small, rows, columns)
+    """Whether there is enough work for a great tile, which reads less for each result, and not much of it hangs over
+    the matrix.
+    """
+    return tiles(great, batches, rows, columns) >= 64 and 2 * covered(great, rows, columns) < 3 * covered(
+        small, rows, columns
+    )
 
 
 def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool) -> Tile:
-    """The tile for a product: that of the two great ones which hangs over less, where it suits. Of float64 they would need more registers than a thread has."""
+    """The tile for a product: that of the two great ones which hangs over less, where it suits.
+
+    Of float64 they would need more registers than a thread has.
+    """
     if simulated:
         return TINY
     least = min((LARGE, BROAD), key=lambda tile: covered(tile, rows, columns))
@@ -174,15 +200,18 @@ def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool
 
 
 def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
-    """The kernel's text, for elements of type `number`; results are of that type, unless they are to be sums that are not `rounded`.
+    """The kernel's text, for elements of type `number`; results are of that type, unless they are to be sums that are
+    not `rounded`.
 
     `SHARED` ends a shared array's declaration as the target says.
     """
     left, right = tile.side("left", each.left, number), tile.side("right", each.right, number)
-    kept = 3 if left.copied or right.copied else 2  # slices in shared memory: one is multiplied while the others are on their way
+    # slices in shared memory: one is multiplied while the others are on their way
+    kept = 3 if left.copied or right.copied else 2
     put = left.put() + right.put()
     behind = [*(["if turn < slices:", *indented(put)] if put else []), *(["await_copies()"] if kept > 2 else [])]
-    bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""  # 128 registers a thread
+    # 128 registers a thread
+    bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""
     return f"""
 {bounds}
 def kernel({", ".join(each.arguments)}):
@@ -218,20 +247,26 @@ def _finish(each: Product, tile: Tile, rounded: bool) -> str:
 
 
 class Side:
-    """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements, `step` apart."""
+    """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements,
+    `step` apart.
+    """
 
     copied = False  # whether a slice goes there by itself, not by registers
 
     def __init__(self, name: str, operand: Operand, tile: Tile, number: str) -> None:
         self.name, self.operand, self.number, self.depth = name, operand, number, tile.depth
-        size, self.limit, self.origin = (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
+        size, self.limit, self.origin = (
+            (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
+        )
         self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
         self.fast = tile.depth if self.along_inner else size  # threads beside each other take these
         self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
         slow = f"thread // {self.fast} + slot * {self.step}"
         self.near, self.deep = (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
-        self.even, self.added = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]  # whether slots are evenly apart, and slices
-        self.kept = self.slots if self.along_inner and not (self.even and not operand.outer) else 1  # slots whose places are kept
+        # whether slots are evenly apart, and slices
+        self.even, self.added = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]
+        # slots whose places are kept
+        self.kept = self.slots if self.along_inner and not (self.even and not operand.outer) else 1
         if tile.threads % self.fast or size * tile.depth % tile.threads:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
@@ -248,22 +283,45 @@ class Side:
         """What does not change along the inner dimension."""
         kept = [f"{self.name}_{each}[slot] = {each}" for each in self.operand.outer]
         begin = f" + ({self.deep.replace('slot', '0')}) * {self.added}" if self.added else ""
-        found = [f"o = {self.origin} + {self.near}", *named(self.operand.outer), f"{self.name}_at[slot] = {self.operand.at}{begin}", *kept]
-        return [f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))", f"for slot in range({self.kept}):", *indented(found)]
+        found = [
+            f"o = {self.origin} + {self.near}",
+            *named(self.operand.outer),
+            f"{self.name}_at[slot] = {self.operand.at}{begin}",
+            *kept,
+        ]
+        return [
+            f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))",
+            f"for slot in range({self.kept}):",
+            *indented(found),
+        ]
 
     def fetch(self) -> list[str]:
         """Read the slice into registers, 0 where it leaves the matrix."""
         place = f"{self.name}_at[{'slot' if self.kept > 1 else 0}]"
-        terms = [place, *([f"slot * {self.step} * {self.even}"] if self.even and self.kept == 1 else []), *(["moved"] if not self.added else [])]
+        terms = [
+            place,
+            *([f"slot * {self.step} * {self.even}"] if self.even and self.kept == 1 else []),
+            *(["moved"] if not self.added else []),
+        ]
         terms += [f"({self.operand.joint})"] if self.operand.joint else []
         kept = [f"{each} = {self.name}_{each}[{'slot' if self.kept > 1 else 0}]" for each in self.operand.outer]
-        inside = f"(int32({self.near}) < {self.name}_near) & (int32({self.deep}) < steps)" + (f" & {self.operand.inside}" if self.operand.inside else "")
+        inside = f"(int32({self.near}) < {self.name}_near) & (int32({self.deep}) < steps)" + (
+            f" & {self.operand.inside}" if self.operand.inside else ""
+        )
         place = f"uintp({self.operand.places}({' + '.join(terms)}))"
         read = [*kept, f"{self.name}_held[slot] = {self.operand.array}[{place}] if {inside} else zero"]
-        step = [] if self.added else [f"k = turn * {self.depth} + {self.deep}", *named(self.operand.inner), f"moved = {self.operand.shift}"]
+        step = (
+            []
+            if self.added
+            else [f"k = turn * {self.depth} + {self.deep}", *named(self.operand.inner), f"moved = {self.operand.shift}"]
+        )
         loop = f"for slot in range({self.slots}):"
         lines = [*step, loop, *indented(read)] if self.along_inner else [loop, *indented(step + read)]
-        return lines + ([f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"] if self.added else [])
+        return lines + (
+            [f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"]
+            if self.added
+            else []
+        )
 
     def put(self) -> list[str]:
         """Write the registers to this slice's part of the shared memory."""
@@ -290,21 +348,30 @@ _IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
 
 
 def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
-    """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. Batches are runs of `together`, with steps from run to run and from one
-    to the next. `a_order` and `b_order`: along what their memory runs, if it does."""
+    """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps.
+
+    Batches are runs of `together`, with steps from run to run and from one to the next. `a_order` and `b_order`: along
+    what their memory runs, if it does.
+    """
     steps = ("together", "a_run", "a_batch", "a_row", "a_column", "b_run", "b_batch", "b_row", "b_column")
     a_at, b_at = "run * a_run + one * a_batch + o * a_row", "run * b_run + one * b_batch + o * b_column"
     left = Operand(a_order, "x", a_at, jumps=("1" if a_order == "outer" else "a_row", "a_column"), places=places)
     right = Operand(b_order, "y", b_at, jumps=("1" if b_order == "outer" else "b_column", "b_row"), places=places)
-    added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}  # a product with a bias is one, or its parts
+    # a product with a bias is one, or its parts
+    added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}
     batch = ("run, one = batch // together, batch % together",)
-    return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, batch, value="value + added")
+    return Product(
+        ("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, batch, value="value + added"
+    )
 
 
 class _Geometry:
-    """Texts about the numbers of a convolution that its products have in common. Of the dimensions d, h and w those that do nothing are left out.
+    """Texts about the numbers of a convolution that its products have in common.
 
-    `moves`: where the kernel has several taps, or hangs over; `spans` and `extends`: where there are several outputs, or inputs.
+    Of the dimensions d, h and w those that do nothing are left out.
+
+    `moves`: where the kernel has several taps, or hangs over; `spans` and `extends`: where there are several outputs,
+    or inputs.
     """
 
     def __init__(self, sizes: dict[str, int]) -> None:
@@ -313,7 +380,11 @@ class _Geometry:
         self.spans = [c for c in "dhw" if c in self.moves or sizes[f"out_{c}"] > 1]
         self.extends = [c for c in "dhw" if c in self.moves or sizes[_SIZES[c]] > 1]
         self.strided = [c for c in self.extends if sizes[f"stride_{c}"] > 1]
-        self.lines = ("taps = kernel_d * kernel_h * kernel_w", "positions = out_d * out_h * out_w", "places = depth * height * width")
+        self.lines = (
+            "taps = kernel_d * kernel_h * kernel_w",
+            "positions = out_d * out_h * out_w",
+            "places = depth * height * width",
+        )
         divisors = ["taps", *(f"{name}_{c}" for c in "dhw" for name in ("kernel", "stride", "out")), *_SIZES.values()]
         self.lines += tuple(f"by_{each} = reciprocal32({each})" for each in divisors)
         self.batch = ("part, group = batch // groups, batch % groups",)  # a batch is a part of the sums of a group
@@ -333,12 +404,23 @@ class _Geometry:
     @staticmethod
     def input(name: str, letters: list[str]) -> str:
         """The distance of an input element from the first of its channel."""
-        return " + ".join({"d": f"{name}_d * height * width", "h": f"{name}_h * width", "w": f"{name}_w"}[c] for c in letters) or "0"
+        return (
+            " + ".join(
+                {"d": f"{name}_d * height * width", "h": f"{name}_h * width", "w": f"{name}_w"}[c] for c in letters
+            )
+            or "0"
+        )
 
     @staticmethod
     def output(terms: dict[str, str]) -> str:
         """The distance of an output from the first of its feature, by its places along some dimensions."""
-        return " + ".join({"d": "({}) * out_h * out_w", "h": "({}) * out_w", "w": "{}"}[c].format(term) for c, term in terms.items()) or "0"
+        return (
+            " + ".join(
+                {"d": "({}) * out_h * out_w", "h": "({}) * out_w", "w": "{}"}[c].format(term)
+                for c, term in terms.items()
+            )
+            or "0"
+        )
 
 
 _SIZES = {"d": "depth", "h": "height", "w": "width"}
@@ -355,25 +437,38 @@ def _split(index: str, last: str, sizes: dict[str, str], name: str, then: str) -
 
 
 def convolution(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product for each group; a part has a run of
-    `inner`, whole channels."""
+    """out (parts, ...) = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product
+    for each group; a part has a run of `inner`, whole channels.
+    """
     of = _Geometry(sizes)
     left = Operand("inner", "weight", "(group * features + o) * terms + part * inner", jumps=("terms", "1"))
     at = f"((image * groups + group) * channels + part * run) * places + {of.input('at', of.spans)}"
     if of.moves:
         right = Operand(
-            "outer", "x", at, f"channel * places + {of.input('tap', of.moves)}", outer=of.patch("o"), inner=of.tap("k", "channel"), inside=of.within()
+            "outer",
+            "x",
+            at,
+            f"channel * places + {of.input('tap', of.moves)}",
+            outer=of.patch("o"),
+            inner=of.tap("k", "channel"),
+            inside=of.within(),
         )
     else:
         right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
-    column = {"image": "quotient32(o, positions)", "target": "((part * images + image) * groups + group) * features * positions + o - image * positions"}
+    column = {
+        "image": "quotient32(o, positions)",
+        "target": "((part * images + image) * groups + group) * features * positions + o - image * positions",
+    }
     lines = (*of.lines, "terms, run = channels * taps, inner // taps")
-    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, of.batch, lines)
+    return Product(
+        ("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, of.batch, lines
+    )
 
 
 def convolution_input(sizes: dict[str, int]) -> Product:
-    """out (parts, ...) = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features * taps, images * input places), for each
-    group; a part has a run of `inner`, whole features."""
+    """out (parts, ...) = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features *
+    taps, images * input places), for each group; a part has a run of `inner`, whole features.
+    """
     of = _Geometry(sizes)
     places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
     taps = {"feature": "quotient_by(k, by_taps)", "tap": "k - feature * taps"}
@@ -387,22 +482,48 @@ def convolution_input(sizes: dict[str, int]) -> Product:
     inside = [f"(uint32({from_[c]}) < uint32(out_{c}))" for c in moved]
     inside += [f"({from_[c]} == {found[c]} * stride_{c}) & ({found[c]} < out_{c})" for c in of.strided]
     joint = of.output(found) if found else ""
-    right = Operand("outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint)
-    column = {"image": "quotient32(o, places)", "target": "((part * images + image) * groups + group) * channels * places + o - image * places"}
+    right = Operand(
+        "outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint
+    )
+    column = {
+        "image": "quotient32(o, places)",
+        "target": "((part * images + image) * groups + group) * channels * places + o - image * places",
+    }
     lines = (*of.lines, "run = inner // taps")
-    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, of.batch, lines)
+    return Product(
+        ("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, of.batch, lines
+    )
 
 
 def convolution_weight(sizes: dict[str, int]) -> Product:
-    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches turned; each part has a run of `inner` positions."""
+    """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches turned; each part has
+    a run of `inner` positions.
+    """
     of, here, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
-    spot = {"over": f"int32({here})", "image": "quotient_by(over, by_positions)", "position": "over - image * positions"}
-    left = Operand("inner", "g", "o * positions", "(image * groups + group) * features * positions + position", ("positions", ""), inner=spot, inside=valid)
+    spot = {
+        "over": f"int32({here})",
+        "image": "quotient_by(over, by_positions)",
+        "position": "over - image * positions",
+    }
+    left = Operand(
+        "inner",
+        "g",
+        "o * positions",
+        "(image * groups + group) * features * positions + position",
+        ("positions", ""),
+        inner=spot,
+        inside=valid,
+    )
     shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
     inside = " & ".join(each for each in (valid, of.within()) if each)
     right = Operand(
-        "inner", "x", f"channel * places + {of.input('tap', of.moves)}", shift, outer=of.tap("o", "channel"),
-        inner={"here": f"int32({here})", **of.patch("here")}, inside=inside,
+        "inner",
+        "x",
+        f"channel * places + {of.input('tap', of.moves)}",
+        shift,
+        outer=of.tap("o", "channel"),
+        inner={"here": f"int32({here})", **of.patch("here")},
+        inside=inside,
     )
     lines = (*of.lines, "by_positions = reciprocal32(positions)")
     return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, of.batch, lines)

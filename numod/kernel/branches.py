@@ -1,7 +1,10 @@
-"""Formulas with branches and loops, where branch-free code would always pay for a rare case. Each becomes a function of its own, over one vector register.
+"""Formulas with branches and loops, where branch-free code would always pay for a rare case.
 
-The loop vectoriser does not vectorise branches, but it replaces a call of a scalar function by one of its vector variant, where the attribute
-`vector-function-abi-variant` names one. Only the vector variant has a body; the scalar function calls it with its argument in every lane.
+Each becomes a function of its own, over one vector register.
+
+The loop vectoriser does not vectorise branches, but it replaces a call of a scalar function by one of its vector
+variant, where the attribute `vector-function-abi-variant` names one. Only the vector variant has a body; the scalar
+function calls it with its argument in every lane.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ _PURE = ("memory(none)", "nounwind", "willreturn")
 
 
 def branching(*widths: int) -> Callable:
-    """Let a formula branch for Numbers of these widths: with scalars it becomes a function call, with vectors its instructions are inlined."""
+    """Let a formula branch for Numbers of these widths: with scalars it becomes a function call, with vectors its
+    instructions are inlined.
+    """
 
     def let(formula: Callable) -> Callable:
         @functools.wraps(formula)
@@ -35,8 +40,9 @@ def branching(*widths: int) -> Callable:
 
 
 def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
-    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one (for float32 in loops that also hold
-    float64)."""
+    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one
+    (for float32 in loops that also hold float64).
+    """
     lanes = vectors.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
     name = f"numod_{formula.__name__}_{lanes}_{element}"
     found = module.globals.get(name)
@@ -46,7 +52,10 @@ def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: in
             _of_fewer(module, f"{name}_{few}" if few > 1 else name, whole, few)
             for few in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))
         ]
-        known = [f"_ZGV_LLVM_N{function.args[0].type.count}{'v' * count}_{name}({function.name})" for function in (whole, *halves)]
+        known = [
+            f"_ZGV_LLVM_N{function.args[0].type.count}{'v' * count}_{name}({function.name})"
+            for function in (whole, *halves)
+        ]
         set.add(found.attributes, f'"vector-function-abi-variant"="{",".join(known)}"')
     return found
 
@@ -67,9 +76,13 @@ def _of_register(module: ir.Module, name: str, formula: Callable, kind: ir.Type,
 
 
 def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.Function:
-    """A variant for fewer lanes (1 for the scalar function) that calls the one for a whole register, with its arguments repeated in the lanes left free."""
+    """A variant for fewer lanes (1 for the scalar function) that calls the one for a whole register, with its arguments
+    repeated in the lanes left free.
+    """
     vector = whole.args[0].type
-    function, builder = _function(module, name, vector.element if few == 1 else ir.VectorType(vector.element, few), len(whole.args))
+    function, builder = _function(
+        module, name, vector.element if few == 1 else ir.VectorType(vector.element, few), len(whole.args)
+    )
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [k % few for k in range(vector.count)])
 
     def filled(value: ir.Value) -> ir.Value:
@@ -81,7 +94,13 @@ def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.
     if few == 1:
         builder.ret(builder.extract_element(result, ir.Constant(ir.IntType(32), 0)))
     else:
-        builder.ret(builder.shuffle_vector(result, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), few), list(range(few)))))
+        builder.ret(
+            builder.shuffle_vector(
+                result,
+                ir.Constant(vector, ir.Undefined),
+                ir.Constant(ir.VectorType(ir.IntType(32), few), list(range(few))),
+            )
+        )
     return function
 
 

@@ -1,14 +1,17 @@
 """Build kernels: source text to native code, once per machine.
 
-Numba's own cache key omits flags, constants, globals and callees. Here a kernel's key is the sha256 of its whole source (all constants are
-in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's features. `kernel.cache` keeps it on the disk: an entry is one
-file, written to a temporary name and renamed, so any number of processes can fill one folder. Where no folder can be used, kernels live in memory.
+Numba's own cache key omits flags, constants, globals and callees. Here a kernel's key is the sha256 of its whole source
+(all constants are in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's
+features. `kernel.cache` keeps it on the disk: an entry is one file, written to a temporary name and renamed, so any
+number of processes can fill one folder. Where no folder can be used, kernels live in memory.
 """
 
 from __future__ import annotations
 
 import linecache
-import logging  # noqa: F401  # a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
+
+# a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
+import logging  # noqa: F401
 import os
 import threading
 import time
@@ -22,7 +25,8 @@ VERSION = "16"  # of everything that a kernel's text does not show; raise it whe
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
-unforked = threading.RLock()  # held while modules are imported and kernels compiled: a child forked meanwhile would wait for their locks for ever
+# held while modules are imported and kernels compiled: a child forked meanwhile would wait for their locks for ever
+unforked = threading.RLock()
 _built: dict[str, Kernel] = {}
 
 
@@ -42,7 +46,10 @@ listeners: list[Callable[[Kernel], None]] = []
 
 @dataclass(slots=True)
 class Kernel:
-    """A built kernel: call `launch(*flat arrays, *numbers)`. `source` is what was compiled, `cached` whether it was loaded from disk."""
+    """A built kernel: call `launch(*flat arrays, *numbers)`.
+
+    `source` is what was compiled, `cached` whether it was loaded from disk.
+    """
 
     name: str
     source: str
@@ -55,11 +62,21 @@ class Kernel:
     seconds: float = 0.0
     symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
     shared: tuple[str, ...] = ()  # and of those that it calls and other kernels share
-    translate: Callable | None = field(default=None, repr=False)  # (lines=False): what Numba makes of it, for inspection, on the CPU
+    # (lines=False): what Numba makes of it, for inspection, on the CPU
+    translate: Callable | None = field(default=None, repr=False)
 
 
-def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
-    """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on `backend`.
+def build(
+    backend: object,
+    name: str,
+    source: str,
+    signature: str,
+    parallel: bool = False,
+    fastmath: frozenset = FAST_POINTWISE,
+    alone: bool = False,
+) -> Kernel:
+    """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on
+    `backend`.
 
     An `alone` kernel holds the GIL while it runs.
     """
@@ -73,10 +90,16 @@ def build(backend: object, name: str, source: str, signature: str, parallel: boo
         with _lock:
             if key not in _built:
                 try:
-                    _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
+                    _built[key] = _make(
+                        backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone
+                    )
                 except Exception as error:
-                    if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):  # Numba's, of numbers without an order, say
-                        raise NotImplementedError(f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or .abs()") from error
+                    # Numba's, of numbers without an order, say
+                    if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):
+                        raise NotImplementedError(
+                            f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or "
+                            ".abs()"
+                        ) from error
                     raise
             return _built[key]
 
@@ -120,7 +143,8 @@ def _function(backend: object, kernel: Kernel) -> Callable:
     namespace = {**backend.namespace(), "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
+    # tracebacks and profilers can show the source
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), namespace)  # this is the compiler
     return namespace[kernel.name]
 
@@ -138,4 +162,6 @@ def _enter_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: unforked.acquire(), after_in_parent=lambda: unforked.release(), after_in_child=_enter_child)
+    os.register_at_fork(
+        before=lambda: unforked.acquire(), after_in_parent=lambda: unforked.release(), after_in_child=_enter_child
+    )

@@ -1,10 +1,14 @@
-"""The cache of one kernel on the disk: loads its entry, or saves it. Every failure is a miss with a reason; what keeps kernels from being kept is told once.
+"""The cache of one kernel on the disk: loads its entry, or saves it.
 
-What the cache protects against: whoever cannot act as the user or as root, and can write to the cache folder, to a folder above it, or to an archive that is
-unpacked, must not get code into a process. Therefore
+Every failure is a miss with a reason; what keeps kernels from being kept is told once.
+
+What the cache protects against: whoever cannot act as the user or as root, and can write to the cache folder, to a
+folder above it, or to an archive that is unpacked, must not get code into a process. Therefore
 - a folder or file that others can write to is not used (`kernel.trust`), and a warning says so;
-- an entry must have the seal of the folder's own key (`kernel.seal`), except in a folder that root filled for other users;
-- an entry is data, whose lengths are checked (`kernel.entry`), and it must be for this kernel: its key, signature and kind are compared.
+- an entry must have the seal of the folder's own key (`kernel.seal`), except in a folder that root filled for other
+  users;
+- an entry is data, whose lengths are checked (`kernel.entry`), and it must be for this kernel: its key, signature and
+  kind are compared.
 It does not protect against who can run programs as the user: they can change the programs as well.
 """
 
@@ -39,7 +43,9 @@ class KernelCache:
             _warn(None, config.why_no_cache_dir())
 
     def load(self, make: Callable[..., Callable]) -> Callable | None:
-        """The entry point of the machine code that was saved, if any was: what `make(name, module, parts, *names)` returns."""
+        """The entry point of the machine code that was saved, if any was: what `make(name, module, parts, *names)`
+        returns.
+        """
         found = self._find("code")
         try:
             made = self._entry_point(make, found.parts, found.names) if found else None
@@ -49,7 +55,9 @@ class KernelCache:
         self.hit = made is not None
         return made
 
-    def save(self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str) -> Callable:
+    def save(
+        self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str
+    ) -> Callable:
         """The entry point of machine code that was just made, which is saved."""
         self._keep("code", parts, names)
         return self._entry_point(make, parts, names)
@@ -67,7 +75,9 @@ class KernelCache:
             self._keep("text", ((text.encode(), ()),))
         return text
 
-    def _entry_point(self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...]) -> Callable:
+    def _entry_point(
+        self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...]
+    ) -> Callable:
         *shared, (_, symbols) = parts
         made = make(self.kernel.name, sys.modules[f"{__package__}.build"], parts, *names)
         self.kernel.symbols, self.kernel.shared = symbols, tuple(name for _, functions in shared for name in functions)
@@ -128,19 +138,27 @@ class KernelCache:
 
 
 def secret(folder: Folder) -> bytes:
-    """The key of the user's own folder, which is made if there is none. One that is damaged, or that others could know, is replaced, which is told."""
+    """The key of the user's own folder, which is made if there is none.
+
+    One that is damaged, or that others could know, is replaced, which is told.
+    """
     try:
         return seal.read(folder)
     except FileNotFoundError:
         return seal.make(folder)
     except OSError as error:
         made = seal.make(folder, replace=True)
-        _tell(f"the key of the kernel cache {folder.path} is replaced, and its kernels are compiled once more: {reason(error)}")
+        _tell(
+            f"the key of the kernel cache {folder.path} is replaced, and its kernels are compiled once more: "
+            f"{reason(error)}"
+        )
         return made
 
 
 def obstacle(path: str) -> str:
-    """Why kernels cannot be kept in a folder, which is made if it is missing; "" if they can, or if root filled it for others."""
+    """Why kernels cannot be kept in a folder, which is made if it is missing; "" if they can, or if root filled it for
+    others.
+    """
     try:
         with Folder(path, make=True) as folder:
             if folder.is_roots or os.access(folder.path, os.W_OK):
@@ -157,7 +175,8 @@ def reason(error: Exception) -> str:
 
 def _warn(folder: str | None, reason: str) -> None:
     _tell(
-        f"compiled kernels cannot be kept {f'in {folder}' if folder else 'on the disk'}, so every process compiles them again: {reason}; "
+        f"compiled kernels cannot be kept {f'in {folder}' if folder else 'on the disk'}, so every process compiles "
+        f"them again: {reason}; "
         'set NUMOD_CACHE_DIR to a folder of your own, or to "" where none is wanted'
     )
 

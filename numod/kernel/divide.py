@@ -1,11 +1,12 @@
-"""Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide among them.
+"""Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide among
+them.
 
     for i in parallel_range(n):             def part0(_first_turn, _last_turn, out, x):
         out[i] = f(x[i])            ->          for i in range(uint64(_first_turn), uint64(_last_turn)):
                                                     out[i] = f(x[i])
 
-and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the same with three to four times the
-code to compile, and needs a second kernel for one thread.
+and in the kernel `divide(part0, n, _threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the
+same with three to four times the code to compile, and needs a second kernel for one thread.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from .syntax import parsed
 
 @cache
 def divided(source: str) -> str:
-    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads. Lines are moved, not generated anew, which takes
-    longer."""
+    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads.
+
+    Lines are moved, not generated anew, which takes longer.
+    """
     lines, kernel = source.splitlines(), parsed(source).body[-1]
     nodes = list(ast.walk(kernel))
     names = [each for each in nodes if isinstance(each, ast.Name)]
@@ -33,29 +36,53 @@ def divided(source: str) -> str:
         if loop.lineno <= done or getattr(getattr(loop.iter, "func", None), "id", "") != "parallel_range":
             continue
         name = f"{MARK}_{len(parts)}"
-        given = _given(loop, *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)), variables)
+        given = _given(
+            loop,
+            *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)),
+            variables,
+        )
         first = loop.body[0]  # it may stand behind the colon
-        turns = textwrap.dedent("\n".join([" " * first.col_offset + lines[first.lineno - 1][first.col_offset :], *lines[first.lineno : loop.end_lineno]]))
+        turns = textwrap.dedent(
+            "\n".join(
+                [
+                    " " * first.col_offset + lines[first.lineno - 1][first.col_offset :],
+                    *lines[first.lineno : loop.end_lineno],
+                ]
+            )
+        )
         loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(_first_turn), uint64(_last_turn)):\n"
         head = f"def {name}({', '.join(['_first_turn', '_last_turn', *given])}):\n{loop_line}"
         parts.append(head + textwrap.indent(turns, " " * 8))
-        call = f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, ({', '.join(given)}{',' if len(given) == 1 else ''}))"
+        call = (
+            f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), _threads, "
+            f"({', '.join(given)}{',' if len(given) == 1 else ''}))"
+        )
         body += [*lines[done : loop.lineno - 1], " " * loop.col_offset + call]
         done = loop.end_lineno
     body += lines[done : kernel.end_lineno]
-    return "\n".join([*lines[: kernel.lineno - 1], *parts, f"def {kernel.name}({ast.unparse(kernel.args)}, _threads):", *body, ""])
+    return "\n".join(
+        [*lines[: kernel.lineno - 1], *parts, f"def {kernel.name}({ast.unparse(kernel.args)}, _threads):", *body, ""]
+    )
 
 
 def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables: set[str]) -> list[str]:
-    """The kernel's variables that a loop reads and does not assign. `names` and `sums`: its names, and those that it accumulates into.
+    """The kernel's variables that a loop reads and does not assign.
 
-    Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being vectorised.
+    `names` and `sums`: its names, and those that it accumulates into.
+
+    Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being
+    vectorised.
     """
-    summed = {each.id for each in sums} - {each.id for each in names if isinstance(each.ctx, ast.Store) and each not in sums}
+    summed = {each.id for each in sums} - {
+        each.id for each in names if isinstance(each.ctx, ast.Store) and each not in sums
+    }
     if summed:
         raise ValueError(
             "iterations of a parallel loop must be independent, but these accumulate into "
             f"{', '.join(sorted(summed))}; let each write an element of its own, and sum those"
         )
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    return sorted({each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno >= loop.body[0].lineno} & variables - stored)
+    return sorted(
+        {each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno >= loop.body[0].lineno}
+        & variables - stored
+    )

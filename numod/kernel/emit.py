@@ -1,9 +1,12 @@
-"""The code generator of pointwise loops. An eager op is a graph with one row of the table, a fused group a graph with many; both end up here.
-What stands inside a loop is `writer`'s; reductions are in `folds`.
+"""The code generator of pointwise loops.
 
-Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Along it each
-tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the classes are part of the source,
-so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0 and 1 is the dense loop.
+An eager op is a graph with one row of the table, a fused group a graph with many; both end up here. What stands inside
+a loop is `writer`'s; reductions are in `folds`.
+
+Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`.
+Along it each tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the
+classes are part of the source, so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0 and 1
+is the dense loop.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from .writer import Loop, body, converted_numbers, number_type
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Shape and strides (one list per tensor) with sizes of 1 dropped and dimensions merged wherever all tensors allow it."""
+    """Shape and strides (one list per tensor) with sizes of 1 dropped and dimensions merged wherever all tensors allow
+    it.
+    """
     sizes: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
     for axis, n in enumerate(shape):
@@ -34,13 +39,17 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
 
 
 def classes_of(steps: Sequence[Sequence[int]]) -> str:
-    """The class of each tensor's inner stride: "0", "1", "t" (turned: the dimension before the inner one has stride 1) or "s"."""
+    """The class of each tensor's inner stride:
+
+    "0", "1", "t" (turned: the dimension before the inner one has stride 1) or "s".
+    """
     return "".join(str(step[-1]) if step[-1] in (0, 1) else "t" if step[-2:-1] == [1] else "s" for step in steps)
 
 
 def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
-    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner one; None where it is too short for
-    tiles."""
+    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner
+    one; None where it is too short for tiles.
+    """
     strided = [step for step in steps if step[-1] not in (0, 1)]
     across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
     if across is None or sizes[across] < TILE or sizes[-1] < TILE:
@@ -50,15 +59,20 @@ def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[
 
 
 def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
-    """Source and signature of a loop. Arguments: input tensors, results, numbers, then n, and for strided loops the geometry (see `geometry`).
+    """Source and signature of a loop.
 
-    `flat` gives one loop over all elements (GPU threads), in tiles where a tensor is turned; else outer rows and a contiguous inner loop.
+    Arguments: input tensors, results, numbers, then n, and for strided loops the geometry (see `geometry`).
+
+    `flat` gives one loop over all elements (GPU threads), in tiles where a tensor is turned; else outer rows and a
+    contiguous inner loop.
     """
     tensors = [each for each in loop.inputs if each.tensor]
     numbers = [each for each in loop.inputs if not each.tensor]
     arrays = [each.name for each in tensors] + loop.written()
     arguments = arrays + [each.name for each in numbers] + ["_n"]
-    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None]
+    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [
+        f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None
+    ]
     types += [number_type(each.dtype) for each in numbers] + ["int64"]
     dense = rank == 1 and "s" not in classes
     if not dense:
@@ -72,13 +86,19 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
     if dense and flat and len(turn) <= FEW and "[uintp(_index)] = " in turn[-1]:  # not of a single element
-        return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)) + "\n", ", ".join(types)
+        return "\n".join(
+            lines + _by_fours(turn, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
+        ) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
         turn = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, turn)) for line in turn]
-        lines += [f"    _stride_{name} = max(_stride_{name}, 2)" for name, kind in places.items() if kind in _COSTLY and is_costly(turn, kind)]
+        lines += [
+            f"    _stride_{name} = max(_stride_{name}, 2)"
+            for name, kind in places.items()
+            if kind in _COSTLY and is_costly(turn, kind)
+        ]
         head, indent, turn = _drawn_ahead(head, indent, turn, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\b_index\b", line) for line in turn):
         head.append(f"{indent}_index = {'_place' if flat else '_row * _n + _inner'}")
@@ -87,10 +107,13 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
 
 
 def by_half_registers(source: str) -> str:
-    """The text of a processor's loop along contiguous memory, with half registers if it computes so little that it waits for memory.
+    """The text of a processor's loop along contiguous memory, with half registers if it computes so little that it
+    waits for memory.
 
-    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become float16, and 1.05 times to become bfloat16.
-    So do those that call a remainder, of which LLVM would make calls for one number each, ten times as slow at 64 k."""
+    Loops that round to 16 bits keep whole registers: with halves, 64 k float32 took 1.16 times as long to become
+    float16, and 1.05 times to become bfloat16. So do those that call a remainder, of which LLVM would make calls for
+    one number each, ten times as slow at 64 k.
+    """
     computed = re.findall(r"^ +_[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
     remainders = re.search(r"\b(?:fmod|modulus)\(", source)
@@ -99,25 +122,35 @@ def by_half_registers(source: str) -> str:
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
-_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")  # between what is computed already
+# between what is computed already
+_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")
 
 
 def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
-    """A line of a processor's loop, which writes whole vectors where it chooses between what an input holds, over which it writes, and something else."""
+    """A line of a processor's loop, which writes whole vectors where it chooses between what an input holds, over which
+    it writes, and something else.
+    """
     target, _, value = line.partition("] = ")
     over = target.partition("[")[0]
     own = any(each.over == over and each.dtype is loop.dtype and each.dtype.itemsize in (4, 8) for each in loop.outputs)
-    return f"{target}] = whole({value}, {over})" if own and not loop.dtype.is_complex and any(" if " in each for each in turn) else line
+    return (
+        f"{target}] = whole({value}, {over})"
+        if own and not loop.dtype.is_complex and any(" if " in each for each in turn)
+        else line
+    )
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:
-    """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a
-    branch."""
+    """Whether a line reads what stays the same along the inner loop.
+
+    LLVM would read it in a branch that alone uses it, and vectorises no loop with such a branch.
+    """
     read = re.fullmatch(r"_t\d+ = .*?\b(\w+)\[.*", line)
     return read is not None and places.get(read[1]) == "0"
 
 
-# lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
+# lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too
+# short for vectors of remainders
 _COSTLY = {
     "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
     "t": re.compile(r"= \w+\((?!(?:fabs|fmod|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
@@ -125,20 +158,25 @@ _COSTLY = {
 
 
 def is_costly(turn: list[str], kind: str = "t") -> bool:
-    """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told
-    otherwise."""
+    """Whether a loop's body takes so long that it is to be vectorised along a stride.
+
+    For one that may be 1, LLVM makes vectors of that case alone: it is told otherwise.
+    """
     return any(map(_COSTLY[kind].search, turn))
 
 
 STRIP = 256  # elements whose random words a processor draws together, ahead of the loop that reads them
 _DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
-_OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}  # functions of `library.random`, and the words that they take
+# functions of `library.random`, and the words that they take
+_OF_WORDS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}
 
 
 def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[tuple, str]]:
-    """A body's lines with random numbers made of words, each the text `word` of what it lies in; and the names of these by seed, offset and group.
+    """A body's lines with random numbers made of words, each the text `word` of what it lies in; and the names of these
+    by seed, offset and group.
 
-    Numbers that are not `wide` look at the first of two words alone, which is then also given as the second."""
+    Numbers that are not `wide` look at the first of two words alone, which is then also given as the second.
+    """
     drawn: dict[tuple, str] = {}
 
     def made(found: re.Match) -> str:
@@ -150,28 +188,44 @@ def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[t
 
 
 def _drawn_ahead(head: list[str], indent: str, turn: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
-    """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits, which LLVM would compute for each.
+    """A processor's loop by strips, where its body takes random numbers: four neighbours share a block of random bits,
+    which LLVM would compute for each.
 
-    Rows of a turned tensor stay as they are."""
+    Rows of a turned tensor stay as they are.
+    """
     last, (turn_of_words, drawn) = head[-1].strip(), _of_words(turn, wide, "{}[uintp(_index - _draw_first)]")
     if last not in ("for _index in parallel_range(_n):", "for _inner in range(_n):") or not drawn:
         return head, indent, turn
     if last.startswith("for _index"):
-        strips, start, end = f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):", f"{STRIP} * int64(_draw_strip)", "_n"
+        strips, start, end = (
+            f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):",
+            f"{STRIP} * int64(_draw_strip)",
+            "_n",
+        )
         inner = "for _index in range(_draw_start, _draw_end):"
     else:
         strips, start, end = f"for _draw_low in range(0, _n, {STRIP}):", "_row * _n + _draw_low", "_row * _n + _n"
         inner = f"for _inner in range(_draw_low, min(_draw_low + {STRIP}, _n)):"
-    lines = [f"_draw_start = {start}", f"_draw_end = min(_draw_start + {STRIP}, {end})", "_draw_first = _draw_start & -4"]
+    lines = [
+        f"_draw_start = {start}",
+        f"_draw_end = min(_draw_start + {STRIP}, {end})",
+        "_draw_first = _draw_start & -4",
+    ]
     for (seed, offset, group), name in drawn.items():
         lines += [f"{name} = stack_words()", f"draw_words({name}, {seed}, {offset}, _draw_start, _draw_end, {group})"]
-    return [*head[:-1], indent[4:] + strips, *(indent + line for line in [*lines, inner])], indent + "    ", turn_of_words
+    return (
+        [*head[:-1], indent[4:] + strips, *(indent + line for line in [*lines, inner])],
+        indent + "    ",
+        turn_of_words,
+    )
 
 
 def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
-    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the same numbers; `flat` as in `pointwise`.
+    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the
+    same numbers; `flat` as in `pointwise`.
 
-    Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs more than its work.
+    Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs
+    more than its work.
     """
     source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, flat)
     source = source if flat else source.replace("parallel_range(", "range(")
@@ -181,15 +235,22 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
     own = [*(names[k] for k in tensors), "_n"]
     sizes = [f"_of{turn}__n" for turn in range(count)]
-    arguments = [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
-    lines = [f"    {one}({', '.join(f'_of{turn}_{each}' if each in own else each for each in names)})" for turn in range(count)]
+    arguments = (
+        [f"_of{turn}_{names[k]}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
+    )
+    lines = [
+        f"    {one}({', '.join(f'_of{turn}_{each}' if each in own else each for each in names)})"
+        for turn in range(count)
+    ]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
     helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
     return f"{helper}\ndef kernel({', '.join(arguments)}):\n" + "\n".join(lines) + "\n", ", ".join(kinds)
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
-    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in classes "s" and "t", its inner stride."""
+    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in classes
+    "s" and "t", its inner stride.
+    """
     rows = 1
     for n in sizes[:-1]:
         rows *= n
@@ -207,16 +268,20 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
-    place = "uintp(_index)" if flat else "_index"  # GPU thread indices are signed, and would be tested for being negative
+    # GPU thread indices are signed, and would be tested for being negative
+    place = "uintp(_index)" if flat else "_index"
     return ["    for _index in parallel_range(_n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
 
 
-FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
+# longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to
+# compile
+FEW = 24
 
 
 def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
-    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once, and share blocks of random bits; the last
-    elements are one each."""
+    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once, and share
+    blocks of random bits; the last elements are one each.
+    """
     compute, drawn = _of_words(turn[: len(turn) - stores], wide, "lane({0}_low, {0}_high, _index & 3)")
     writes = [line.split("[uintp(_index)] = ") for line in turn[len(turn) - stores :]]
     read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in turn)]
@@ -227,13 +292,26 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int, wide: bool) -> li
 
     lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):"]
     lines += ["        if _place < _quarter:", "            _index = uintp(4 * _place)"]
-    lines += [f"            {', '.join(f'_at{k}_{name}' for k in range(4))} = load_four({name}, _index)" for name in read]
-    lines += [f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + _place, {group})" for (seed, offset, group), name in drawn.items()]
+    lines += [
+        f"            {', '.join(f'_at{k}_{name}' for k in range(4))} = load_four({name}, _index)" for name in read
+    ]
+    lines += [
+        f"            {name}_low, {name}_high = philox_block({seed}, int64({offset}) + _place, {group})"
+        for (seed, offset, group), name in drawn.items()
+    ]
     if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in turn):
         lines += [f"            _index_{k} = 4 * _place + {k}" for k in range(4)]
     lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
-    lines += [f"            store_four({target}, _index, {', '.join(one(value, k) for k in range(4))})" for target, value in writes]
-    return [*lines, "        elif _place + 3 * _quarter < _n:", "            _index = _place + 3 * _quarter", *("            " + line for line in turn)]
+    lines += [
+        f"            store_four({target}, _index, {', '.join(one(value, k) for k in range(4))})"
+        for target, value in writes
+    ]
+    return [
+        *lines,
+        "        elif _place + 3 * _quarter < _n:",
+        "            _index = _place + 3 * _quarter",
+        *("            " + line for line in turn),
+    ]
 
 
 def at_once(line: str, k: int) -> str:
@@ -241,20 +319,28 @@ def at_once(line: str, k: int) -> str:
     return re.sub(r"\b(\w+)\[uintp\(_index\)\]", rf"_at{k}_\1", line)
 
 
-TILE = 8  # rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up before its set is full
+# rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up
+# before its set is full
+TILE = 8
 
 
 def _tile_head(rank: int) -> list[str]:
-    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block of 256 threads uses whole sectors of 32
-    bytes in both.
+    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block
+    of 256 threads uses whole sectors of 32 bytes in both.
 
-    Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least; the rest waits in the L1 cache.
+    Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least;
+    the rest waits in the L1 cache.
     """
     size = f"_size{rank - 2}" if rank > 2 else "_rows"
     lines = [f"    _tiles, _across = (_n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
-    lines.append(f"    for _place in parallel_range({f'_rows // {size} * ' if rank > 2 else ''}_tiles * _across * {32 * TILE}):")
+    lines.append(
+        f"    for _place in parallel_range({f'_rows // {size} * ' if rank > 2 else ''}_tiles * _across * {32 * TILE}):"
+    )
     lines.append(f"        _tile = _place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
-    lines += ["        _strip = quotient(_tile, _tiles)", f"        _inner = (_tile - _strip * _tiles) * {TILE} + (_place & {TILE - 1})"]
+    lines += [
+        "        _strip = quotient(_tile, _tiles)",
+        f"        _inner = (_tile - _strip * _tiles) * {TILE} + (_place & {TILE - 1})",
+    ]
     lines += ["        _outer = quotient(_strip, _across)"] * (rank > 2)
     strip = "(_strip - _outer * _across)" if rank > 2 else "_strip"
     lines.append(f"        _i{rank - 2} = {strip} * 32 + ((_place >> {TILE.bit_length() - 1}) & 31)")
@@ -263,28 +349,41 @@ def _tile_head(rank: int) -> list[str]:
 
 
 def _carried(outer: int) -> tuple[list[str], list[str]]:
-    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the distance between a thread's turns, with
-    carries.
+    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the
+    distance between a thread's turns, with carries.
 
-    Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else of a turn.
+    Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else
+    of a turn.
     """
     if outer == 0:
         return ["    for _place in parallel_range(_n):", "        _inner = _place"], []
     lines = ["    _first, _step = int64(cuda.grid(1)), int64(cuda.gridsize(1))"]
     for flat, index in (("_first", "_i"), ("_step", "_step")):
         lines += [f"    {flat}_row = {flat} // _n", *unravel(f"{flat}_row", index, "_size", outer, "    ")]
-    lines += ["    _inner, _step_n = _first - _first_row * _n, _step - _step_row * _n", "    for _place in parallel_range(_rows * _n):"]
-    turns = [("_inner", "_step_n", "_n", f"_i{outer - 1}"), *((f"_i{k}", f"_step{k}", f"_size{k}", f"_i{k - 1}") for k in range(outer - 1, 0, -1))]
+    lines += [
+        "    _inner, _step_n = _first - _first_row * _n, _step - _step_row * _n",
+        "    for _place in parallel_range(_rows * _n):",
+    ]
+    turns = [
+        ("_inner", "_step_n", "_n", f"_i{outer - 1}"),
+        *((f"_i{k}", f"_step{k}", f"_size{k}", f"_i{k - 1}") for k in range(outer - 1, 0, -1)),
+    ]
     carries = []
     for index, step, size, further in turns:
-        carries += [f"        {index} += {step}", f"        if {index} >= {size}:", f"            {index} -= {size}", f"            {further} += 1"]
+        carries += [
+            f"        {index} += {step}",
+            f"        if {index} >= {size}:",
+            f"            {index} -= {size}",
+            f"            {further} += 1",
+        ]
     return lines, [*carries, "        _i0 += _step0"]
 
 
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
     """Loop headers, the body's indentation, how a tensor's element is addressed there, and what follows the body.
 
-    A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row would cost more than a short row.
+    A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row
+    would cost more than a short row.
     """
     outer, turned = rank - 1, "t" in classes
     bases = {array: f"_base_{array} = {dot('_i', '_stride', outer, f'_{array}')}" for array in arrays}
@@ -296,8 +395,11 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         lines += [" " * 8 + base for base in bases.values()]
         indent, along = 8, ""
     elif outer < 2 and not turned:
-        lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]  # loop counters are uint64, for which Numba's // gives floats
-        lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + ["        for _inner in range(_n):"]
+        # loop counters are uint64, for which Numba's // gives floats
+        lines = ["    for _place in parallel_range(_rows):", "        _row = int64(_place)"]
+        lines += [f"        _base_{array} = {f'_row * _stride0_{array}' if outer else '0'}" for array in arrays] + [
+            "        for _inner in range(_n):"
+        ]
         indent, along, tail = 12, "", []
     else:
         last = outer - 1
@@ -306,7 +408,11 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
             "    for _place in parallel_range((_rows + _share - 1) // _share):",
             "        _start = int64(_place) * _share",
         ]
-        lines += ["        _end = min(_start + _share, _rows)", *unravel("_start", "_i", "_size", outer, " " * 8), "        while _start < _end:"]
+        lines += [
+            "        _end = min(_start + _share, _rows)",
+            *unravel("_start", "_i", "_size", outer, " " * 8),
+            "        while _start < _end:",
+        ]
         lines.append(f"            _run = {f'min(_size{last} - _i{last}, _end - _start)' if last else '_end - _start'}")
         lines += [" " * 12 + base for base in bases.values()]
         lines += [f"            for _low in range(0, _n, {TILE}):"] * turned
@@ -316,14 +422,19 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
             f"{' ' * indent}_row = _start + _k",
             f"{' ' * indent}for _inner in range({f'_low, min(_low + {TILE}, _n)' if turned else '_n'}):",
         ]
-        tail, along, indent = ["            _start += _run", f"            _i{last} = 0"], f" + _k * _stride{last}_{{}}", indent + 4
+        tail, along, indent = (
+            ["            _start += _run", f"            _i{last} = 0"],
+            f" + _k * _stride{last}_{{}}",
+            indent + 4,
+        )
         for depth, k in enumerate(range(last - 1, -1, -1)):
             step = "            " + "    " * depth
             tail += [f"{step}_i{k} += 1", *([f"{step}if _i{k} == _size{k}:", f"{step}    _i{k} = 0"] if k else [])]
 
     def position(name: str, kind: str) -> str:
         step = {"0": "", "1": " + _inner"}.get(kind, f" + _inner * _stride_{name}")
-        return f"uintp(_base_{name}{along.format(name)}{step})"  # unsigned, so that no test for a negative index is compiled
+        # unsigned, so that no test for a negative index is compiled
+        return f"uintp(_base_{name}{along.format(name)}{step})"
 
     return lines, " " * indent, position, tail
 

@@ -1,19 +1,22 @@
-"""The format of a compiled kernel, in a file of the cache or in a pack. It is plain data: nothing runs while it is read.
+"""The format of a compiled kernel, in a file of the cache or in a pack.
+
+It is plain data: nothing runs while it is read.
 
     16 bytes  MAGIC, which ends in the number of the format
-    32 bytes  seal: HMAC-SHA256 of all that follows, with the key of the cache folder (`kernel.seal`); zeros in an entry without a seal
-    32 bytes  digest: SHA-256 of all that follows
+    32 bytes  seal: HMAC-SHA256 of all that follows, with the key of the cache folder (`kernel.seal`); zeros in an entry
+    without a seal 32 bytes  digest: SHA-256 of all that follows
      4 bytes  length of the header, little-endian
               header: a JSON object in ASCII with exactly the fields of `_FIELDS`
               the bytes of the parts, one after another, up to the end of the entry
 
-A part is an object file for the CPU, with the functions that it defines, or the PTX text of a kernel for CUDA. `key` identifies source, signature, flags,
-versions and processor (`kernel.build`), so an entry can be found by its key alone. An entry does not depend on its place: a pack can hold entries one after
-another with an index of (key, start, length), map the file, and call `parse` with a slice. A pack has no seals: `kernel.trust` decides whether to use it.
+A part is an object file for the CPU, with the functions that it defines, or the PTX text of a kernel for CUDA. `key`
+identifies source, signature, flags, versions and processor (`kernel.build`), so an entry can be found by its key alone.
+An entry does not depend on its place: a pack can hold entries one after another with an index of (key, start, length),
+map the file, and call `parse` with a slice. A pack has no seals: `kernel.trust` decides whether to use it.
 
-`parse` checks the seal, or the digest where no secret is given, before it reads anything else. It checks every length against the bytes that are there, and
-raises Malformed for everything that is not such an entry. An entry can make its reader hash its bytes (at most LIMIT), and decode a JSON text of at most
-_HEADER_LIMIT bytes.
+`parse` checks the seal, or the digest where no secret is given, before it reads anything else. It checks every length
+against the bytes that are there, and raises Malformed for everything that is not such an entry. An entry can make its
+reader hash its bytes (at most LIMIT), and decode a JSON text of at most _HEADER_LIMIT bytes.
 """
 
 from __future__ import annotations
@@ -39,8 +42,11 @@ class Malformed(ValueError):
 
 
 class Entry(NamedTuple):
-    """A compiled kernel. `kind` is "code" or "text", `version` that of numod. `names` are the function that Python calls and the variable for its environment,
-    or nothing for a text. `parts` are (bytes, names of the functions defined)."""
+    """A compiled kernel.
+
+    `kind` is "code" or "text", `version` that of numod. `names` are the function that Python calls and the variable for
+    its environment, or nothing for a text. `parts` are (bytes, names of the functions defined).
+    """
 
     kind: str
     key: str
@@ -117,7 +123,13 @@ def _parts(sizes: list, data: memoryview) -> tuple[tuple[bytes, tuple[str, ...]]
     """Divide `data` as the header says. It must be used up."""
     parts, start = [], 0
     for each in sizes:
-        if not (type(each) is list and len(each) == 2 and type(each[0]) is int and 0 < each[0] <= len(data) - start and _are_strings(each[1])):
+        if not (
+            type(each) is list
+            and len(each) == 2
+            and type(each[0]) is int
+            and 0 < each[0] <= len(data) - start
+            and _are_strings(each[1])
+        ):
             raise Malformed("a part is longer than the entry, or has no size or names")
         parts.append((bytes(data[start : start + each[0]]), tuple(each[1])))
         start += each[0]

@@ -1,7 +1,8 @@
 """Formulas as graphs: what a row's lambda becomes, and its derivative. Not text (see `writer`) and not arrays.
 
-A `Formula` is a named scalar function. Its body is either the text of one target operation (`"x + y"`) or a lambda over other formulas.
-Called with expressions, a formula gives an expression; so the same lambda serves as forward pass, gradient, and gradient of the gradient.
+A `Formula` is a named scalar function. Its body is either the text of one target operation (`"x + y"`) or a lambda over
+other formulas. Called with expressions, a formula gives an expression; so the same lambda serves as forward pass,
+gradient, and gradient of the gradient.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ vocabulary: dict[str, Formula] = {}  # the formulas that operators and other row
 
 
 class Expression:
-    """A node of a formula: a `Symbol`, a `Constant` or a `Call`. Arithmetic and comparison operators build further nodes."""
+    """A node of a formula: a `Symbol`, a `Constant` or a `Call`.
+
+    Arithmetic and comparison operators build further nodes.
+    """
 
     __slots__ = ()
 
@@ -111,21 +115,40 @@ class Call(Expression):
 
 
 class Formula:
-    """A scalar function by name. `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
+    """A scalar function by name.
 
-    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex number's part, or the reverse) or
-    "bool". `conditions`: inputs that are truth values. `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs. `complex`:
-    the body for complex dtypes, or True where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no
+    `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
+
+    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex
+    number's part, or the reverse) or "bool". `conditions`: inputs that are truth values. `integers`: inputs that stay
+    int64. `integer`: the body for integer dtypes, where it differs. `complex`: the body for complex dtypes, or True
+    where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no
     gradient.
     """
 
     def __init__(
-        self, name: str, body: str | Callable, derivatives: dict[str, Callable], result: str = "same", integer: str | Callable | None = None,
-        complex: str | Callable | bool = False, conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,
+        self,
+        name: str,
+        body: str | Callable,
+        derivatives: dict[str, Callable],
+        result: str = "same",
+        integer: str | Callable | None = None,
+        complex: str | Callable | bool = False,
+        conditions: tuple[str, ...] = (),
+        integers: tuple[str, ...] = (),
+        inputs: tuple[str, ...] | None = None,
     ) -> None:
         self.name, self.body, self.derivatives = name, body, derivatives
-        self.result, self.integer, self.complex, self.conditions, self.integers = result, integer, complex, conditions, integers
-        self.inputs = inputs if inputs is not None else _text_inputs(body) if isinstance(body, str) else parameter_names(body)
+        self.result, self.integer, self.complex, self.conditions, self.integers = (
+            result,
+            integer,
+            complex,
+            conditions,
+            integers,
+        )
+        self.inputs = (
+            inputs if inputs is not None else _text_inputs(body) if isinstance(body, str) else parameter_names(body)
+        )
         self.opaque = isinstance(body, str) or bool(derivatives) or integer is not None or complex not in (True, False)
 
     def body_for(self, kind: str) -> str | Callable:
@@ -135,11 +158,16 @@ class Formula:
         return self.body if kind == "f" or self.integer is None else self.integer
 
     def express(self, *arguments: object) -> Expression:
-        """This formula applied to expressions or numbers. A lambda without derivatives of its own is expanded at once."""
+        """This formula applied to expressions or numbers.
+
+        A lambda without derivatives of its own is expanded at once.
+        """
         arguments = tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments)
         return Call(self, arguments) if self.opaque else as_expression(self.body(*arguments))
 
-    def gradient(self, name: str, g: Expression, arguments: tuple[Expression, ...], out: Expression) -> Expression | None:
+    def gradient(
+        self, name: str, g: Expression, arguments: tuple[Expression, ...], out: Expression
+    ) -> Expression | None:
         """The gradient with respect to input `name`, given the gradient `g` of the result; None where there is none."""
         rule = self.derivatives.get(name)
         if rule is not None:
@@ -194,7 +222,9 @@ def substitute(root: Expression, replacements: dict[Expression, Expression]) -> 
 
 
 def differentiate(output: Expression, g: Expression) -> dict[Expression, Expression]:
-    """Reverse mode over one formula: the gradient of `output` with respect to every node below it, given its own gradient `g`."""
+    """Reverse mode over one formula: the gradient of `output` with respect to every node below it, given its own
+    gradient `g`.
+    """
     adjoints: dict[Expression, Expression] = {output: g}
     for node in reversed(topological([output])):
         if not isinstance(node, Call) or node not in adjoints or node.formula.result == "bool":

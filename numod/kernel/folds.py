@@ -1,4 +1,6 @@
-"""Source text of reductions, as `emit` writes pointwise loops: over rows, by teams of GPU threads, over columns, and of a formula of several tensors."""
+"""Source text of reductions, as `emit` writes pointwise loops: over rows, by teams of GPU threads, over columns, and of
+a formula of several tensors.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,23 @@ from .expression import Expression
 from .library.teams import joining
 from .writer import Input, Writer, cast, literal, load, number_type, stored
 
-BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
+# elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
+# with the length
+BLOCK = 1 << 10
 _LIMIT = 8192  # texts that are kept: the same serve all sizes, which are arguments
 AHEAD = 8  # rows of a column that a GPU thread reads at once
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
 class Fold(NamedTuple):
-    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and n) to the result.
+    """A reduction:
 
-    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. A tuple, since tuples ask for identity before they
-    compare: `==` of two formulas is a formula, and since Python 3.13 a dataclass asks for nothing else.
+    `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and n) to the
+    result.
+
+    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. A tuple, since
+    tuples ask for identity before they compare: `==` of two formulas is a formula, and since Python 3.13 a dataclass
+    asks for nothing else.
     """
 
     each: Expression
@@ -35,18 +43,25 @@ class Fold(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Elements combined in `dtype` before they are added to the total: practically all of them if `wide` is no wider."""
+        """Elements combined in `dtype` before they are added to the total: practically all of them if `wide` is no
+        wider.
+        """
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 
 @lru_cache(_LIMIT)
-def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False, short: bool = False) -> tuple[str, str]:
-    """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
+def rows(
+    fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, joined: bool = False, short: bool = False
+) -> tuple[str, str]:
+    """Reduce, element by element, along the dimensions of each output.
 
-    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
-    `short`: each output is one row in one chunk, of one block at most, beside whose elements the loops over all these would take long.
-    Arguments: x, `partial` (totals of chunks) if these are to be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept`
-    and `reduced` outer dimensions (the first of each left out), their strides, and the inner stride in class "s".
+    Parallel over outputs and chunks of the innermost reduced dimension.
+
+    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their
+    threads then read neighbouring columns. `short`: each output is one row in one chunk, of one block at most, beside
+    whose elements the loops over all these would take long. Arguments: x, `partial` (totals of chunks) if these are to
+    be `joined`, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer
+    dimensions (the first of each left out), their strides, and the inner stride in class "s".
     """
     names = _geometry_names(kept, reduced) + (["_stride_x"] if inner == "s" else [])
     step = {"0": "_base", "1": "_base + _inner", "s": "_base + _inner * _stride_x"}[inner]
@@ -54,26 +69,49 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False, 
     lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_apart(inner)]
     types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
     if short:
-        lines += ["    for _place in parallel_range(_outs):", "        _output = int64(_place)", *unravel("_output", "_i", "_size", kept, " " * 8)]
-        lines += [f"        _base = {dot('_i', '_step', kept)}", f"        _part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += [
+            "    for _place in parallel_range(_outs):",
+            "        _output = int64(_place)",
+            *unravel("_output", "_i", "_size", kept, " " * 8),
+        ]
+        lines += [
+            f"        _base = {dot('_i', '_step', kept)}",
+            f"        _part = {cast(fold.dtype, literal(fold.identity))}",
+        ]
         lines += ["        for _inner in range(_n):"]
         lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
-        lines += [f"        _total = {cast(fold.wide, '_part')}", *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]"))]
+        lines += [
+            f"        _total = {cast(fold.wide, '_part')}",
+            *(" " * 8 + line for line in _finished(fold, "_total", "out[_output]")),
+        ]
         return "\n".join(lines) + "\n", ", ".join(types)
     lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
     part, output, place = "_task % _chunks", "_task // _chunks", "out[_task]"
     if across:
         part, output, place = "_task // _outs", "_task % _outs", "out[uintp(_output * _chunks + _task // _outs)]"
-    lines += [f"        _start = ({part}) * _chunk", "        _stop = min(_start + _chunk, _n)", f"        _output = {output}"]
+    lines += [
+        f"        _start = ({part}) * _chunk",
+        "        _stop = min(_start + _chunk, _n)",
+        f"        _output = {output}",
+    ]
     lines += _walk(fold, kept, reduced)
     lines += [f"            for _low in range(_start, _stop, {fold.block}):"]
-    lines += [f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"]
+    lines += [
+        f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
+    ]
     if across:  # loads that are in flight at once
         lines += [f"                for _inner in range(_low, _high - {AHEAD - 1}, {AHEAD}):"]
         lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(AHEAD)]
-        lines += [" " * 20 + at_once(line, k) for k in range(AHEAD) for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)]
+        lines += [
+            " " * 20 + at_once(line, k)
+            for k in range(AHEAD)
+            for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)
+        ]
         lines += [f"                _low = _high - (_high - _low) % {AHEAD}"]
-    lines += ["                for _inner in range(_low, _high):", *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype))]
+    lines += [
+        "                for _inner in range(_low, _high):",
+        *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
+    ]
     lines += [" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)]
     lines += _ended(fold, joined, place)
     return "\n".join(lines) + "\n", ", ".join(types)
@@ -86,12 +124,22 @@ def _results(fold: Fold, joined: bool) -> dict[str, str]:
 
 
 def _ended(fold: Fold, joined: bool, place: str, outs: str = "_outs") -> list[str]:
-    """Lines that end a chunk: its total is the result at `place`, or those of each of `outs` results are `joined` behind the loop over all chunks."""
+    """Lines that end a chunk: its total is the result at `place`, or those of each of `outs` results are `joined`
+    behind the loop over all chunks.
+    """
     if not joined:
         return [" " * 8 + line for line in _finished(fold, "_total", place)]
-    lines = [f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}", f"    for _output in range({outs}):"]
-    lines += [f"        _total = {cast(fold.wide, literal(fold.identity))}", "        for _task in range(_output * _chunks, (_output + 1) * _chunks):"]
-    lines += [" " * 12 + line for line in _combined(fold, "_total", _read("partial[uintp(_task)]", fold.wide), fold.wide)]
+    lines = [
+        f"        partial[uintp(_task)] = {stored('_total', fold.wide, fold.wide)}",
+        f"    for _output in range({outs}):",
+    ]
+    lines += [
+        f"        _total = {cast(fold.wide, literal(fold.identity))}",
+        "        for _task in range(_output * _chunks, (_output + 1) * _chunks):",
+    ]
+    lines += [
+        " " * 12 + line for line in _combined(fold, "_total", _read("partial[uintp(_task)]", fold.wide), fold.wide)
+    ]
     return [*lines, *(" " * 8 + line for line in _finished(fold, "_total", "out[uintp(_output)]"))]
 
 
@@ -102,10 +150,12 @@ def _apart(inner: str) -> list[str]:
 
 @lru_cache(_LIMIT)
 def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
-    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
+    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring
+    threads read neighbouring elements.
 
-    Each thread combines its elements (`_shared`); then half of the threads combine their totals with the other half's, in shared memory,
-    until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `rows`.
+    Each thread combines its elements (`_shared`); then half of the threads combine their totals with the other half's,
+    in shared memory, until one is left. The order depends on `threads` alone, so the result is the same in every run.
+    Arguments are those of `rows`.
     """
     names = _geometry_names(kept, reduced)
     lines = [
@@ -113,34 +163,56 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
         f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
         "    _thread = int64(cuda.threadIdx.x)",
     ]
-    lines += ["    for _task in range(int64(cuda.blockIdx.x), _outs * _chunks, int64(cuda.gridDim.x)):", "        _start = (_task % _chunks) * _chunk"]
+    lines += [
+        "    for _task in range(int64(cuda.blockIdx.x), _outs * _chunks, int64(cuda.gridDim.x)):",
+        "        _start = (_task % _chunks) * _chunk",
+    ]
     lines += ["        _stop = min(_start + _chunk, _n)", "        _output = _task // _chunks"]
     lines += _walk(fold, kept, reduced)
-    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "_base + ", threads)] + _joined(fold, threads)
+    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "_base + ", threads)] + _joined(
+        fold, threads
+    )
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
 def _geometry_names(kept: int, reduced: int) -> list[str]:
     """The numbers `rows` and `team` take after the arrays."""
-    names = ["_outs", "_n", "_chunk", "_chunks", "_count", "_rows", *[f"_size{k}" for k in range(1, kept)], *[f"_length{k}" for k in range(1, reduced)]]
+    names = [
+        "_outs",
+        "_n",
+        "_chunk",
+        "_chunks",
+        "_count",
+        "_rows",
+        *[f"_size{k}" for k in range(1, kept)],
+        *[f"_length{k}" for k in range(1, reduced)],
+    ]
     return names + [f"_step{k}" for k in range(kept)] + [f"_walk{k}" for k in range(reduced)]
 
 
 def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
     """Lines that start the total of `output`, and the loop over the rows to be reduced into it, each from `base` on."""
     lines = unravel("_output", "_i", "_size", kept, " " * 8)
-    lines += [f"        _origin = {dot('_i', '_step', kept)}", f"        _total = {cast(fold.wide, literal(fold.identity))}"]
+    lines += [
+        f"        _origin = {dot('_i', '_step', kept)}",
+        f"        _total = {cast(fold.wide, literal(fold.identity))}",
+    ]
     lines += ["        for _row in range(_rows):"]
     lines += unravel("_row", "_j", "_length", reduced, " " * 12)
     return [*lines, f"            _base = _origin + {dot('_j', '_walk', reduced)}"]
 
 
 def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: sixteen each a turn, read by fours that are in flight at
-    once, then four, and what is left one each. Of long formulas fewer, for they need the registers."""
+    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: sixteen each a
+    turn, read by fours that are in flight at once, then four, and what is left one each. Of long formulas fewer, for
+    they need the registers.
+    """
     tensors = [each.name for each in inputs if each.tensor]
-    turn, single = _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs), _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs)
+    turn, single = (
+        _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
+        _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
+    )
     lines = ["_whole = _start"]
     for runs in () if len(turn) > FEW else (4, 1) if len(turn) < 8 else (1,):
         step = 4 * threads * runs
@@ -148,7 +220,10 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
         lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
         for run in range(runs):
             for name in tensors:
-                lines.append(f"    {', '.join(f'_at{4 * run + k}_{name}' for k in range(4))} = load_four({name}, uintp({base}_inner + {4 * threads * run}))")
+                lines.append(
+                    f"    {', '.join(f'_at{4 * run + k}_{name}' for k in range(4))} = load_four({name}, "
+                    f"uintp({base}_inner + {4 * threads * run}))"
+                )
         lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
         lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in turn]
         lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
@@ -156,26 +231,55 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
 
 
 def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`, after which one thread writes
-    `out[task]`."""
+    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`,
+    after which one thread writes `out[task]`.
+    """
     count = joining(threads)
     store = f"_shared[_thread] = {stored('_total', fold.wide, fold.wide)}"
-    lines = [f"        {store}", "        cuda.syncthreads()", f"        if _thread < {count}:", f"            for _k in range(1, {threads // count}):"]
-    lines += [" " * 16 + line for line in _combined(fold, "_total", _read(f"_shared[_thread + _k * {count}]", fold.wide), fold.wide)]
-    lines += [f"            {store}", "        cuda.syncthreads()", "        if _thread == 0:", f"            for _k in range(1, {count}):"]
+    lines = [
+        f"        {store}",
+        "        cuda.syncthreads()",
+        f"        if _thread < {count}:",
+        f"            for _k in range(1, {threads // count}):",
+    ]
+    lines += [
+        " " * 16 + line
+        for line in _combined(fold, "_total", _read(f"_shared[_thread + _k * {count}]", fold.wide), fold.wide)
+    ]
+    lines += [
+        f"            {store}",
+        "        cuda.syncthreads()",
+        "        if _thread == 0:",
+        f"            for _k in range(1, {count}):",
+    ]
     lines += [" " * 16 + line for line in _combined(fold, "_total", _read("_shared[_k]", fold.wide), fold.wide)]
-    return [*lines, *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")), "        cuda.syncthreads()"]
+    return [
+        *lines,
+        *(" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_task)]")),
+        "        cuda.syncthreads()",
+    ]
 
 
 @lru_cache(_LIMIT)
 def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
-    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
-    Where there are `few` rows, fewer than STREAMS, all of them, and no totals are kept.
+    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache
+    while rows stream by, some at once. Where there are `few` rows, fewer than STREAMS, all of them, and no totals are
+    kept.
 
-    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
-    the `kept` outer dimensions, and the stride of neighbours in class "s".
+    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
+    sizes and strides of the `kept` outer dimensions, and the stride of neighbours in class "s".
     """
-    names = ["_rows", "_n", "_length", "_walk", "_tile", "_tiles", "_count", *[f"_size{k}" for k in range(1, kept)], *[f"_step{k}" for k in range(kept)]]
+    names = [
+        "_rows",
+        "_n",
+        "_length",
+        "_walk",
+        "_tile",
+        "_tiles",
+        "_count",
+        *[f"_size{k}" for k in range(1, kept)],
+        *[f"_step{k}" for k in range(kept)],
+    ]
     names, step = ([*names, "_stride_x"], "_inner * _stride_x") if inner == "s" else (names, "_inner")
     lines = [
         f"def kernel(x, scratch, out, {', '.join(names)}):",
@@ -183,28 +287,47 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
         "    for _place in parallel_range(_rows * _tiles):",
         "        _task = int64(_place)",
     ]
-    lines += ["        _start = (_task % _tiles) * _tile", "        _stop = min(_start + _tile, _n)", "        _output = _task // _tiles"]
+    lines += [
+        "        _start = (_task % _tiles) * _tile",
+        "        _stop = min(_start + _tile, _n)",
+        "        _output = _task // _tiles",
+    ]
     lines += unravel("_output", "_i", "_size", kept, " " * 8)
     lines += [f"        _origin = {dot('_i', '_step', kept)}", "        for _inner in range(_start, _stop):"]
     types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
     if few:
         lines += [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
-        lines += [" " * 12 + line for row in range(few) for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)]
+        lines += [
+            " " * 12 + line
+            for row in range(few)
+            for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
+        ]
         lines += [f"            _total = {cast(fold.wide, '_part')}"]
         lines += [" " * 12 + line for line in _finished(fold, "_total", "out[uintp(_output * _n + _inner)]")]
         return "\n".join(lines) + "\n", ", ".join(types)
-    lines += [f"            scratch[uintp(_output * _n + _inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
+    lines += [
+        "            scratch[uintp(_output * _n + _inner)] = "
+        f"{stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"
+    ]
     total = [f"                _total = {_read('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    chosen = any("er(" in line for line in _combined(fold, "_total", "_part", fold.wide)) and fold.wide.itemsize >= 4  # larger(, smaller(
+    # larger(, smaller(
+    chosen = any("er(" in line for line in _combined(fold, "_total", "_part", fold.wide)) and fold.wide.itemsize >= 4
     whole = "whole({}, scratch)" if chosen else "{}"  # LLVM would store by a mask where the total is not what it was
-    store = [f"                scratch[uintp(_output * _n + _inner)] = {whole.format(stored('_total', fold.wide, fold.wide))}"]
+    store = [
+        "                scratch[uintp(_output * _n + _inner)] = "
+        f"{whole.format(stored('_total', fold.wide, fold.wide))}"
+    ]
     lines += [
         f"        for _row in range(0, _length - {STREAMS - 1}, {STREAMS}):",
         "            _base = _origin + _row * _walk",
         "            for _inner in range(_start, _stop):",
     ]
     lines += [f"                _part = {cast(fold.dtype, literal(fold.identity))}"]
-    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(_base + {stream} * _walk + {step})", "_part", fold.dtype)]
+    lines += [
+        " " * 16 + line
+        for stream in range(STREAMS)
+        for line in _folded(fold, f"uintp(_base + {stream} * _walk + {step})", "_part", fold.dtype)
+    ]
     lines += [*total, *[" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)], *store]
     lines += [
         f"        for _row in range(_length - _length % {STREAMS}, _length):",
@@ -224,18 +347,33 @@ def columns(fold: Fold, kept: int, inner: str, few: int = 0) -> tuple[str, str]:
 
 @lru_cache(_LIMIT)
 def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool = False) -> tuple[str, str]:
-    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
+    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by
+    blocks of GPU `threads`, if any.
 
-    Arguments: the tensors, `partial` if chunks are to be `joined` to one value, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the
-    inputs' names.
+    Arguments: the tensors, `partial` if chunks are to be `joined` to one value, out, the numbers, n, chunk, chunks,
+    count. `fold.each` is a formula of the inputs' names.
     """
     tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
     arrays = _results(fold, joined)
-    names = [*(each.name for each in tensors), *arrays, *(each.name for each in numbers), "_n", "_chunk", "_chunks", "_count"]
-    lines = [f"def kernel({', '.join(names)}):", *(f"    _number_{each.name} = {cast(fold.dtype, each.name, each)}" for each in numbers)]
+    names = [
+        *(each.name for each in tensors),
+        *arrays,
+        *(each.name for each in numbers),
+        "_n",
+        "_chunk",
+        "_chunks",
+        "_count",
+    ]
+    lines = [
+        f"def kernel({', '.join(names)}):",
+        *(f"    _number_{each.name} = {cast(fold.dtype, each.name, each)}" for each in numbers),
+    ]
     start = f"        _total = {cast(fold.wide, literal(fold.identity))}"
     if threads:
-        lines += [f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    _thread = int64(cuda.threadIdx.x)"]
+        lines += [
+            f"    _shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
+            "    _thread = int64(cuda.threadIdx.x)",
+        ]
         lines += ["    for _task in range(int64(cuda.blockIdx.x), _chunks, int64(cuda.gridDim.x)):", start]
         lines += ["        _start, _stop = _task * _chunk, min((_task + 1) * _chunk, _n)"]
         lines += [" " * 8 + line for line in _shared(fold, inputs, "", threads)] + _joined(fold, threads)
@@ -262,14 +400,18 @@ def _read(text: str, dtype: DType) -> str:
 def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
     """Lines that read an element of each input, map them and combine the value into `total`."""
     inputs = inputs or (Input("x", fold.source),)
-    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"_number_{each.name}", "value") for each in inputs}
+    symbols = {
+        each.name: (load(fold.dtype, each, index) if each.tensor else f"_number_{each.name}", "value")
+        for each in inputs
+    }
     writer = Writer(fold.dtype, symbols)
     value = writer.write(fold.each)
     return writer.lines + _combined(fold, total, value, dtype)
 
 
 def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
-    letter = "c" if dtype is fold.dtype else "w"  # Numba would unify a variable assigned with two types to the wider one
+    # Numba would unify a variable assigned with two types to the wider one
+    letter = "c" if dtype is fold.dtype else "w"
     writer = Writer(dtype, {"a": (total, "value"), "b": (cast(dtype, value), "value")}, letter)
     result = writer.write(fold.combine)
     return [*writer.lines, f"{total} = {result}"]

@@ -1,4 +1,7 @@
-"""float16 converted by the processor, where it can: most have an instruction for it. Others, and GPUs, compute with the bits (`library.halves`)."""
+"""float16 converted by the processor, where it can: most have an instruction for it.
+
+Others, and GPUs, compute with the bits (`library.halves`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Inspection: the machine code of a kernel and properties of its hot loop. For people to read; nothing depends on it.
 
-Code loaded from disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one whose instructions are
-to be mapped to source lines; debug line numbers do not change the instructions.
+Code loaded from disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one
+whose instructions are to be mapped to source lines; debug line numbers do not change the instructions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file"
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in bytes, wrapper and shared functions included.
+    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in
+    bytes, wrapper and shared functions included.
 
     `lines`: for each line of the assembly its line in the kernel's source, 0 if it has none; empty unless requested.
     """
@@ -40,8 +41,10 @@ class MachineCode:
 
     @cached_property
     def hot_place(self) -> tuple[int, int]:
-        """(first, last) line, from 0, of the hottest innermost loop: the most deeply nested one in the source, as far as lines are known, then the one
-        with the widest vectors, then with the most vector instructions; (0, -1) if there is none."""
+        """(first, last) line, from 0, of the hottest innermost loop: the most deeply nested one in the source, as far
+        as lines are known, then the one with the widest vectors, then with the most vector instructions; (0, -1) if
+        there is none.
+        """
         text = self.assembly.splitlines()
 
         def work(place: tuple[int, int]) -> tuple[int, int, int]:
@@ -81,7 +84,9 @@ class MachineCode:
 
     @property
     def unroll(self) -> int:
-        """Vectors (or scalars) per iteration of the hot loop: its stores, or its loads if it has no stores. 0 without a loop."""
+        """Vectors (or scalars) per iteration of the hot loop: its stores, or its loads if it has no stores. 0 without a
+        loop.
+        """
         wide = [each for each in self.hot_loop if _vector(each, self.vector_bits)]
         stores = sum(each.rstrip().endswith(")") for each in wide)
         return stores or sum("(" in each for each in wide)
@@ -97,13 +102,24 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
         library = kernel.translate(lines).library
         parts = compiler.parts(library)
         files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
-        text, llvm = _own_functions(library.get_asm_str(), kernel.name), "\n".join(part.get_llvm_str() for part in parts[::-1])
+        text, llvm = (
+            _own_functions(library.get_asm_str(), kernel.name),
+            "\n".join(part.get_llvm_str() for part in parts[::-1]),
+        )
     size = sum(each.size() for file in files for each in file.sections() if each.is_text())
-    return MachineCode("\n".join(line for line, _ in text), size, llvm, tuple(number for _, number in text) if lines else (), kernel.source)
+    return MachineCode(
+        "\n".join(line for line, _ in text),
+        size,
+        llvm,
+        tuple(number for _, number in text) if lines else (),
+        kernel.source,
+    )
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
-    """Assembly lines of the kernel's function and its outlined loops, with their source lines: without the wrapper that Python calls and runtime functions."""
+    """Assembly lines of the kernel's function and its outlined loops, with their source lines: without the wrapper that
+    Python calls and runtime functions.
+    """
     kept, inside, number = [], False, 0
     for line in assembly.splitlines():
         label = _LABEL.match(line)
@@ -123,7 +139,9 @@ def _instructions(text: list[str], place: tuple[int, int]) -> list[str]:
 
 
 def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
-    """(first, last) line of each innermost loop: from a label to a jump back to it, without another such loop inside."""
+    """(first, last) line of each innermost loop: from a label to a jump back to it, without another such loop
+    inside.
+    """
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     loops = []
     for number, line in enumerate(lines):
@@ -141,7 +159,10 @@ def _vector(line: str, bits: int) -> bool:
 
 def _width(loop: list[str]) -> int:
     """Width of the widest vector loads or stores."""
-    return max([_BITS[each] for line in loop if "(" in line and not _SCALAR.match(line) for each in _REGISTER.findall(line)], default=0)
+    return max(
+        [_BITS[each] for line in loop if "(" in line and not _SCALAR.match(line) for each in _REGISTER.findall(line)],
+        default=0,
+    )
 
 
 def _vector_instructions(loop: list[str]) -> int:

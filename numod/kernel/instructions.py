@@ -1,7 +1,9 @@
-"""Arithmetic that emits LLVM instructions: calling a formula once with `Number`s inlines it as straight-line code into the kernel that calls it.
+"""Arithmetic that emits LLVM instructions: calling a formula once with `Number`s inlines it as straight-line code into
+the kernel that calls it.
 
-The loop vectoriser widens such code to the machine's full vector width. Compared with text compiled by Numba, operations keep IEEE rounding whatever
-fast-math flags the kernel has, so that error-free transformations survive; and no types are inferred, which is most of Numba's compile time.
+The loop vectoriser widens such code to the machine's full vector width. Compared with text compiled by Numba,
+operations keep IEEE rounding whatever fast-math flags the kernel has, so that error-free transformations survive; and
+no types are inferred, which is most of Numba's compile time.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 from llvmlite import ir
 
 INF, NAN = float("inf"), float("nan")
-_KEPT = ("arcp",)  # has no effect on these operations, but Numba adds the kernel's fast-math flags to every instruction without flags
+# has no effect on these operations, but Numba adds the kernel's fast-math flags to every instruction without flags
+_KEPT = ("arcp",)
 _MANTISSA = {32: 23, 64: 52}
 
 
 class Number:
-    """An LLVM value (float, signed integer or bool, or a vector of them) of the kernel being built; operators append instructions to it."""
+    """An LLVM value (float, signed integer or bool, or a vector of them) of the kernel being built; operators append
+    instructions to it.
+    """
 
     __slots__ = ("builder", "raw")
 
@@ -29,7 +34,13 @@ class Number:
     @property
     def width(self) -> int:
         """Width of the scalar type in bits."""
-        return 32 if isinstance(self.element, ir.FloatType) else 64 if isinstance(self.element, ir.DoubleType) else self.element.width
+        return (
+            32
+            if isinstance(self.element, ir.FloatType)
+            else 64
+            if isinstance(self.element, ir.DoubleType)
+            else self.element.width
+        )
 
     @property
     def mantissa(self) -> int:
@@ -105,14 +116,19 @@ class Number:
 
     def _arithmetic(self, of_floats: str, of_integers: str, other: Operand) -> Number:
         operands = self.raw, like(self, other).raw
-        raw = getattr(self.builder, of_floats)(*operands, flags=_KEPT) if self.is_float else getattr(self.builder, of_integers)(*operands)
+        raw = (
+            getattr(self.builder, of_floats)(*operands, flags=_KEPT)
+            if self.is_float
+            else getattr(self.builder, of_integers)(*operands)
+        )
         return Number(self.builder, raw)
 
     def _compare(self, sign: str, other: Operand) -> Number:
         operands = sign, self.raw, like(self, other).raw
         if not self.is_float:
             return Number(self.builder, self.builder.icmp_signed(*operands))
-        compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered  # NaN differs from everything
+        # NaN differs from everything
+        compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered
         return Number(self.builder, compare(*operands, flags=_KEPT))
 
 
@@ -126,7 +142,12 @@ def like(model: Number, value: Operand) -> Number:
     if not model.is_float and value >= 1 << (model.width - 1):
         value -= 1 << model.width
     value = float(value) if model.is_float else value
-    return Number(model.builder, ir.Constant(model.raw.type, [value] * model.raw.type.count if isinstance(model.raw.type, ir.VectorType) else value))
+    return Number(
+        model.builder,
+        ir.Constant(
+            model.raw.type, [value] * model.raw.type.count if isinstance(model.raw.type, ir.VectorType) else value
+        ),
+    )
 
 
 def _of(element: ir.Type, model: Number) -> ir.Type:
@@ -146,19 +167,31 @@ def where(condition: Number, x: Operand, y: Operand) -> Number:
 
 
 def library(name: str, *arguments: Number) -> Number:
-    """LLVM's intrinsic of this name. Those that lower to calls of the C library (not `fmuladd`, `fma`, `sqrt`, `floor` and the like) keep a loop scalar."""
+    """LLVM's intrinsic of this name.
+
+    Those that lower to calls of the C library (not `fmuladd`, `fma`, `sqrt`, `floor` and the like) keep a loop scalar.
+    """
     first = arguments[0]
-    name = f"llvm.{name}.{f'v{first.raw.type.count}' if isinstance(first.raw.type, ir.VectorType) else ''}f{first.width}"
+    name = (
+        f"llvm.{name}.{f'v{first.raw.type.count}' if isinstance(first.raw.type, ir.VectorType) else ''}f{first.width}"
+    )
     module = first.builder.module
-    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(first.raw.type, [each.raw.type for each in arguments]), name)
+    function = module.globals.get(name) or ir.Function(
+        module, ir.FunctionType(first.raw.type, [each.raw.type for each in arguments]), name
+    )
     return Number(first.builder, first.builder.call(function, [each.raw for each in arguments]))
 
 
 def by_power_of_two(x: Number, n: Number) -> Number:
-    """x * 2^n for 32-bit integers n, rounded once. A vector instruction with AVX-512 (`vectors.host`), elsewhere a call of the C library."""
+    """x * 2^n for 32-bit integers n, rounded once.
+
+    A vector instruction with AVX-512 (`vectors.host`), elsewhere a call of the C library.
+    """
     count = f"v{x.raw.type.count}" if isinstance(x.raw.type, ir.VectorType) else ""
     module, name = x.builder.module, f"llvm.ldexp.{count}f{x.width}.{count}i32"
-    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(x.raw.type, [x.raw.type, n.raw.type]), name)
+    function = module.globals.get(name) or ir.Function(
+        module, ir.FunctionType(x.raw.type, [x.raw.type, n.raw.type]), name
+    )
     return Number(x.builder, x.builder.call(function, [x.raw, n.raw]))
 
 
@@ -168,12 +201,17 @@ def multiply_add(x: Number, y: Operand, z: Operand) -> Number:
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """c0 + c1 x + c2 x^2 + ... by Estrin's scheme (1960): pairs, pairs of pairs and so on, for a short chain of dependent instructions."""
+    """c0 + c1 x + c2 x^2 + ... by Estrin's scheme (1960): pairs, pairs of pairs and so on, for a short chain of
+    dependent instructions.
+    """
     terms = list(coefficients)
     while len(terms) > 1:
         if len(terms) == 3:  # by Horner's scheme as soon, and without the square
             terms[1:] = [multiply_add(x, terms[2], terms[1])]
-        terms = [multiply_add(x, *reversed(terms[k : k + 2])) if k + 1 < len(terms) else terms[k] for k in range(0, len(terms), 2)]
+        terms = [
+            multiply_add(x, *reversed(terms[k : k + 2])) if k + 1 < len(terms) else terms[k]
+            for k in range(0, len(terms), 2)
+        ]
         x = x * x if len(terms) > 1 else x
     return terms[0]
 
@@ -185,7 +223,9 @@ def bits(x: Number) -> Number:
 
 def number(bits: Number) -> Number:
     """The float of these bits."""
-    return Number(bits.builder, bits.builder.bitcast(bits.raw, _of(ir.FloatType() if bits.width == 32 else ir.DoubleType(), bits)))
+    return Number(
+        bits.builder, bits.builder.bitcast(bits.raw, _of(ir.FloatType() if bits.width == 32 else ir.DoubleType(), bits))
+    )
 
 
 def widened(x: Number) -> Number:
@@ -195,7 +235,12 @@ def widened(x: Number) -> Number:
 
 def narrowed(x: Number) -> Number:
     """The float32 nearest to a float64, or the lower half of a 64-bit integer."""
-    return Number(x.builder, x.builder.fptrunc(x.raw, _of(ir.FloatType(), x)) if x.is_float else x.builder.trunc(x.raw, _of(ir.IntType(32), x)))
+    return Number(
+        x.builder,
+        x.builder.fptrunc(x.raw, _of(ir.FloatType(), x))
+        if x.is_float
+        else x.builder.trunc(x.raw, _of(ir.IntType(32), x)),
+    )
 
 
 def _sign(x: Number) -> int:

@@ -1,7 +1,8 @@
-"""What kernels may call, besides `math` and the functions of `kernel.scalar`: for tools, for readers, and as values of compile-time parameters.
+"""What kernels may call, besides `math` and the functions of `kernel.scalar`: for tools, for readers, and as values of
+compile-time parameters.
 
-A kernel's source names these; the back end provides what they compile to. The bodies here say what they do, in plain Python, so that a kernel can be stepped
-through in a debugger.
+A kernel's source names these; the back end provides what they compile to. The bodies here say what they do, in plain
+Python, so that a kernel can be stepped through in a debugger.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def less_or_equal(a, b):
 
 
 def greatest_in_row(x, first, n):
-    """The place, counted from `first`, of the first greatest of n elements of x; of the first NaN where there is one."""
+    """The place, counted from `first`, of the first greatest of n elements of x; of the first NaN where there is
+    one.
+    """
     return _first(x, first, n, greater)
 
 
@@ -38,16 +41,21 @@ def least_in_row(x, first, n):
 
 
 def greatest_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the first greatest value of each column, and its line, by n lines of x, `step` apart, the first of which is number `line`."""
+    """Update the first greatest value of each column, and its line, by n lines of x, `step` apart, the first of which
+    is number `line`.
+    """
     _update(x, first, step, n, line, values, values_at, where, where_at, columns, greater)
 
 
 def least_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the first least value of each column, and its line, by n lines of x, `step` apart, the first of which is number `line`."""
+    """Update the first least value of each column, and its line, by n lines of x, `step` apart, the first of which is
+    number `line`.
+    """
     _update(x, first, step, n, line, values, values_at, where, where_at, columns, less)
 
 
-EMITTED = frozenset({greatest_in_row, least_in_row, greatest_in_columns, least_in_columns})  # a kernel's source calls these by name
+# a kernel's source calls these by name
+EMITTED = frozenset({greatest_in_row, least_in_row, greatest_in_columns, least_in_columns})
 
 
 def _first(x, first, n, beats):

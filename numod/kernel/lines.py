@@ -1,6 +1,8 @@
-"""Explicitly vectorised loops for gates of recurrent layers and scores of attention: their lines are too short, or of too many arrays, for the loop vectoriser.
+"""Explicitly vectorised loops for gates of recurrent layers and scores of attention: their lines are too short, or of
+too many arrays, for the loop vectoriser.
 
-A line is `n` contiguous elements; `x=4` stands for four lines, n elements apart. All lines are read before any is written, so a state may be updated in place.
+A line is `n` contiguous elements; `x=4` stands for four lines, n elements apart. All lines are read before any is
+written, so a state may be updated in place.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and how its last result is reduced
-    (`joined`).
+    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and
+    how its last result is reduced (`joined`).
 
-    `together`: registers of a vector, while the line has so many elements: their instructions take turns, and need not wait for one another. `ahead`:
-    prefetch the next line, for formulas that read consecutive lines and compute for long enough to hide the load.
+    `together`: registers of a vector, while the line has so many elements: their instructions take turns, and need not
+    wait for one another. `ahead`: prefetch the next line, for formulas that read consecutive lines and compute for long
+    enough to hide the load.
     """
 
     formula: Callable
@@ -50,8 +53,12 @@ class Lines:
 formulas: dict[str, Lines] = {}
 
 
-def lines(numbers: int = 0, joined: Joined | None = None, together: int = 1, ahead: bool = False, **reads: int) -> Callable:
-    """Register a formula for kernels, as `@lines(**reads)(**writes)`; they call it as name(x, x_at, ..., out, out_at, ..., n, numbers...)."""
+def lines(
+    numbers: int = 0, joined: Joined | None = None, together: int = 1, ahead: bool = False, **reads: int
+) -> Callable:
+    """Register a formula for kernels, as `@lines(**reads)(**writes)`; they call it as name(x, x_at, ..., out, out_at,
+    ..., n, numbers...).
+    """
 
     def to(**writes: int) -> Callable:
         def note(formula: Callable) -> Callable:
@@ -73,10 +80,17 @@ def lstm_gates(x: list, y: list, cell: Number) -> tuple:
 
 
 @lines(given_h=1, given_c=1, d_h=1, d_c=1, gates=4, c=1, c_before=1)(d_x=4, slopes=4, new_d_c=1)
-def lstm_slopes(given_h: Number, given_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number) -> tuple:
+def lstm_slopes(
+    given_h: Number, given_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number
+) -> tuple:
     (i, f, g, o), level, of_h = gates, tanh(c), given_h + d_h
     of_c = multiply_add(of_h * o, 1.0 - level * level, given_c + d_c)
-    d_x = [of_c * g * i * (1.0 - i), of_c * c_before * f * (1.0 - f), of_c * i * (1.0 - g * g), of_h * level * o * (1.0 - o)]
+    d_x = [
+        of_c * g * i * (1.0 - i),
+        of_c * c_before * f * (1.0 - f),
+        of_c * i * (1.0 - g * g),
+        of_h * level * o * (1.0 - o),
+    ]
     return d_x, d_x, of_c * f
 
 
@@ -165,8 +179,11 @@ def log_sums(highs: Number, totals: Number) -> tuple:
 
 
 def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
-    """Emit the loops over n elements. Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value, if
-    any."""
+    """Emit the loops over n elements.
+
+    Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value,
+    if any.
+    """
     counts = [*each.reads.values(), *each.writes.values()]
     n, *numbers = given[len(counts) :]
     places = [(start, number) for start, count in zip(given, counts) for number in range(count)]
@@ -193,7 +210,9 @@ def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
 def _vector(
     each: Lines, w: Writer, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: ir.Value | None, certain: bool
 ) -> ir.Value | None:  # fmt: skip
-    """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be whole. Returns the new total."""
+    """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be
+    whole. Returns the new total.
+    """
     builder, rest, read = w.builder, w.builder.sub(n, k), sum(each.reads.values())
     whole, mask = builder.icmp_signed(">=", rest, w.number(w.lanes)), None if certain else w.first(rest)
     here = [w.at(start, k, (n, number)) for start, number in places]
@@ -206,10 +225,14 @@ def _vector(
 
     values = load(None) if certain else _either(w, whole, lambda: load(None), lambda: load(mask))
     given = iter([Number(builder, value) for value in values])
-    results = each.formula(*[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers)
+    results = each.formula(
+        *[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers
+    )
     if each.joined:
         *results, last = results
-        total = _join(each, w, total, (last if certain else where(Number(builder, mask), last, each.joined.nothing)).raw)
+        total = _join(
+            each, w, total, (last if certain else where(Number(builder, mask), last, each.joined.nothing)).raw
+        )
     made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
 
     def store(mask: ir.Value | None) -> list:

@@ -1,5 +1,6 @@
-"""Integers divided by the processor's own instruction, where its vector registers cannot: without AVX-512's conversions and products of 64 bits, the arithmetic
-of `library.arithmetic` took four times as long (Zen 3)."""
+"""Integers divided by the processor's own instruction, where its vector registers cannot: without AVX-512's conversions
+and products of 64 bits, the arithmetic of `library.arithmetic` took four times as long (Zen 3).
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ def whole_quotient(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _divided(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
     """The quotient of the absolute values, its rest, and -1 where x and y differ in sign, else 0.
 
-    Unsigned, for LLVM asks first whether both fit into 32 bits, where the instruction is faster: with signs that follow no pattern, the processor would guess
-    that wrong.
+    Unsigned, for LLVM asks first whether both fit into 32 bits, where the instruction is faster: with signs that follow
+    no pattern, the processor would guess that wrong.
     """
     last = x.type(x.type.width - 1)
     signs = [builder.ashr(each, last) for each in (x, y)]
@@ -41,7 +42,9 @@ def _divided(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value,
 
 def _signed(builder: ir.IRBuilder, quotient: ir.Value, sign: ir.Value, y: ir.Value) -> ir.Value:
     """The quotient with its sign, and 0 where the divisor is 0."""
-    return builder.select(builder.icmp_signed("==", y, y.type(0)), y.type(0), builder.sub(builder.xor(quotient, sign), sign))
+    return builder.select(
+        builder.icmp_signed("==", y, y.type(0)), y.type(0), builder.sub(builder.xor(quotient, sign), sign)
+    )
 
 
 if "+avx512dq" not in target.features().split(","):

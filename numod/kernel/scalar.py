@@ -1,7 +1,9 @@
-"""Functions that kernels call besides those of `math`: the registry of those in `library`, and of ops' own. Their text is copied into each kernel that calls
-them.
+"""Functions that kernels call besides those of `math`: the registry of those in `library`, and of ops' own.
 
-Written for every target: plain arithmetic on numbers, or on a part of a flat array; no exceptions. Float literals take the kernel's `real` type.
+Their text is copied into each kernel that calls them.
+
+Written for every target: plain arithmetic on numbers, or on a part of a flat array; no exceptions. Float literals take
+the kernel's `real` type.
 """
 
 from __future__ import annotations
@@ -25,12 +27,16 @@ def wide_scalar(function: object) -> object:
 
 
 def inlined_scalar(function: object) -> object:
-    """Make a function callable from kernels that LLVM finds too long to inline, though a loop around it becomes vectors only where it is."""
+    """Make a function callable from kernels that LLVM finds too long to inline, though a loop around it becomes vectors
+    only where it is.
+    """
     inlined.add(function)
     return scalar(function)
 
 
 def shared_scalar(function: object) -> object:
-    """Make a function callable from kernels that is long, and takes long beside a call: a processor's kernels share its machine code."""
+    """Make a function callable from kernels that is long, and takes long beside a call: a processor's kernels share its
+    machine code.
+    """
     shared.add(function)
     return scalar(function)

@@ -1,8 +1,11 @@
-"""The key that seals the entries of a kernel cache: a file of the cache folder that only the user can read, made at random.
+"""The key that seals the entries of a kernel cache: a file of the cache folder that only the user can read, made at
+random.
 
-The key lies beside the entries, so a cache works wherever its folder is: in a container's volume, or without a home. Only the whole folder, copied with its
-key, is trusted elsewhere. `python -m numod cache pack` leaves the key out, and `cache unpack` takes no key: entries from another folder have no valid seal here
-until the user accepts them with `--trust`. Other users read a folder that root filled without the key (`Folder.is_roots`): only root can have written there.
+The key lies beside the entries, so a cache works wherever its folder is: in a container's volume, or without a home.
+Only the whole folder, copied with its key, is trusted elsewhere. `python -m numod cache pack` leaves the key out, and
+`cache unpack` takes no key: entries from another folder have no valid seal here until the user accepts them with
+`--trust`. Other users read a folder that root filled without the key (`Folder.is_roots`): only root can have written
+there.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ _SIZE = 32
 
 
 def read(folder: Folder) -> bytes:
-    """The folder's key. Raises FileNotFoundError if it has none, and Untrusted if others could read or change it, or if it is damaged."""
+    """The folder's key.
+
+    Raises FileNotFoundError if it has none, and Untrusted if others could read or change it, or if it is damaged.
+    """
     if folder.secret:
         return folder.secret
     try:
@@ -33,7 +39,10 @@ def read(folder: Folder) -> bytes:
 
 
 def make(folder: Folder, replace: bool = False) -> bytes:
-    """The folder's key, which is made if it has none. Of several processes that make one at once, all get the same. `replace` makes another in any case."""
+    """The folder's key, which is made if it has none.
+
+    Of several processes that make one at once, all get the same. `replace` makes another in any case.
+    """
     with contextlib.suppress(FileExistsError):
         folder.write(NAME, os.urandom(_SIZE), mode=0o600, replace=replace)
     return read(folder)

@@ -1,4 +1,5 @@
-"""Specialise a kernel: turn a Python function into kernel source, with everything filled in that is known before it is compiled.
+"""Specialise a kernel: turn a Python function into kernel source, with everything filled in that is known before it is
+compiled.
 
 The keyword-only parameters of a kernel are its compile-time parameters:
 
@@ -14,11 +15,12 @@ The keyword-only parameters of a kernel are its compile-time parameters:
 
 An `if` whose condition is such a value is decided: only the branch that is taken is left.
 
-A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry` becomes `height, width`, `geometry.width`
-becomes `width`, and `geometry` as an argument of a call becomes both.
+A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry`
+becomes `height, width`, `geometry.width` becomes `width`, and `geometry` as an argument of a call becomes both.
 
-A number that is global in the kernel's module becomes a constant, too. A name that the kernel does not have raises, and so does a parameter without a
-value. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters filled in.
+A number that is global in the kernel's module becomes a constant, too. A name that the kernel does not have raises, and
+so does a parameter without a value. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters
+filled in.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from .syntax import parsed
 
 
 def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> str:
-    """The source of `kernel` as a function `name`, without its docstring, its float literals typed and its compile-time parameters filled in.
+    """The source of `kernel` as a function `name`, without its docstring, its float literals typed and its compile-time
+    parameters filled in.
 
     The templates that it calls come first, as functions to be inlined, filled with the same values.
     Raises TypeError for a value that the kernel and its templates do not have, and for a parameter without a value.
@@ -49,8 +52,13 @@ def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> 
     used = _templates(kernel)
     has = set().union(*map(parameters, (*used, kernel)))
     if unknown := values.keys() - has:
-        raise TypeError(f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has {', '.join(sorted(has)) or 'none'}")
-    helpers = "".join(f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used)
+        raise TypeError(
+            f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has "
+            f"{', '.join(sorted(has)) or 'none'}"
+        )
+    helpers = "".join(
+        f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used
+    )
     return helpers + _specialized(kernel, name, tuple(_own(kernel, values)))
 
 
@@ -86,7 +94,9 @@ def parameters(kernel: Callable) -> tuple[str, ...]:
 
 
 def has(kernel: Callable, name: str) -> bool:
-    """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value yet."""
+    """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value
+    yet.
+    """
     function, values = _unwrapped(kernel, {})
     return name not in values and any(name in _compile_time(each) for each in (function, *_templates(function)))
 
@@ -108,12 +118,17 @@ def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, d
 
 
 def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """The values that a function has, defaults among them: names for positional parameters, others for compile-time parameters."""
+    """The values that a function has, defaults among them: names for positional parameters, others for compile-time
+    parameters.
+    """
     for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
         if name in (_positional if isinstance(value, tuple) else _compile_time)(function):
             yield name, value
         elif name in parameters(function):
-            raise TypeError(f"{function.__name__}: a compile-time parameter takes a value, a positional one a tuple of names, got {name}={value!r}")
+            raise TypeError(
+                f"{function.__name__}: a compile-time parameter takes a value, a positional one a tuple of names, got "
+                f"{name}={value!r}"
+            )
 
 
 @cache
@@ -150,7 +165,9 @@ class _Fill(ast.NodeTransformer):
 
     def __init__(self, values: dict[str, object], lists: dict[str, tuple[str, ...]]) -> None:
         self.lists = lists
-        self.inlined = {name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)}
+        self.inlined = {
+            name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)
+        }
         self.values = {name: _node(value) for name, value in values.items() if name not in self.inlined}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -216,7 +233,10 @@ def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
     definition = tree_of(function).body[0]
     body, names = definition.body, [each.arg for each in definition.args.args]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(names) != len(arguments):
-        raise TypeError(f"{function.__name__} is to be inlined: it must be one return of an expression of {len(arguments)} arguments")
+        raise TypeError(
+            f"{function.__name__} is to be inlined: it must be one return of an expression of {len(arguments)} "
+            "arguments"
+        )
     return _Substitute(dict(zip(names, arguments))).visit(body[0].value)
 
 
@@ -243,14 +263,21 @@ def tree_of(function: Callable) -> ast.Module:
 
 
 def _text(function: Callable) -> str:
-    """A function's source. `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm start."""
+    """A function's source.
+
+    `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm
+    start.
+    """
     code = inspect.unwrap(function).__code__
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not lines:
         return textwrap.dedent(inspect.getsource(function))
     depth = len(lines[0]) - len(lines[0].lstrip())
     head = next((k for k, line in enumerate(lines) if re.search(r":\s*(#.*)?$", line)), 0)
-    end = next((k for k, line in enumerate(lines) if k > head and line.strip() and len(line) - len(line.lstrip()) <= depth), len(lines))
+    end = next(
+        (k for k, line in enumerate(lines) if k > head and line.strip() and len(line) - len(line.lstrip()) <= depth),
+        len(lines),
+    )
     return textwrap.dedent("".join(lines[:end]))
 
 

@@ -1,4 +1,7 @@
-"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine. `cache` reads and writes entries."""
+"""The folder of compiled kernels as files: what is in it, how to empty it, and how to carry it to another machine.
+
+`cache` reads and writes entries.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,9 @@ def clear(folder: str | None = None) -> int:
 
 
 def pack(archive: str, folder: str | None = None) -> int:
-    """Write all valid entries into one archive and return their number. It is of use to machines with the same processor and versions; others compile anew.
+    """Write all valid entries into one archive and return their number.
+
+    It is of use to machines with the same processor and versions; others compile anew.
 
     The folder's key is not in it, so that whoever unpacks it must accept the code.
     """
@@ -84,7 +89,10 @@ def pack(archive: str, folder: str | None = None) -> int:
 
 
 def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
-    """The entries of a folder that a process would load, (file name in an archive, content). A long name of a kernel would not fit into a plain header."""
+    """The entries of a folder that a process would load, (file name in an archive, content).
+
+    A long name of a kernel would not fit into a plain header.
+    """
     found = entries(path)
     if not found:
         return
@@ -97,10 +105,12 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
 
 
 def unpack(archive: str, folder: str | None = None, trust: bool = False) -> tuple[int, int]:
-    """Put an archive's entries into the folder; returns how many were accepted, and how many were left out since they do not have the seal of this folder.
-    With `trust` all are accepted, and sealed: they are native code, so trust only archives that you made.
+    """Put an archive's entries into the folder; returns how many were accepted, and how many were left out since they
+    do not have the seal of this folder. With `trust` all are accepted, and sealed: they are native code, so trust only
+    archives that you made.
 
-    Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to know that before.
+    Raises ValueError for a file that is not such an archive; then nothing is written. The archive is read twice, to
+    know that before.
     """
     folder = folder or config.cache_dir()
     if folder is None:

@@ -13,8 +13,9 @@ _TRIES = 20  # where the program's own threads parse meanwhile
 def parsed(text: str) -> ast.Module:
     """The syntax tree of a Python text.
 
-    CPython counts the depth of the tree it makes in a variable that all threads share. Where another one parses meanwhile (the garbage collector may have let
-    it run), CPython raises SystemError or RecursionError, depending on its version.
+    CPython counts the depth of the tree it makes in a variable that all threads share. Where another one parses
+    meanwhile (the garbage collector may have let it run), CPython raises SystemError or RecursionError, depending on
+    its version.
     """
     with _turn:
         for _ in range(_TRIES):

@@ -1,15 +1,20 @@
-"""Which files and folders may hold code that this process runs, and how they are opened so that they are what was checked.
+"""Which files and folders may hold code that this process runs, and how they are opened so that they are what was
+checked.
 
-The rule is one function, `objection`: the user or root owns the file or folder, and nobody else can write to it. It holds for the folder of the kernel cache,
-for each of its entries, and for a pack and its folder. Every folder on the way to it is checked as well (`checked_path`): who can rename one of them could
-put another in its place. A path is checked and resolved, the folder is opened, and the open folder is checked; its files are opened relative to its
-descriptor, without following links, and the open files are checked. So it does not matter what is renamed or linked meanwhile.
+The rule is one function, `objection`: the user or root owns the file or folder, and nobody else can write to it. It
+holds for the folder of the kernel cache, for each of its entries, and for a pack and its folder. Every folder on the
+way to it is checked as well (`checked_path`): who can rename one of them could put another in its place. A path is
+checked and resolved, the folder is opened, and the open folder is checked; its files are opened relative to its
+descriptor, without following links, and the open files are checked. So it does not matter what is renamed or linked
+meanwhile.
 
-`opened` keeps a folder open, and looks each time whether the path still leads there and the rule still holds. So it notices a folder that was removed and made
-again, a change of its mode, and a program that closed all descriptors; a child after a fork has the descriptor as well.
+`opened` keeps a folder open, and looks each time whether the path still leads there and the rule still holds. So it
+notices a folder that was removed and made again, a change of its mode, and a program that closed all descriptors; a
+child after a fork has the descriptor as well.
 
-Windows has no owner and mode of this kind, no O_NOFOLLOW, and opens no file relative to a folder. There `objection` and `checked_path` accept everything, and
-paths are joined: the access lists of the folder are what keeps other users out, as they do in the user's profile, where the cache is by default.
+Windows has no owner and mode of this kind, no O_NOFOLLOW, and opens no file relative to a folder. There `objection` and
+`checked_path` accept everything, and paths are joined: the access lists of the folder are what keeps other users out,
+as they do in the user's profile, where the cache is by default.
 """
 
 from __future__ import annotations
@@ -21,9 +26,21 @@ import os
 import stat
 from types import TracebackType
 
-_RELATIVE = os.name == "posix" and {os.open, os.rename, os.unlink, os.link} <= os.supports_dir_fd and hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW")
-_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)  # not blocked by a named pipe
-_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _FLAGS  # O_PATH: a folder that may be entered but not listed
+_RELATIVE = (
+    os.name == "posix"
+    and {os.open, os.rename, os.unlink, os.link} <= os.supports_dir_fd
+    and hasattr(os, "O_DIRECTORY")
+    and hasattr(os, "O_NOFOLLOW")
+)
+# not blocked by a named pipe
+_FLAGS = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+# O_PATH: a folder that may be entered but not listed
+_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _FLAGS
 _LINKS = 40  # symbolic links in a path, as in Linux
 _held: Folder | None = None  # by `opened`
 
@@ -33,7 +50,9 @@ class Untrusted(PermissionError):
 
 
 def objection(state: os.stat_result) -> str:
-    """Why code in an open file or folder (`os.fstat`) is not used; "" if the user or root owns it and nobody else can write to it."""
+    """Why code in an open file or folder (`os.fstat`) is not used; "" if the user or root owns it and nobody else can
+    write to it.
+    """
     if not hasattr(os, "geteuid"):
         return ""
     if state.st_uid not in (os.geteuid(), 0):
@@ -44,7 +63,10 @@ def objection(state: os.stat_result) -> str:
 
 
 def checked_path(path: str) -> str:
-    """The absolute path with links resolved, as far as it exists. Raises Untrusted if another user could rename or replace a folder or link in it."""
+    """The absolute path with links resolved, as far as it exists.
+
+    Raises Untrusted if another user could rename or replace a folder or link in it.
+    """
     path = os.path.abspath(path)
     if not _RELATIVE:
         return path
@@ -73,7 +95,9 @@ def checked_path(path: str) -> str:
 
 
 def _check_ancestor(path: str, state: os.stat_result, last: bool) -> None:
-    """Raises Untrusted if a folder or link on the way could be changed by another user. The last folder is checked when it is open.
+    """Raises Untrusted if a folder or link on the way could be changed by another user.
+
+    The last folder is checked when it is open.
 
     In a folder with the sticky bit, such as /tmp, others can add files but cannot rename or remove what is not theirs.
     """
@@ -92,7 +116,9 @@ def _owner_of_everything() -> int:
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group has the user as its only member, as many systems make one for each user; folders made by the user are then writable by the group."""
+    """Whether a group has the user as its only member, as many systems make one for each user; folders made by the user
+    are then writable by the group.
+    """
     import grp
     import pwd
 
@@ -100,7 +126,12 @@ def _is_private_group(group: int) -> bool:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:
         return False
-    return user.pw_uid != 0 and user.pw_gid == group and found.gr_name == user.pw_name and not set(found.gr_mem) - {user.pw_name}
+    return (
+        user.pw_uid != 0
+        and user.pw_gid == group
+        and found.gr_name == user.pw_name
+        and not set(found.gr_mem) - {user.pw_name}
+    )
 
 
 def opened(path: str, make: bool = False) -> Folder:
@@ -116,7 +147,9 @@ def opened(path: str, make: bool = False) -> Folder:
 
 
 class Folder:
-    """An open folder that only the user and root can change, as a context. `make` makes it if it is missing, for the user alone.
+    """An open folder that only the user and root can change, as a context.
+
+    `make` makes it if it is missing, for the user alone.
 
     Raises Untrusted if others can change it, and OSError if it cannot be opened.
     """
@@ -132,7 +165,11 @@ class Folder:
         reason = objection(state)
         if reason or not stat.S_ISDIR(state.st_mode):
             self.close()
-            raise Untrusted(reason) if reason else NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
+            raise (
+                Untrusted(reason)
+                if reason
+                else NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
+            )
 
     @property
     def is_roots(self) -> bool:
@@ -140,7 +177,9 @@ class Folder:
         return _RELATIVE and self.owner != os.geteuid()
 
     def is_still(self, path: str) -> bool:
-        """Whether the path leads to this folder, the descriptor is still its own, and only the user and root can change it."""
+        """Whether the path leads to this folder, the descriptor is still its own, and only the user and root can change
+        it.
+        """
         try:
             if not _RELATIVE or os.path.abspath(path) != self.given:
                 return False
@@ -152,7 +191,9 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -163,7 +204,10 @@ class Folder:
                 os.close(self.descriptor)
 
     def read(self, name: str, limit: int, private: bool = False) -> bytes:
-        """The content of a file of the folder. Raises Untrusted if others can write to it, or if it is `private` and they can read it."""
+        """The content of a file of the folder.
+
+        Raises Untrusted if others can write to it, or if it is `private` and they can read it.
+        """
         try:
             descriptor = self._open(name, os.O_RDONLY | _FLAGS)
         except OSError as error:
@@ -180,7 +224,10 @@ class Folder:
             os.close(descriptor)
 
     def write(self, name: str, data: bytes, mode: int = 0o644, replace: bool = True) -> None:
-        """Write a file: readers see all of it or nothing. If it exists it is replaced, or FileExistsError raised. Raises OSError if that fails."""
+        """Write a file: readers see all of it or nothing.
+
+        If it exists it is replaced, or FileExistsError raised. Raises OSError if that fails.
+        """
         temporary = f"{os.urandom(8).hex()}.tmp"
         descriptor = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, mode)
         try:
@@ -199,7 +246,10 @@ class Folder:
         return name if _RELATIVE else os.path.join(self.path, name)
 
     def _linked(self, source: str, target: str) -> bool:
-        """Give a file another name, unless that exists. False on a file system without hard links, if the name is free."""
+        """Give a file another name, unless that exists.
+
+        False on a file system without hard links, if the name is free.
+        """
         try:
             os.link(self._place(source), self._place(target), **self._between)
         except FileExistsError:
@@ -216,7 +266,9 @@ class Folder:
 
 
 def _make_folders(path: str) -> None:
-    """Make a folder and its missing parents for the user alone (`os.makedirs` would let the umask decide about the parents)."""
+    """Make a folder and its missing parents for the user alone (`os.makedirs` would let the umask decide about the
+    parents).
+    """
     missing = []
     while not _exists(path):
         missing.append(path)

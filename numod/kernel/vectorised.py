@@ -1,5 +1,7 @@
-"""The formulas of `vector_math` and `lines` as Numba intrinsics, under their names, for kernels to import. Arguments are float32, or are converted to
-float64."""
+"""The formulas of `vector_math` and `lines` as Numba intrinsics, under their names, for kernels to import.
+
+Arguments are float32, or are converted to float64.
+"""
 
 from __future__ import annotations
 

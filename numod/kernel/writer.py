@@ -1,9 +1,11 @@
-"""What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored. The loops around it are `emit`'s and
-`folds`'.
+"""What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored.
 
-Names in a kernel's text cannot collide, whatever a formula calls its inputs. An input is `in_` and its name, a result `out` and its number. All other
-variables that a template introduces begin with an underscore: a value of `Writer` with one letter and a number, what draws random words with `_draw_`, and
-`_number_` is a number in the type that is computed in. A kernel written by hand, into which lines may be put (`ops.finish`), uses none of these.
+The loops around it are `emit`'s and `folds`'.
+
+Names in a kernel's text cannot collide, whatever a formula calls its inputs. An input is `in_` and its name, a result
+`out` and its number. All other variables that a template introduces begin with an underscore: a value of `Writer` with
+one letter and a number, what draws random words with `_draw_`, and `_number_` is a number in the type that is computed
+in. A kernel written by hand, into which lines may be put (`ops.finish`), uses none of these.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def argument_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a loop: a tensor's elements, or a number (`tensor` false; passed as float64 or int64). `integer` numbers stay int64."""
+    """An input of a loop: a tensor's elements, or a number (`tensor` false; passed as float64 or int64).
+
+    `integer` numbers stay int64.
+    """
 
     name: str
     dtype: DType
@@ -120,7 +125,9 @@ class Writer:
             self._visit(inner)
             return self._variables[id(inner)]
         names = {
-            name: self._as(argument, "truth" if name in formula.conditions else "integer" if name in formula.integers else "value")
+            name: self._as(
+                argument, "truth" if name in formula.conditions else "integer" if name in formula.integers else "value"
+            )
             for name, argument in zip(formula.inputs, node.arguments)
         }
         names["index"] = INDEX
@@ -128,7 +135,9 @@ class Writer:
         if formula.result == "bool":
             return self._define(f"boolean({text})"), "truth"
         if formula.result in ("real", "complex"):
-            return self._define(cast(self.dtype.real if formula.result == "real" else self.dtype.to_complex(), text)), "value"
+            return self._define(
+                cast(self.dtype.real if formula.result == "real" else self.dtype.to_complex(), text)
+            ), "value"
         return self._define(cast(self.dtype, text)), "value"
 
     def _as(self, node: Expression, kind: str) -> str:
@@ -150,11 +159,20 @@ def converted_numbers(loop: Loop) -> list[str]:
 
 
 def body(loop: Loop, index: dict[str, str]) -> list[str]:
-    """The body of a loop: loads, one line per call, stores. A tensor without an `index` is a variable of its name, in the loop's dtype."""
+    """The body of a loop: loads, one line per call, stores.
+
+    A tensor without an `index` is a variable of its name, in the loop's dtype.
+    """
     symbols = {}
     for each in loop.inputs:
         kind = "truth" if each.condition else "integer" if each.integer else "value"
-        loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"_number_{each.name}"
+        loaded = (
+            load(loop.dtype, each, index[each.name])
+            if each.name in index
+            else each.name
+            if each.tensor
+            else f"_number_{each.name}"
+        )
         symbols[each.name] = loaded, kind
     writer = Writer(loop.dtype, symbols)
     halves = {each.name: each.dtype for each in loop.inputs if each.tensor and each.dtype.compute is not each.dtype}
@@ -166,7 +184,9 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
         name = getattr(source, "name", None)
         if name in index and halves.get(name) is output.dtype:  # a copy: its bits
             return f"{name}[{index[name]}]"
-        return stored(writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value"), output.dtype, loop.dtype)
+        return stored(
+            writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value"), output.dtype, loop.dtype
+        )
 
     results = [result(output) for output in loop.outputs]
     written = iter(loop.written())

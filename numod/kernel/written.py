@@ -1,6 +1,9 @@
-"""Loops of a kernel that are written out: `for k in written(2):` becomes its body twice, with 0 and 1 in the place of k.
+"""Loops of a kernel that are written out:
 
-What a GPU's thread holds in an array is in registers only where every index is a constant. LLVM unrolls loops over it that are short; not long ones.
+`for k in written(2):` becomes its body twice, with 0 and 1 in the place of k.
+
+What a GPU's thread holds in an array is in registers only where every index is a constant. LLVM unrolls loops over it
+that are short; not long ones.
 """
 
 from __future__ import annotations

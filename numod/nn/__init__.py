@@ -1,8 +1,9 @@
 """Modules, the building blocks of networks: PyTorch's `torch.nn`, under the same names.
 
-`module` is the base class. What it does lies beside it: `registry` holds parameters, buffers and children, `hooks` registers hooks and `calling` runs them,
-`state` saves and loads, `conversion` moves and converts, `lazy` waits for the first input. Layers lie in files by subject (`linear`, `convolution`, ...); a
-layer holds settings and parameters, and calls the function of its name in `functional`, where the mathematics is. `init` fills parameters, `utils` has helpers
+`module` is the base class. What it does lies beside it: `registry` holds parameters, buffers and children, `hooks`
+registers hooks and `calling` runs them, `state` saves and loads, `conversion` moves and converts, `lazy` waits for the
+first input. Layers lie in files by subject (`linear`, `convolution`, ...); a layer holds settings and parameters, and
+calls the function of its name in `functional`, where the mathematics is. `init` fills parameters, `utils` has helpers
 around modules, and `modules` PyTorch's paths to the layers.
 """
 

@@ -12,9 +12,9 @@ from .parameter import Parameter
 from .settings import Described
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
-    "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink",
-    "Softsign", "Tanh", "Tanhshrink", "Threshold",
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid", "Softmax", "Softmax2d",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -27,7 +27,9 @@ class _Activation(Described):
             setattr(self, name, value)
 
     def extra_repr(self) -> str:
-        return ", ".join(filter(None, [super().extra_repr(), "inplace=True" if getattr(self, "inplace", False) else ""]))
+        return ", ".join(
+            filter(None, [super().extra_repr(), "inplace=True" if getattr(self, "inplace", False) else ""])
+        )
 
 
 class _InPlaceActivation(_Activation):
@@ -74,11 +76,18 @@ class Hardtanh(_Activation):
     _shown = ("min_val", "max_val")
 
     def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None, max_value: float | None = None
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
     ) -> None:
         for old, new, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if value is not None:
-                warnings.warn(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=2)
+                warnings.warn(
+                    f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=2
+                )
         min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         self._set(min_val=min_val, max_val=max_val, inplace=inplace)
         if max_val <= min_val:
@@ -170,7 +179,9 @@ class CELU(_Activation):
 
 
 class SELU(_InPlaceActivation):
-    """ELU scaled so that it keeps mean zero and variance one (Klambauer et al., Self-normalizing neural networks, 2017)."""
+    """ELU scaled so that it keeps mean zero and variance one (Klambauer et al., Self-normalizing neural networks,
+    2017).
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)

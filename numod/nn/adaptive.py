@@ -1,4 +1,6 @@
-"""Adaptive softmax for many classes of unequal frequency: frequent classes in the head, the rest in tail clusters with smaller projections."""
+"""Adaptive softmax for many classes of unequal frequency: frequent classes in the head, the rest in tail clusters with
+smaller projections.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,42 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """(N, in_features) and classes (N) -> (log-probability of each class, mean loss). Grave et al., Efficient softmax approximation for GPUs, 2017.
+    """(N, in_features) and classes (N) -> (log-probability of each class, mean loss).
+
+    Grave et al., Efficient softmax approximation for GPUs, 2017.
 
     Classes are sorted by decreasing frequency; `cutoffs` (ascending) are the first classes of the tails.
     """
 
     def __init__(
-        self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0, head_bias: bool = False, device: Any = None, dtype: Any = None
+        self,
+        in_features: int,
+        n_classes: int,
+        cutoffs: Sequence[int],
+        div_value: float = 4.0,
+        head_bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
-        if cutoffs != sorted(set(cutoffs)) or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1 or any(int(c) != c for c in cutoffs):
+        if (
+            cutoffs != sorted(set(cutoffs))
+            or min(cutoffs) <= 0
+            or max(cutoffs) > n_classes - 1
+            or any(int(c) != c for c in cutoffs)
+        ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
+                "value is between 1 and n_classes-1"
             )
-        self.in_features, self.n_classes, self.cutoffs, self.div_value, self.head_bias = in_features, n_classes, [*cutoffs, n_classes], div_value, head_bias
+        self.in_features = in_features
+        self.n_classes = n_classes
+        self.cutoffs = [*cutoffs, n_classes]
+        self.div_value = div_value
+        self.head_bias = head_bias
         self.shortlist_size, self.n_clusters = cutoffs[0], len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters
         self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
@@ -44,7 +65,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             hidden = int(in_features // (div_value ** (k + 1)))
             size = self.cutoffs[k + 1] - self.cutoffs[k]
             self.tail.append(
-                Sequential(Linear(in_features, hidden, bias=False, device=device, dtype=dtype), Linear(hidden, size, bias=False, device=device, dtype=dtype))
+                Sequential(
+                    Linear(in_features, hidden, bias=False, device=device, dtype=dtype),
+                    Linear(hidden, size, bias=False, device=device, dtype=dtype),
+                )
             )
 
     def reset_parameters(self) -> None:
@@ -62,7 +86,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         every = self._full_log_prob(x, self.head(x))
         if ((target < 0) | (target >= self.n_classes)).any()._observe():
             raise RuntimeError(
-                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. "
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, "
+                f"{target.max().item()}] were found. "
             )
         output = every.gather(1, target.to(dtypes.int64).unsqueeze(1)).squeeze(1)
         return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())

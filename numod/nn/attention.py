@@ -26,9 +26,14 @@ class SDPBackend(IntEnum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
-    """Context that selects attention kernels, without effect here. Raises AssertionError for a value that is no `SDPBackend`."""
+    """Context that selects attention kernels, without effect here.
+
+    Raises AssertionError for a value that is no `SDPBackend`.
+    """
     if not isinstance(backends, (list, SDPBackend)):
-        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend, got {type(backends).__name__}")
+        raise AssertionError(
+            f"Backend must be an instance of SDPBackend or a list of SDPBackend, got {type(backends).__name__}"
+        )
     yield
 
 
@@ -37,18 +42,34 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class MultiheadAttention(Module):
-    """`num_heads` attentions side by side, each over embed_dim / num_heads of the projected inputs. Vaswani et al., 2017.
+    """`num_heads` attentions side by side, each over embed_dim / num_heads of the projected inputs.
 
-    Inputs (L, N, E), (S, N, kdim), (S, N, vdim), with N first where `batch_first`, or without N. Gives (result, weights or None).
+    Vaswani et al., 2017.
+
+    Inputs (L, N, E), (S, N, kdim), (S, N, vdim), with N first where `batch_first`, or without N. Gives (result, weights
+    or None).
     """
 
     def __init__(
-        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False,
-        kdim: int | None = None, vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
-            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
+                "instead"
+            )
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
@@ -57,7 +78,11 @@ class MultiheadAttention(Module):
             raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
         make = lambda *shape: Parameter(empty(shape, device=device, dtype=dtype))  # noqa: E731
         same = self._qkv_same_embed_dim
-        for name, shape in (("q_proj_weight", (embed_dim, embed_dim)), ("k_proj_weight", (embed_dim, self.kdim)), ("v_proj_weight", (embed_dim, self.vdim))):
+        for name, shape in (
+            ("q_proj_weight", (embed_dim, embed_dim)),
+            ("k_proj_weight", (embed_dim, self.kdim)),
+            ("v_proj_weight", (embed_dim, self.vdim)),
+        ):
             self.register_parameter(name, None if same else make(*shape))
         self.register_parameter("in_proj_weight", make(3 * embed_dim, embed_dim) if same else None)
         self.register_parameter("in_proj_bias", make(3 * embed_dim) if bias else None)
@@ -78,12 +103,38 @@ class MultiheadAttention(Module):
                 init.xavier_normal_(each)
 
     def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True, is_causal: bool = False,
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         separate = None if self._qkv_same_embed_dim else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         return attend_by_heads(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn,
-            self.dropout if self.training else 0.0, self.out_proj.weight, self.out_proj.bias, key_padding_mask, need_weights, attn_mask, separate, None, None,
-            average_attn_weights, is_causal, self.batch_first,
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout if self.training else 0.0,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            separate,
+            None,
+            None,
+            average_attn_weights,
+            is_causal,
+            self.batch_first,
         )

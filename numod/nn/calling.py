@@ -66,7 +66,9 @@ class _Call:
         if replacement is None:
             return
         if not (isinstance(replacement, tuple) and len(replacement) == 2):
-            raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replacement}.")
+            raise RuntimeError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replacement}."
+            )
         self.args, self.kwargs = replacement
 
     def forward_hooks(self) -> list[tuple[int, Callable]]:
@@ -88,11 +90,15 @@ class _Call:
                 try:
                     self.run_forward_hook(number, hook)
                 except Exception as error:
-                    message = "module forward hook with ``always_call=True`` raised an exception that was silenced as another error"
+                    message = (
+                        "module forward hook with ``always_call=True`` raised an exception that was silenced as "
+                        "another error"
+                    )
                     warnings.warn(f"{message} was raised in forward: {error}", stacklevel=4)
 
 
-# ---- the backward call -------------------------------------------------------------------------------------------------
+# ---- the backward call
+# -------------------------------------------------------------------------------------------------
 
 
 class BackwardHookFunction(Function):
@@ -137,8 +143,10 @@ class _BackwardWatcher:
         outputs, rebuild = _open(result)
         if outputs is None:
             warnings.warn(
-                f"For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received {type(result)} from "
-                f"{type(self.module).__name__}", stacklevel=5,
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                f"received {type(result)} from "
+                f"{type(self.module).__name__}",
+                stacklevel=5,
             )
             return result
         self.outputs = len(outputs)
@@ -150,7 +158,8 @@ class _BackwardWatcher:
         # The caller's tensor shares memory with the one the module was given, but would know nothing of the change.
         if [self.inputs[place]._version for place in self.input_places] != self.versions:
             raise RuntimeError(
-                f"{type(self.module).__name__} has a full backward hook and modifies its input in place, so the gradient of the input "
+                f"{type(self.module).__name__} has a full backward hook and modifies its input in place, so the "
+                "gradient of the input "
                 f"would be lost; use inplace=False, or give it a clone()"
             )
 
@@ -160,14 +169,18 @@ class _BackwardWatcher:
         if not (places and is_grad_enabled()):
             return values, []
         values = list(values)
-        for place, tensor in zip(places, BackwardHookFunction.apply(see, *(values[place] for place in places)), strict=True):
+        for place, tensor in zip(
+            places, BackwardHookFunction.apply(see, *(values[place] for place in places)), strict=True
+        ):
             values[place] = tensor
         return tuple(values), places
 
     def see_grad_output(self, gradients: tuple) -> tuple:
         self.grad_output = _spread(gradients, self.output_places, self.outputs)
         for hook in self.pre_hooks:
-            self.grad_output = _replaced(self.grad_output, hook(self.module, self.grad_output), "pre hook", "grad_output")
+            self.grad_output = _replaced(
+                self.grad_output, hook(self.module, self.grad_output), "pre hook", "grad_output"
+            )
         passed_on = tuple(self.grad_output[place] for place in self.output_places)
         if not self.input_places:  # no gradient will reach the inputs, so the module's backward ends here
             self.run_hooks((None,) * len(self.inputs), replaceable=False)
@@ -184,7 +197,10 @@ class _BackwardWatcher:
         for hook in self.hooks:
             replacement = hook(self.module, grad_input, self.grad_output)
             if not replaceable and replacement is not None and any(gradient is not None for gradient in replacement):
-                message = "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
+                message = (
+                    "Backward hook for Modules where no input requires gradient should always return None or "
+                    "None for all gradients."
+                )
                 raise RuntimeError(message)
             grad_input = _replaced(grad_input, replacement, "hook", "grad_input")
         self.grad_output = None
@@ -203,7 +219,9 @@ def _open(result: Any) -> tuple[tuple | None, Callable]:
 
 
 def _own(value: Any) -> Any:
-    """A copy of an output, so that the caller may modify it in place: a tensor the module kept shares its memory, but not its history."""
+    """A copy of an output, so that the caller may modify it in place: a tensor the module kept shares its memory, but
+    not its history.
+    """
     return value.clone() if isinstance(value, Tensor) and value.requires_grad else value
 
 
@@ -232,5 +250,8 @@ def _replaced(gradients: tuple, replacement: Any, hook: str, what: str) -> tuple
         return gradients
     replacement = (replacement,) if isinstance(replacement, Tensor) else tuple(replacement)
     if len(replacement) != len(gradients):
-        raise RuntimeError(f"Backward {hook} returned an invalid number of {what}, got {len(replacement)}, but expected {len(gradients)}")
+        raise RuntimeError(
+            f"Backward {hook} returned an invalid number of {what}, got {len(replacement)}, but expected "
+            f"{len(gradients)}"
+        )
     return replacement

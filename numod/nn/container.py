@@ -52,7 +52,9 @@ class _ModuleSequence(Module):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end, in order."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError(
+                f"{self._get_name()}.extend should be called with an iterable, but got {type(modules).__name__}"
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -83,7 +85,11 @@ class Sequential(_ModuleSequence):
 
     def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
         super().__init__()
-        named = args[0] if len(args) == 1 and isinstance(args[0], OrderedDict) else {str(index): each for index, each in enumerate(args)}
+        named = (
+            args[0]
+            if len(args) == 1 and isinstance(args[0], OrderedDict)
+            else {str(index): each for index, each in enumerate(args)}
+        )
         for name, module in named.items():
             self.add_module(name, module)
 
@@ -113,7 +119,10 @@ class Sequential(_ModuleSequence):
 
 
 class ModuleList(_ModuleSequence):
-    """A list of modules that are registered, unlike those in a plain list. It has no `forward`: its owner calls the modules."""
+    """A list of modules that are registered, unlike those in a plain list.
+
+    It has no `forward`: its owner calls the modules.
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -265,16 +274,21 @@ class ParameterList(Module):
         return value
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({index}): {_describe(value, str(getattr(value, 'dtype', '')))}" for index, value in enumerate(self))
+        return "\n".join(
+            f"  ({index}): {_describe(value, str(getattr(value, 'dtype', '')))}" for index, value in enumerate(self)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters that are registered. Tensors become Parameters; other values are kept but not registered.
+    """A dictionary of parameters that are registered.
 
-    Keys are attribute names: strings without a dot. A plain mapping is taken in the order of its sorted keys, as in PyTorch.
+    Tensors become Parameters; other values are kept but not registered.
+
+    Keys are attribute names: strings without a dot. A plain mapping is taken in the order of its sorted keys, as in
+    PyTorch.
     """
 
     def __init__(self, parameters: Any = None) -> None:
@@ -376,7 +390,10 @@ class ParameterDict(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_describe(value, value.type() if isinstance(value, Tensor) else '')}" for key, value in self.items())
+        return "\n".join(
+            f"  ({key}): {_describe(value, value.type() if isinstance(value, Tensor) else '')}"
+            for key, value in self.items()
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
@@ -408,7 +425,9 @@ def _pairs(container: Module, entries: Any) -> list[tuple[str, Any]]:
     """Keys and values of a mapping, or an iterable of pairs that is checked to be one."""
     name = type(container).__name__
     if not isinstance(entries, Iterable):
-        raise TypeError(f"{name}.update should be called with an iterable of key/value pairs, but got {type(entries).__name__}")
+        raise TypeError(
+            f"{name}.update should be called with an iterable of key/value pairs, but got {type(entries).__name__}"
+        )
     if isinstance(entries, (Mapping, ModuleDict, ParameterDict)):
         return list(entries.items())
     pairs = list(entries)
@@ -426,7 +445,10 @@ def _as_parameter(value: Any) -> Any:
 
 def _string(key: Any) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
+        raise TypeError(
+            "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+            f"'{type(key).__name__}')."
+        )
     return key
 
 

@@ -1,4 +1,6 @@
-"""Conversion: `Module.to`, `half`, `cuda` and the like, which replace the data of parameters and buffers but keep the tensor objects.
+"""Conversion:
+
+`Module.to`, `half`, `cuda` and the like, which replace the data of parameters and buffers but keep the tensor objects.
 
 A tensor reached twice, under two names or through two modules, is converted once, so that shared tensors stay shared.
 """
@@ -22,18 +24,24 @@ on_conversion = SimpleNamespace(overwrite=False, swap=False)  # see `__future__`
 
 
 class Conversion:
-    """`convert`, applied to each tensor at most once. It is callable, so that it can be passed to an overridden `_apply(self, fn)`."""
+    """`convert`, applied to each tensor at most once.
+
+    It is callable, so that it can be passed to an overridden `_apply(self, fn)`.
+    """
 
     def __init__(self, convert: Callable[[Tensor], Tensor]) -> None:
         self.convert = convert
-        self.done: dict[int, tuple[Tensor, Tensor]] = {}  # by id; the tensor is kept alive, so that its id is not reused
+        # by id; the tensor is kept alive, so that its id is not reused
+        self.done: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, tensor: Tensor) -> Tensor:
         """The converted tensor, for `_apply` methods that hold tensors of their own."""
         return self.convert(tensor)
 
     def in_place(self, tensor: Tensor) -> Tensor:
-        """`tensor` itself with its data and gradient converted; a new tensor for a non-leaf, whose history must be kept."""
+        """`tensor` itself with its data and gradient converted; a new tensor for a non-leaf, whose history must be
+        kept.
+        """
         if id(tensor) not in self.done:
             self.done[id(tensor)] = tensor, self._convert_in_place(tensor)
         return self.done[id(tensor)][1]
@@ -72,7 +80,11 @@ def convert_module(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool
     for tensors in (module._parameters, module._buffers):
         for name, tensor in tensors.items():
             if tensor is not None:
-                converted = conversion.renewed(tensor) if on_conversion.overwrite and tensors is module._parameters else conversion.in_place(tensor)
+                converted = (
+                    conversion.renewed(tensor)
+                    if on_conversion.overwrite and tensors is module._parameters
+                    else conversion.in_place(tensor)
+                )
                 if converted is not tensor:
                     tensors[name] = converted
 
@@ -86,15 +98,19 @@ class Convertible:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or convert, in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with `non_blocking`.
+        """Move or convert, in place:
 
-        Only floating and complex tensors are converted to a dtype, which must be one of these (TypeError). Parameters and buffers keep their identity,
-        so optimizers stay valid and shared tensors stay shared.
+        `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with `non_blocking`.
+
+        Only floating and complex tensors are converted to a dtype, which must be one of these (TypeError). Parameters
+        and buffers keep their identity, so optimizers stay valid and shared tensors stay shared.
         """
         target = parse_to(*args, **kwargs)
         dtype = target.pop("dtype", None)
         if dtype is not None and not dtype.differentiable:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
         floating = target if dtype is None else {**target, "dtype": dtype}
         return self._apply(lambda tensor: tensor.to(**(floating if tensor.dtype.differentiable else target)))
 
@@ -127,7 +143,9 @@ class Convertible:
         return self._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers, also integer ones, to a dtype or a type by name, such as "numod.DoubleTensor"."""
+        """Convert all parameters and buffers, also integer ones, to a dtype or a type by name, such as
+        "numod.DoubleTensor".
+        """
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:
@@ -136,7 +154,9 @@ class Convertible:
 
 
 def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """The arguments of `to(device, dtype, non_blocking)`, `to(dtype, non_blocking)` or `to(tensor, non_blocking)`, by name."""
+    """The arguments of `to(device, dtype, non_blocking)`, `to(dtype, non_blocking)` or `to(tensor, non_blocking)`, by
+    name.
+    """
     found: dict[str, Any] = {}
     for value in args:
         for name, part in _parts_of(value):
@@ -147,8 +167,12 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
         if name == "copy":
             raise RuntimeError(".to() does not accept copy argument")
         if name not in ("device", "dtype", "tensor", "non_blocking", "memory_format"):
-            raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
-        found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value})
+            raise TypeError(
+                f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking"
+            )
+        found.update(
+            _parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value}
+        )
     found.pop("memory_format", None)  # a layout hint, without effect
     if isinstance(found.get("device"), str):
         found["device"] = device_type(found["device"])  # so that a bad name raises even if there is nothing to move
@@ -167,4 +191,6 @@ def _parts_of(value: Any) -> list[tuple[str, Any]]:
         return [("device", value)]
     if value is None:
         return []
-    raise TypeError(f"to() received {type(value).__name__}; expected a device, a dtype or a Tensor, as in to('cpu') or to(float64)")
+    raise TypeError(
+        f"to() received {type(value).__name__}; expected a device, a dtype or a Tensor, as in to('cpu') or to(float64)"
+    )

@@ -1,4 +1,7 @@
-"""Convolution layers of one to three dimensions, transposed ones, and their lazy forms. The mathematics is in `functional`."""
+"""Convolution layers of one to three dimensions, transposed ones, and their lazy forms.
+
+The mathematics is in `functional`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from .parameter import Parameter, UninitializedParameter
 from .settings import Size, per_dimension, unusual
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
-    "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
+    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
 ]  # fmt: skip
 
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -30,8 +33,19 @@ class _Convolution(Module):
     transposed = False
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size, padding: Size | str, dilation: Size, output_padding: Size, groups: int,
-        bias: bool, padding_mode: str, device: Any, dtype: Any,
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size,
+        padding: Size | str,
+        dilation: Size,
+        output_padding: Size,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -48,17 +62,24 @@ class _Convolution(Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.kernel_size, self.stride = per_dimension(kernel_size, self.ndim), per_dimension(stride, self.ndim)
         self.padding = padding if isinstance(padding, str) else per_dimension(padding, self.ndim)
-        self.dilation, self.output_padding = per_dimension(dilation, self.ndim), per_dimension(output_padding, self.ndim)
+        self.dilation, self.output_padding = (
+            per_dimension(dilation, self.ndim),
+            per_dimension(output_padding, self.ndim),
+        )
         self.groups, self.padding_mode = groups, padding_mode
         self._make(bias, device, dtype)
 
     def _make(self, bias: bool, device: Any, dtype: Any) -> None:
         self.weight = Parameter(empty(self._weight_shape(), device=device, dtype=dtype))
-        self.register_parameter("bias", Parameter(empty(self.out_channels, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias", Parameter(empty(self.out_channels, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
 
     def _weight_shape(self) -> tuple[int, ...]:
-        first, second = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        first, second = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
         return (first, second // self.groups, *self.kernel_size)
 
     def reset_parameters(self) -> None:
@@ -77,23 +98,59 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
-    """Convolution (cross-correlation), (N, in_channels, *sizes) -> (N, out_channels, *sizes). `padding` may be "same" or "valid"."""
+    """Convolution (cross-correlation), (N, in_channels, *sizes) -> (N, out_channels, *sizes).
+
+    `padding` may be "same" or "valid".
+    """
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with this layer's settings and another weight; layers of users override it under this name."""
+        """The convolution with this layer's settings and another weight; layers of users override it under this
+        name.
+        """
         convolve = getattr(F, f"conv{self.ndim}d")
         if self.padding_mode == "zeros":
             return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
-        return convolve(F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), weight, bias, self.stride, 0, self.dilation, self.groups)
+        return convolve(
+            F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode),
+            weight,
+            bias,
+            self.stride,
+            0,
+            self.dilation,
+            self.groups,
+        )
 
     @property
     def _reversed_padding_repeated_twice(self) -> list[int]:
@@ -101,40 +158,77 @@ class _Conv(_Convolution):
         if self.padding == "valid":
             return [0, 0] * self.ndim
         if self.padding == "same":
-            return [side for k, d in zip(reversed(self.kernel_size), reversed(self.dilation)) for side in (d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2)]
+            return [
+                side
+                for k, d in zip(reversed(self.kernel_size), reversed(self.dilation))
+                for side in (d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2)
+            ]
         return [side for p in reversed(self.padding) for side in (p, p)]
 
 
 class _ConvTranspose(_Convolution):
-    """Transposed convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` is added to one side of the result."""
+    """Transposed convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` is added to one
+    side of the result.
+    """
 
     transposed = True
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1,
-        bias: bool = True, dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Size = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._output_padding(input, list(output_size))
-        return getattr(F, f"conv_transpose{self.ndim}d")(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return getattr(F, f"conv_transpose{self.ndim}d")(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
 
     def _output_padding(self, x: Tensor, wanted: list[int]) -> list[int]:
         """The output padding that gives the wanted sizes. Raises ValueError if none does."""
         if len(wanted) == x.ndim:
             wanted = wanted[-self.ndim :]
         if len(wanted) != self.ndim:
-            raise ValueError(f"ConvTranspose{self.ndim}D: for {x.ndim}D input, output_size must have {self.ndim} or {x.ndim} elements (got {len(wanted)})")
+            raise ValueError(
+                f"ConvTranspose{self.ndim}D: for {x.ndim}D input, output_size must have {self.ndim} or {x.ndim} "
+                f"elements (got {len(wanted)})"
+            )
         least = [
-            (n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(x.shape[-self.ndim :], self.stride, self.padding, self.dilation, self.kernel_size)
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(x.shape[-self.ndim :], self.stride, self.padding, self.dilation, self.kernel_size)
         ]
         most = [low + s - 1 for low, s in zip(least, self.stride)]
         if any(not low <= n <= high for n, low, high in zip(wanted, least, most)):
             raise ValueError(
-                f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of {list(x.shape[-self.ndim :])})"
+                f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of "
+                f"{list(x.shape[-self.ndim :])})"
             )
         return [n - low for n, low in zip(wanted, least)]
 
@@ -189,7 +283,8 @@ class _LazyConvolution(LazyLayer):
         """Take `in_channels` from the input."""
         if input.ndim not in (self.ndim + 1, self.ndim + 2):
             raise RuntimeError(
-                f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
+                f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, "
+                f"but got input of size: {input.shape}"
             )
         self.in_channels = input.shape[-self.ndim - 1]
         if self.in_channels % self.groups:
@@ -205,20 +300,54 @@ class _LazyConv(_LazyConvolution):
     """A lazy convolution: the arguments of a convolution without `in_channels`."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
 
 
 class _LazyConvTranspose(_LazyConvolution):
     """A lazy transposed convolution: its arguments without `in_channels`."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
-        dilation: int = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
+        super().__init__(
+            0,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            bias,
+            dilation,
+            padding_mode,
+            device,
+            dtype,
+        )
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = (lazy_form(each, _LazyConv) for each in (Conv1d, Conv2d, Conv3d))

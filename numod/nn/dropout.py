@@ -27,7 +27,8 @@ class _Dropout(Described):
 
 
 class Dropout(_Dropout):
-    """In training, zeroes each element with probability `p` and divides the others by 1 - p; the identity in evaluation.
+    """In training, zeroes each element with probability `p` and divides the others by 1 - p; the identity in
+    evaluation.
 
     Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012.
     """

@@ -15,9 +15,21 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """Base of both: `weight` (num_embeddings, embedding_dim), initialized from the normal distribution, 0 in row `padding_idx`."""
+    """Base of both:
 
-    def _make(self, count: int, size: int, padding_idx: int | None, weight: Tensor | None, freeze: bool, device: Any, dtype: Any) -> None:
+    `weight` (num_embeddings, embedding_dim), initialized from the normal distribution, 0 in row `padding_idx`.
+    """
+
+    def _make(
+        self,
+        count: int,
+        size: int,
+        padding_idx: int | None,
+        weight: Tensor | None,
+        freeze: bool,
+        device: Any,
+        dtype: Any,
+    ) -> None:
         if padding_idx is not None and not -count <= padding_idx < count:
             raise AssertionError("Padding_idx must be within num_embeddings")
         self.padding_idx = None if padding_idx is None else padding_idx % count
@@ -40,16 +52,31 @@ class Embedding(_Table):
     """Rows of `weight` at indices of any shape -> (…, embedding_dim)."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None, dtype: Any = None,
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.max_norm, self.norm_type = num_embeddings, embedding_dim, max_norm, norm_type
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         self._make(num_embeddings, embedding_dim, padding_idx, _weight, _freeze, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self) -> str:
         settings = unusual(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
@@ -57,46 +84,107 @@ class Embedding(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, sparse: bool = False,
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
     ) -> Embedding:
         """A table that holds `embeddings` (count, size)."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        return cls(*embeddings.shape, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(
+            *embeddings.shape,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
 
 class EmbeddingBag(_Table):
     """The sum, mean or maximum of the rows of each bag -> (bags, embedding_dim)."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        mode: str = "mean", sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
-        device: Any = None, dtype: Any = None,
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.max_norm, self.norm_type = num_embeddings, embedding_dim, max_norm, norm_type
-        self.scale_grad_by_freq, self.mode, self.sparse, self.include_last_offset = scale_grad_by_freq, mode, sparse, include_last_offset
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.mode = mode
+        self.sparse = sparse
+        self.include_last_offset = include_last_offset
         self._make(num_embeddings, embedding_dim, padding_idx, _weight, False, device, dtype)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
-            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
-            self.include_last_offset, self.padding_idx,
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
         )
 
     def extra_repr(self) -> str:
         settings = unusual(self, max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        return f"{self.num_embeddings}, {self.embedding_dim}{settings}, mode={self.mode!r}{unusual(self, padding_idx=None)}"
+        return (
+            f"{self.num_embeddings}, {self.embedding_dim}{settings}, "
+            f"mode={self.mode!r}{unusual(self, padding_idx=None)}"
+        )
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        mode: str = "mean", sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
     ) -> EmbeddingBag:
         """A table that holds `embeddings` (count, size)."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        result = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        result = cls(
+            *embeddings.shape,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         result.weight.requires_grad = not freeze
         return result

@@ -1,7 +1,10 @@
-"""Hooks that run when a module is called, differentiated, saved, loaded, or gets a new part. One mechanism stores all kinds.
+"""Hooks that run when a module is called, differentiated, saved, loaded, or gets a new part.
 
-A hook is stored in an ordered dictionary under a number; its handle removes it again. Each kind of hook has a dictionary per module, and some
-have a global one for all modules, whose hooks run first. Hooks are registered here; they are run in `calling.py` and `state.py`.
+One mechanism stores all kinds.
+
+A hook is stored in an ordered dictionary under a number; its handle removes it again. Each kind of hook has a
+dictionary per module, and some have a global one for all modules, whose hooks run first. Hooks are registered here;
+they are run in `calling.py` and `state.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import changes
 
-_BOTH_KINDS = "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+_BOTH_KINDS = (
+    "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+)
 
 if TYPE_CHECKING:
     from .module import Module
@@ -29,7 +34,7 @@ __all__ = [
     "register_module_full_backward_pre_hook",
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]
+]  # fmt: skip
 
 
 class Hooks(OrderedDict):
@@ -51,14 +56,18 @@ class Hooks(OrderedDict):
 
 
 KINDS = (
-    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
-    "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_hooks_in_place", "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks", "_load_state_dict_pre_hooks_with_module", "_load_state_dict_post_hooks",
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
+    "_state_dict_hooks_in_place", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks_with_module", "_load_state_dict_post_hooks",
 )  # fmt: skip
 
 
 class RemovableHandle:
-    """Removes a hook: by `handle.remove()`, or on leaving a `with` block. Pickled together with its module it stays connected to it."""
+    """Removes a hook: by `handle.remove()`, or on leaving a `with` block.
+
+    Pickled together with its module it stays connected to it.
+    """
 
     next_id = 0
 
@@ -91,7 +100,9 @@ class RemovableHandle:
         RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
 
-def register(hooks: Hooks, hook: Callable, prepend: bool = False, options: Sequence[tuple[Hooks, bool]] = ()) -> RemovableHandle:
+def register(
+    hooks: Hooks, hook: Callable, prepend: bool = False, options: Sequence[tuple[Hooks, bool]] = ()
+) -> RemovableHandle:
     """Add `hook`, last or first. `options`: pairs of the dictionary that records an option, and whether it is on."""
     if not callable(hook):
         raise TypeError(f"expected a hook that can be called, got {type(hook).__name__}")
@@ -105,7 +116,8 @@ def register(hooks: Hooks, hook: Callable, prepend: bool = False, options: Seque
     return handle
 
 
-# ---- hooks of all modules ----------------------------------------------------------------------------------------------
+# ---- hooks of all modules
+# ----------------------------------------------------------------------------------------------
 
 registration = {"parameter": Hooks(), "buffer": Hooks(), "module": Hooks()}
 forward_pre, forward, forward_with_kwargs, forward_always_called = Hooks(), Hooks(), Hooks(), Hooks()
@@ -114,17 +126,23 @@ changes.everywhere += [forward_pre, forward, backward_pre, backward]
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` when any module registers a parameter; what it returns, if anything, is registered instead."""
+    """Call `hook(module, name, parameter)` when any module registers a parameter; what it returns, if anything, is
+    registered instead.
+    """
     return register(registration["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` when any module registers a buffer; what it returns, if anything, is registered instead."""
+    """Call `hook(module, name, buffer)` when any module registers a buffer; what it returns, if anything, is registered
+    instead.
+    """
     return register(registration["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` when any module registers a submodule; what it returns, if anything, is registered instead."""
+    """Call `hook(module, name, submodule)` when any module registers a submodule; what it returns, if anything, is
+    registered instead.
+    """
     return register(registration["module"], hook)
 
 
@@ -133,7 +151,9 @@ def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     return register(forward_pre, hook)
 
 
-def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook: Callable, *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """`Module.register_forward_hook` for all modules."""
     options = (forward_with_kwargs, with_kwargs), (forward_always_called, always_call)
     return register(forward, hook, options=options)
@@ -162,13 +182,19 @@ def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
     return value
 
 
-# ---- hooks of one module -----------------------------------------------------------------------------------------------
+# ---- hooks of one module
+# -----------------------------------------------------------------------------------------------
 
 
 class Hookable:
-    """The methods of Module that register hooks, with what the hooks get and may change. `calling.py` and `state.py` run them."""
+    """The methods of Module that register hooks, with what the hooks get and may change.
 
-    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    `calling.py` and `state.py` run them.
+    """
+
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args)` before `forward`; what it returns, a value or a tuple, replaces the arguments.
 
         With `with_kwargs` it is `hook(module, args, kwargs)`, returning None or `(args, kwargs)`.
@@ -176,10 +202,13 @@ class Hookable:
         options = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
         return register(self._forward_pre_hooks, hook, prepend, options)
 
-    def register_forward_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args, output)` after `forward`; what it returns, if anything, replaces the output.
 
-        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called even after an exception.
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called even after an
+        exception.
         """
         options = [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)]
         return register(self._forward_hooks, hook, prepend, options)
@@ -189,11 +218,12 @@ class Hookable:
         return register(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple it returns replaces them.
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple it returns
+        replaces them.
 
-        Both are tuples, `grad_input` over the positional arguments, with None for values that are no tensors. If no input requires a
-        gradient, all are None. The output may be a tensor or a tuple, list or dict of tensors. A module that modifies its
-        input in place raises RuntimeError, since the gradient of the input would be lost.
+        Both are tuples, `grad_input` over the positional arguments, with None for values that are no tensors. If no
+        input requires a gradient, all are None. The output may be a tensor or a tuple, list or dict of tensors. A
+        module that modifies its input in place raises RuntimeError, since the gradient of the input would be lost.
         """
         if self._is_full_backward_hook is False:
             raise RuntimeError(_BOTH_KINDS)
@@ -212,19 +242,27 @@ class Hookable:
         return register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the state dict in place and returns None."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the state dict in place and
+        returns None.
+        """
         return register(self._state_dict_hooks, hook, options=[(self._state_dict_hooks_in_place, True)])
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
         return register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
+        before loading.
+        """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
-        return register(self._load_state_dict_pre_hooks, hook, options=[(self._load_state_dict_pre_hooks_with_module, with_module)])
+        return register(
+            self._load_state_dict_pre_hooks, hook, options=[(self._load_state_dict_pre_hooks_with_module, with_module)]
+        )
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(module, incompatible_keys)` after loading; it may change the lists of `incompatible_keys` in place."""
+        """Call `hook(module, incompatible_keys)` after loading; it may change the lists of `incompatible_keys` in
+        place.
+        """
         return register(self._load_state_dict_post_hooks, hook)

@@ -18,8 +18,8 @@ from ..core.decompositions import qr
 from ..core.functions import where
 
 __all__ = [
-    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "sparse_",
-    "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_",
+    "orthogonal_", "sparse_", "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
 
 _GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4, "sigmoid": 1, "linear": 1} | {
@@ -28,7 +28,10 @@ _GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4, "sigmoid": 1, "lin
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain for a nonlinearity, which preserves the variance. `param` is the negative slope of leaky_relu, by default 0.01."""
+    """The recommended gain for a nonlinearity, which preserves the variance.
+
+    `param` is the negative slope of leaky_relu, by default 0.01.
+    """
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
@@ -68,7 +71,9 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution's weight, (out, in, …) with 1 to 3 spatial dimensions, so that it passes its channels through, in each of `groups`."""
+    """Fill a convolution's weight, (out, in, …) with 1 to 3 spatial dimensions, so that it passes its channels through,
+    in each of `groups`.
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.ndim}")
     if tensor.shape[0] % groups != 0:
@@ -82,7 +87,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-# ---- random values -----------------------------------------------------------------------------------------------------
+# ---- random values
+# -----------------------------------------------------------------------------------------------------
 
 
 @no_grad()
@@ -98,13 +104,17 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 
 @no_grad()
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
     """Fill from the normal distribution confined to [a, b].
 
     By rejection sampling: from the normal distribution or, if [a, b] holds little of its mass, from the uniform one.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
-        message = "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
+        message = (
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
+        )
         warnings.warn(message, stacklevel=3)
     if _normal_between(a, b, mean, std) > 0.3:
         return _fill_accepted(
@@ -151,15 +161,22 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
-    """Uniform in ±gain √(3 / fan) (He et al., Delving deep into rectifiers, 2015). `a` is the negative slope of leaky_relu."""
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
+    """Uniform in ±gain √(3 / fan) (He et al., Delving deep into rectifiers, 2015).
+
+    `a` is the negative slope of leaky_relu.
+    """
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3) * _kaiming_deviation(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
     """Normal with standard deviation gain / √fan (He et al., 2015). `a` is the negative slope of leaky_relu."""
     if _is_empty(tensor):
         return tensor
@@ -180,9 +197,11 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """`gain` times a random matrix with orthonormal rows, or columns if it is tall; dimensions after the first are flattened.
+    """`gain` times a random matrix with orthonormal rows, or columns if it is tall; dimensions after the first are
+    flattened.
 
-    The Q of a QR decomposition of a normal matrix, with unique signs (Saxe et al., Exact solutions to the nonlinear dynamics of learning, 2013).
+    The Q of a QR decomposition of a normal matrix, with unique signs (Saxe et al., Exact solutions to the nonlinear
+    dynamics of learning, 2013).
     """
     if tensor.ndim < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, got {tensor.ndim}")
@@ -197,18 +216,29 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with a fraction `sparsity` of each column set to zero (Martens, Deep learning via Hessian-free optimization, 2010)."""
+    """Normal, with a fraction `sparsity` of each column set to zero (Martens, Deep learning via Hessian-free
+    optimization, 2010).
+    """
     _require_matrix(tensor)
     zeros = math.ceil(sparsity * tensor.shape[0])
     tensor.normal_(0, std, generator=generator)
-    order = empty_like(tensor, requires_grad=False).uniform_(generator=generator).cpu().numpy().argsort(axis=0).argsort(axis=0)
+    order = (
+        empty_like(tensor, requires_grad=False)
+        .uniform_(generator=generator)
+        .cpu()
+        .numpy()
+        .argsort(axis=0)
+        .argsort(axis=0)
+    )
     return tensor.mul_(from_numpy(order >= zeros).to(tensor.device))
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """(fan_in, fan_out): inputs per output and outputs per input, from the shape (out, in, …) of a weight."""
     if tensor.ndim < 2:
-        raise ValueError(f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got {tensor.ndim}")
+        raise ValueError(
+            f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got {tensor.ndim}"
+        )
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
@@ -224,7 +254,8 @@ def _require_matrix(tensor: Tensor) -> None:
         raise ValueError(f"Only tensors with 2 dimensions are supported, got {tensor.ndim}")
 
 
-# ---- deprecated names, without the underscore -----------------------------------------------------------------------------
+# ---- deprecated names, without the underscore
+# -----------------------------------------------------------------------------
 
 
 def _deprecated(new: Callable) -> Callable:
@@ -232,7 +263,9 @@ def _deprecated(new: Callable) -> Callable:
 
     @functools.wraps(new)
     def initializer(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning, stacklevel=2
+        )
         return new(*args, **kwargs)
 
     initializer.__name__ = initializer.__qualname__ = old

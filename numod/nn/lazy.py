@@ -4,10 +4,12 @@ A lazy layer consists of the mixin in front of the layer, the class to become, a
 
     class LazyConv2d(LazyModuleMixin, Conv2d):
         cls_to_become = Conv2d
-        def __init__(self, out_channels, kernel_size, ...): super().__init__(0, 0, kernel_size, ..., bias=False); self.weight = UninitializedParameter()
-        def initialize_parameters(self, input): self.weight.materialize((self.out_channels, input.shape[1], *self.kernel_size)); ...
+        def __init__(self, out_channels, kernel_size, ...): super().__init__(0, 0, kernel_size, ..., bias=False);
+        self.weight = UninitializedParameter() def initialize_parameters(self, input):
+        self.weight.materialize((self.out_channels, input.shape[1], *self.kernel_size)); ...
 
-and a `reset_parameters` that does nothing while `has_uninitialized_params()`, since the layer's own constructor calls it.
+and a `reset_parameters` that does nothing while `has_uninitialized_params()`, since the layer's own constructor calls
+it.
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ __all__ = ["LazyLinear"]
 
 
 class LazyModuleMixin:
-    """Mixin in front of a Module class: `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
+    """Mixin in front of a Module class:
 
-    Until then its parameters are UninitializedParameters, which can already be passed to an optimizer, since they keep their identity. Loading a
-    state dict also gives them their shapes; the first call then does the rest.
+    `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
+
+    Until then its parameters are UninitializedParameters, which can already be passed to an optimizer, since they keep
+    their identity. Loading a state dict also gives them their shapes; the first call then does the rest.
     """
 
     cls_to_become: type[Module] | None = None
@@ -77,7 +81,11 @@ class LazyLayer(LazyModuleMixin):
 
 def lazy_form(cls: type, mixin: type) -> type:
     """The lazy form of a layer's class: its constructor is the mixin's."""
-    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `{mixin.inferred}` are those of its first input.", "__module__": mixin.__module__}
+    members = {
+        "cls_to_become": cls,
+        "__doc__": f"A {cls.__name__} whose `{mixin.inferred}` are those of its first input.",
+        "__module__": mixin.__module__,
+    }
     return type(f"Lazy{cls.__name__}", (mixin, cls), members)
 
 
@@ -108,7 +116,8 @@ class LazyLinear(LazyLayer, Linear):
         if self.in_features == 0:
             if input.shape[-1] != self.weight.shape[-1]:
                 raise AssertionError(
-                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from self.weight: "
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
+                    "self.weight: "
                     f"{self.weight.shape[-1]}"
                 )
             self.in_features = input.shape[-1]

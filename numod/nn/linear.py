@@ -31,7 +31,9 @@ class Linear(Module):
     `weight` is (out_features, in_features) and `bias` (out_features), both initialized uniformly in ±1/√in_features.
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -56,7 +58,15 @@ class Linear(Module):
 class Bilinear(Module):
     """x1 @ weight[k] @ x2 + bias[k] for each output k, (…, in1_features), (…, in2_features) -> (…, out_features)."""
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got (in1_features={in1_features})")
@@ -103,11 +113,15 @@ class Unflatten(Described):
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
         if not isinstance(unflattened_size, (tuple, list)):
-            raise TypeError(f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}")
+            raise TypeError(
+                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
+            )
         for position, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 kind = type(size).__name__
-                raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {kind} at pos {position}")
+                raise TypeError(
+                    f"unflattened_size must be tuple of ints, but found element of type {kind} at pos {position}"
+                )
         self.dim = dim
         self.unflattened_size = unflattened_size
 

@@ -15,11 +15,23 @@ __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
 
 class LinearCrossEntropyLoss(Module):
-    """Cross-entropy of `linear(input)` as scores of `num_classes` classes (at each of `out_features` places) with target."""
+    """Cross-entropy of `linear(input)` as scores of `num_classes` classes (at each of `out_features` places) with
+    target.
+    """
 
     def __init__(
-        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False, device: Any = None, dtype: Any = None,
-        reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None, label_smoothing: float = 0.0,
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
     ) -> None:
         super().__init__()
@@ -34,8 +46,15 @@ class LinearCrossEntropyLoss(Module):
         places = self.num_classes, *self.out_features
         bias = None if self.linear.bias is None else self.linear.bias.reshape(places)
         return F.linear_cross_entropy(
-            input, self.linear.weight.reshape(*places, self.linear.in_features), target, linear_bias=bias, weight=self.weight, reduction=self.reduction,
-            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
+            input,
+            self.linear.weight.reshape(*places, self.linear.in_features),
+            target,
+            linear_bias=bias,
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
         )
 
     def extra_repr(self) -> str:

@@ -1,7 +1,7 @@
 """Module: the base class of layers and networks. It holds parameters, buffers and submodules, and can be called.
 
-Modules form a tree, and most operations traverse it. This file defines the module and its traversals; hooks are in `hooks.py` and
-`calling.py`, state dicts in `state.py`, moving and converting in `conversion.py`.
+Modules form a tree, and most operations traverse it. This file defines the module and its traversals; hooks are in
+`hooks.py` and `calling.py`, state dicts in `state.py`, moving and converting in `conversion.py`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ __all__ = ["Module"]
 class Module(Hookable, Convertible):
     """Base class of all neural network modules.
 
-    Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in the
-    order of assignment; `None` may be registered as a placeholder. Call `super().__init__()` before assigning any, and define
-    `forward`. `training` tells whether the module is in training or evaluation mode.
+    Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in
+    the order of assignment; `None` may be registered as a placeholder. Call `super().__init__()` before assigning any,
+    and define `forward`. `training` tells whether the module is in training or evaluation mode.
     """
 
     training: bool
     dump_patches: bool = False  # a deprecated attribute of PyTorch; nothing reads it
-    call_super_init: bool = False  # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
+    # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
+    call_super_init: bool = False
     _version: int = 1  # saved in `_metadata`, so that `_load_from_state_dict` can recognise older state dicts
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -51,7 +52,10 @@ class Module(Hookable, Convertible):
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation, to be defined by every subclass. Call the module itself, not `forward`, so that hooks run."""
+        """The computation, to be defined by every subclass.
+
+        Call the module itself, not `forward`, so that hooks run.
+        """
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -70,10 +74,19 @@ class Module(Hookable, Convertible):
         own = self.__dict__
         if "_modules" not in own:
             if isinstance(value, (Parameter, Buffer, Module)):
-                kind = "parameters" if isinstance(value, Parameter) else "buffer" if isinstance(value, Buffer) else "module"
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()")
+                kind = (
+                    "parameters"
+                    if isinstance(value, Parameter)
+                    else "buffer"
+                    if isinstance(value, Buffer)
+                    else "module"
+                )
+                raise AttributeError(
+                    f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()"
+                )
             super().__setattr__(name, value)
-        elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in own["_parameters"]:  # the second question takes longer
+        elif ((tensor := isinstance(value, Tensor)) and isinstance(value, Parameter)) or name in own["_parameters"]:
+            # the second question takes longer
             self._set_parameter(name, value)
         elif isinstance(value, Module) or name in own["_modules"]:
             self._set_module(name, value)
@@ -94,14 +107,19 @@ class Module(Hookable, Convertible):
 
     def _set_module(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Module):
-            raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected); del it first")
+            raise TypeError(
+                f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected); del "
+                "it first"
+            )
         self._forget(name, "_modules")
         self._modules[name] = passed_through("module", self, name, value)
 
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
             kind = type(value).__name__
-            raise TypeError(f"cannot assign '{kind}' as buffer '{name}' (nn.Buffer, Tensor or None expected); del it first")
+            raise TypeError(
+                f"cannot assign '{kind}' as buffer '{name}' (nn.Buffer, Tensor or None expected); del it first"
+            )
         if value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set:
             self.register_buffer(name, value)
         else:
@@ -126,13 +144,16 @@ class Module(Hookable, Convertible):
             own.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        """Called only if ordinary lookup fails: for an entry that is not in `__dict__`, a property that raised, or a missing attribute."""
+        """Called only if ordinary lookup fails: for an entry that is not in `__dict__`, a property that raised, or a
+        missing attribute.
+        """
         own = self.__dict__
         for kind in registry.NAMES:
             if name in own.get(kind, ()):
                 return own[kind][name]
         if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that raised AttributeError raises its own error again
+            # a property that raised AttributeError raises its own error again
+            return object.__getattribute__(self, name)
         hint = "" if "_modules" in own or name.startswith("__") else "; has super().__init__() been called?"
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
@@ -152,11 +173,17 @@ class Module(Hookable, Convertible):
     # ---- registration ------------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, accessible as an attribute; None is a placeholder. Raises KeyError for an invalid or existing name."""
+        """Add a parameter, accessible as an attribute; None is a placeholder.
+
+        Raises KeyError for an invalid or existing name.
+        """
         self._check_entry("parameter", name)
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)")
+                raise TypeError(
+                    f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None "
+                    "required)"
+                )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Parameters are made, not computed; "
@@ -166,15 +193,23 @@ class Module(Hookable, Convertible):
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but not trained; None is a placeholder. `persistent=False` excludes it from `state_dict`."""
+        """Add a tensor that is state but not trained; None is a placeholder.
+
+        `persistent=False` excludes it from `state_dict`.
+        """
         self._check_entry("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)"
+            )
         self._buffers[name] = passed_through("buffer", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule, accessible as an attribute; None is a placeholder. Raises KeyError for an invalid or existing name."""
+        """Add a submodule, accessible as an attribute; None is a placeholder.
+
+        Raises KeyError for an invalid or existing name.
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_entry("module", name)
@@ -187,14 +222,18 @@ class Module(Hookable, Convertible):
     def _check_entry(self, kind: str, name: str) -> None:
         own = self.__dict__
         if "_modules" not in own:
-            raise AttributeError(f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()")
+            raise AttributeError(
+                f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()"
+            )
         _check_name(kind, name)
         if name not in own[f"_{kind}s"] and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
     # ---- traversals --------------------------------------------------------------------------------------------------
 
-    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all submodules with their dotted names, parents first. `memo` holds those already seen."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -225,18 +264,26 @@ class Module(Hookable, Convertible):
             yield module
 
     def _named_members(
-        self, members: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+        self,
+        members: Callable[[Module], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         """The entries that `members` returns for each module, with dotted names, without None."""
         seen = set()
-        for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
+        for path, module in (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        ):
             for name, member in members(module):
                 if member is not None and id(member) not in seen:
                     if remove_duplicate:
                         seen.add(id(member))
                     yield f"{path}.{name}" if path else name, member
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """The parameters with their dotted names; shared ones once, unless `remove_duplicate=False`."""
         registry.notice_filled_containers((Module, Parameter))
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
@@ -246,7 +293,9 @@ class Module(Hookable, Convertible):
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
         """The buffers with their dotted names; shared ones once, unless `remove_duplicate=False`."""
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
@@ -337,17 +386,22 @@ class Module(Hookable, Convertible):
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
-    def state_dict(self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+    def state_dict(
+        self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Parameters and persistent buffers under their dotted names, sharing memory with the module.
 
         They are detached unless `keep_vars`. `destination` is filled and returned if given.
         """
         return state.collect(self, destination, prefix, keep_vars)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy values by name, or with `assign=True` use the dictionary's tensors themselves; tied tensors stay tied.
 
-        With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and mismatched keys.
+        With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and
+        mismatched keys.
         """
         return state.load(self, state_dict, strict, assign)
 
@@ -428,7 +482,7 @@ def _check_name(kind: str, name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
     if "." in name:
-        raise KeyError(f"{kind} name can't contain \".\", got: {name}")
+        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
     if name == "":
         raise KeyError(f'{kind} name can\'t be empty string ""')
 

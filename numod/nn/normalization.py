@@ -16,9 +16,9 @@ from .module import Module
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm",
-    "SyncBatchNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -40,10 +40,22 @@ class _Norm(_Affine):
     dims: tuple[int, ...] = ()
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+        bias: bool,
     ) -> None:
         super().__init__()
-        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
         self._make(device, dtype, bias)
         self.reset_parameters()
 
@@ -53,7 +65,9 @@ class _Norm(_Affine):
         self.register_parameter("bias", Parameter(empty(n, **options)) if self.affine and bias else None)
         self.register_buffer("running_mean", zeros(n, **options) if self.track_running_stats else None)
         self.register_buffer("running_var", ones(n, **options) if self.track_running_stats else None)
-        self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None
+        )
 
     def reset_running_stats(self) -> None:
         """Mean 0, variance 1, no batches."""
@@ -78,17 +92,34 @@ class _Norm(_Affine):
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *others: Any) -> None:
         version = local_metadata.get("version")
-        if (version is None or version < 2) and self.track_running_stats and prefix + "num_batches_tracked" not in state_dict:
-            state_dict[prefix + "num_batches_tracked"] = self.num_batches_tracked if self.num_batches_tracked is not None else tensor(0)
+        if (
+            (version is None or version < 2)
+            and self.track_running_stats
+            and prefix + "num_batches_tracked" not in state_dict
+        ):
+            state_dict[prefix + "num_batches_tracked"] = (
+                self.num_batches_tracked if self.num_batches_tracked is not None else tensor(0)
+            )
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
 
 class _BatchNorm(_Norm):
-    """Channels normalised by the batch's statistics in training, by running ones in evaluation. `momentum=None`: cumulative average over all batches."""
+    """Channels normalised by the batch's statistics in training, by running ones in evaluation.
+
+    `momentum=None`: cumulative average over all batches.
+    """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
@@ -101,10 +132,21 @@ class _BatchNorm(_Norm):
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         known = not self.training or self.track_running_stats
         share = 0.0 if self.momentum is None else self.momentum
-        return F.batch_norm(input, self.running_mean if known else None, self.running_var if known else None, self.weight, self.bias, by_batch, share, self.eps)
+        return F.batch_norm(
+            input,
+            self.running_mean if known else None,
+            self.running_var if known else None,
+            self.weight,
+            self.bias,
+            by_batch,
+            share,
+            self.eps,
+        )
 
     def _averaged(self, input: Tensor) -> Tensor:
-        """Batch norm with cumulative average: the update factor is 1 / number of batches, as a tensor, which a compiled step does not freeze."""
+        """Batch norm with cumulative average: the update factor is 1 / number of batches, as a tensor, which a compiled
+        step does not freeze.
+        """
         own = [each.clone() for each in (self.running_mean, self.running_var)]
         result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)
         for running, each in zip((self.running_mean, self.running_var), own):
@@ -134,8 +176,17 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of any (N, C, ...). numod runs in a single process, so it is the same as BatchNorm."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
-        process_group: Any = None, device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
@@ -150,7 +201,13 @@ class SyncBatchNorm(_BatchNorm):
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             result = cls(
-                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
             )
             result._parameters.update(module._parameters)
             result._buffers.update(module._buffers)
@@ -164,8 +221,16 @@ class _InstanceNorm(_Norm):
     """Each channel of each sample normalised separately; by running statistics in evaluation if they are tracked."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
@@ -175,12 +240,25 @@ class _InstanceNorm(_Norm):
         at = 1 if batched else 0
         if input.shape[at] != self.num_features:
             if self.affine:
-                raise ValueError(f"expected input's size at dim={at} to match num_features ({self.num_features}), but got: {input.shape[at]}.")
-            warnings.warn(f"input's size at dim={at} does not match num_features ({self.num_features}), which is not used because affine=False.", stacklevel=2)
+                raise ValueError(
+                    f"expected input's size at dim={at} to match num_features ({self.num_features}), but got: "
+                    f"{input.shape[at]}."
+                )
+            warnings.warn(
+                f"input's size at dim={at} does not match num_features ({self.num_features}), which is not used "
+                "because affine=False.",
+                stacklevel=2,
+            )
         own = self.training or not self.track_running_stats
         result = F.instance_norm(
-            input if batched else input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, own,
-            self.momentum if self.momentum is not None else 0.0, self.eps,
+            input if batched else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            own,
+            self.momentum if self.momentum is not None else 0.0,
+            self.eps,
         )
         return result if batched else result.squeeze(0)
 
@@ -204,14 +282,24 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LayerNorm(_Affine):
-    """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted. Ba, Kiros and Hinton, 2016."""
+    """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted.
+
+    Ba, Kiros and Hinton, 2016.
+    """
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None,
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+        self.normalized_shape = (
+            (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         make = lambda wanted: Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None  # noqa: E731
         self.register_parameter("weight", make(elementwise_affine))
@@ -222,19 +310,32 @@ class LayerNorm(_Affine):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class RMSNorm(Module):
     """The last dimensions divided by their root mean square, then scaled. Zhang and Sennrich, 2019."""
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+        self.normalized_shape = (
+            (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None)
+        self.register_parameter(
+            "weight",
+            Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None,
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -253,21 +354,36 @@ class GroupNorm(_Affine):
     """Groups of channels normalised, then scaled and shifted by channel. Wu and He, 2018."""
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.register_parameter("weight", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine and bias else None)
+        self.register_parameter(
+            "weight", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine else None
+        )
+        self.register_parameter(
+            "bias", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine and bias else None
+        )
         self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class LocalResponseNorm(Module):
@@ -285,7 +401,9 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood; for an even `size` it has size - 1 channels, but still divides by `size`."""
+    """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood; for an even `size` it has size - 1 channels,
+    but still divides by `size`.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
@@ -303,7 +421,14 @@ class _LazyNorm(LazyLayer):
     inferred = "num_features"
 
     def __init__(
-        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        self,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
         bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
@@ -312,8 +437,12 @@ class _LazyNorm(LazyLayer):
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
             self.register_parameter(name, UninitializedParameter(device=device, dtype=dtype) if wanted else None)
         for name in ("running_mean", "running_var"):
-            self.register_buffer(name, UninitializedBuffer(device=device, dtype=dtype) if self.track_running_stats else None)
-        self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
+            self.register_buffer(
+                name, UninitializedBuffer(device=device, dtype=dtype) if self.track_running_stats else None
+            )
+        self.register_buffer(
+            "num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None
+        )
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `num_features` from the input."""
@@ -325,5 +454,9 @@ class _LazyNorm(LazyLayer):
             self.reset_parameters()
 
 
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (lazy_form(each, _LazyNorm) for each in (BatchNorm1d, BatchNorm2d, BatchNorm3d))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (lazy_form(each, _LazyNorm) for each in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (
+    lazy_form(each, _LazyNorm) for each in (BatchNorm1d, BatchNorm2d, BatchNorm3d)
+)
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
+    lazy_form(each, _LazyNorm) for each in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d)
+)

@@ -9,7 +9,9 @@ from . import functional as F
 from .module import Module
 from .settings import per_dimension
 
-__all__ = [f"{kind}Pad{ndim}d" for kind in ("Constant", "Zero", "Reflection", "Replication", "Circular") for ndim in (1, 2, 3)]
+__all__ = [
+    f"{kind}Pad{ndim}d" for kind in ("Constant", "Zero", "Reflection", "Replication", "Circular") for ndim in (1, 2, 3)
+]
 
 
 class _Pad(Module):
@@ -57,5 +59,7 @@ def _of(name: str, ndim: int, base: type = _Pad, mode: str = "constant") -> type
 ConstantPad1d, ConstantPad2d, ConstantPad3d = (_of("ConstantPad", ndim, _ConstantPad) for ndim in (1, 2, 3))
 ZeroPad1d, ZeroPad2d, ZeroPad3d = (_of("ZeroPad", ndim) for ndim in (1, 2, 3))
 ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_of("ReflectionPad", ndim, mode="reflect") for ndim in (1, 2, 3))
-ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (_of("ReplicationPad", ndim, mode="replicate") for ndim in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (
+    _of("ReplicationPad", ndim, mode="replicate") for ndim in (1, 2, 3)
+)
 CircularPad1d, CircularPad2d, CircularPad3d = (_of("CircularPad", ndim, mode="circular") for ndim in (1, 2, 3))

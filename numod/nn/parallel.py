@@ -1,4 +1,6 @@
-"""DataParallel on a single device: calls the wrapped module, and keeps PyTorch's state dict names (`module.` prefix)."""
+"""DataParallel on a single device: calls the wrapped module, and keeps PyTorch's state dict names (`module.`
+prefix).
+"""
 
 from __future__ import annotations
 

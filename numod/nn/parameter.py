@@ -1,4 +1,5 @@
-"""Parameter and Buffer, the tensors that a Module registers on assignment; and their uninitialized forms for lazy modules.
+"""Parameter and Buffer, the tensors that a Module registers on assignment; and their uninitialized forms for lazy
+modules.
 
 They are subclasses of Tensor that add little. What registration means is in `module.py`.
 """
@@ -17,17 +18,22 @@ __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter
 
 
 class _Marked(type):
-    """The class of Parameter and Buffer: also a tensor of a class that overrides functions, with a mark, is an instance."""
+    """The class of Parameter and Buffer: also a tensor of a class that overrides functions, with a mark, is an
+    instance.
+    """
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return issubclass(type(instance), cls) or (isinstance(instance, Tensor) and cls.__dict__.get("_mark") in fields_of(instance))
+        return issubclass(type(instance), cls) or (
+            isinstance(instance, Tensor) and cls.__dict__.get("_mark") in fields_of(instance)
+        )
 
     def _marked(cls, data: Tensor, requires_grad: bool) -> Tensor:
         """The data, detached and so marked. Raises RuntimeError where its class makes another of it."""
         result = data.detach().requires_grad_(requires_grad)
         if type(result) is not type(data):
             raise RuntimeError(
-                f"Creating a {cls.__name__} from an instance of type {type(data).__name__} requires that detach() returns an instance of the same type, "
+                f"Creating a {cls.__name__} from an instance of type {type(data).__name__} requires that detach() "
+                "returns an instance of the same type, "
                 f"but return type {type(result).__name__} was found instead"
             )
         fields_of(result)[cls._mark] = True
@@ -37,8 +43,8 @@ class _Marked(type):
 class Parameter(Tensor, metaclass=_Marked):
     """A tensor to be trained: assigned to a Module it becomes part of `parameters()`.
 
-    Shares the memory of `data`, detached from its history; data of a class that overrides functions keeps it. Without data it is empty, shape (0,).
-    Raises RuntimeError if an integer tensor is to require gradients.
+    Shares the memory of `data`, detached from its history; data of a class that overrides functions keeps it. Without
+    data it is empty, shape (0,). Raises RuntimeError if an integer tensor is to require gradients.
     """
 
     __torch_function__ = _disabled_torch_function_impl  # what is computed from one is a plain tensor
@@ -51,7 +57,9 @@ class Parameter(Tensor, metaclass=_Marked):
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        pass  # `__new__`, which subclasses may give arguments of their own, did everything; Tensor's constructor must not get them
+        # `__new__`, which subclasses may give arguments of their own, did everything; Tensor's constructor must not get
+        # them
+        pass
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -81,7 +89,9 @@ class Buffer(Tensor, metaclass=_Marked):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         marked = overrides(type(data)) and isinstance(data, Tensor)
         data = _tensor_for(cls, data)
-        result = cls._marked(data, data.requires_grad) if marked else data._alias(cls).requires_grad_(data.requires_grad)
+        result = (
+            cls._marked(data, data.requires_grad) if marked else data._alias(cls).requires_grad_(data.requires_grad)
+        )
         result.persistent = persistent
         return result
 
@@ -105,7 +115,9 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
         return empty(0)
     if not isinstance(data, Tensor):
         kind, name = type(data).__name__, cls.__name__
-        raise AttributeError(f"'{kind}' object has no attribute 'detach': {name} expects a Tensor, got {kind}; try {name}(tensor(...))")
+        raise AttributeError(
+            f"'{kind}' object has no attribute 'detach': {name} expects a Tensor, got {kind}; try {name}(tensor(...))"
+        )
     return data
 
 
@@ -115,14 +127,15 @@ def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict
     return result
 
 
-# ---- uninitialized tensors ---------------------------------------------------------------------------------------------
+# ---- uninitialized tensors
+# ---------------------------------------------------------------------------------------------
 
 
 class UninitializedTensorMixin:
     """A tensor with a dtype and device but no shape yet: what a lazy module holds until its first call.
 
-    It can be moved and converted. Any other use raises ValueError (reading its shape RuntimeError), until `materialize` turns the same object
-    into an ordinary tensor of class `cls_to_become`.
+    It can be moved and converted. Any other use raises ValueError (reading its shape RuntimeError), until `materialize`
+    turns the same object into an ordinary tensor of class `cls_to_become`.
     """
 
     cls_to_become: type[Tensor]
@@ -146,8 +159,10 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Any:
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying "
-            "to load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing "
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying "
+            "to load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters "
+            "before accessing "
             "their attributes."
         )
 
@@ -155,8 +170,10 @@ class UninitializedTensorMixin:
     def _layout(self) -> Any:
         """Read by every operation: raises."""
         raise ValueError(
-            f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}. This error happens when you are "
-            f"using a `LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects. When using LazyModules Call "
+            f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}. This "
+            "error happens when you are "
+            f"using a `LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects. When "
+            "using LazyModules Call "
             "`forward` with a dummy batch to initialize the parameters before calling functions on them."
         )
 
@@ -166,7 +183,8 @@ class UninitializedTensorMixin:
 
     def share_memory_(self) -> Any:
         raise RuntimeError(
-            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling "
             "`module.share_memory()`."
         )
 
@@ -219,7 +237,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 
     cls_to_become = Buffer
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
         result = object.__new__(cls)
         result.data = empty(0, device=device, dtype=dtype)
         result._requires_grad, result.persistent = requires_grad, persistent

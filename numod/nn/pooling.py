@@ -11,7 +11,9 @@ from . import functional as F
 from .settings import Described, Size, per_dimension
 
 __all__ = [
-    f"{name}{ndim}d" for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool") for ndim in (1, 2, 3)
+    f"{name}{ndim}d"
+    for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
+    for ndim in (1, 2, 3)
 ] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 
 
@@ -27,7 +29,13 @@ class _MaxPool(_Pool):
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
@@ -35,7 +43,9 @@ class _MaxPool(_Pool):
 
     def forward(self, input: Tensor) -> Any:
         pool = getattr(F, f"max_pool{self.ndim}d")
-        return pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
+        return pool(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
 
 class _MaxUnpool(_Pool):
@@ -46,10 +56,14 @@ class _MaxUnpool(_Pool):
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
         stride = kernel_size if stride is None else stride
-        self.kernel_size, self.stride, self.padding = (per_dimension(each, self.ndim) for each in (kernel_size, stride, padding))
+        self.kernel_size, self.stride, self.padding = (
+            per_dimension(each, self.ndim) for each in (kernel_size, stride, padding)
+        )
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        return getattr(F, f"max_unpool{self.ndim}d")(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return getattr(F, f"max_unpool{self.ndim}d")(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
 
 class _AvgPool(_Pool):
@@ -58,17 +72,32 @@ class _AvgPool(_Pool):
     _shown = ("kernel_size", "stride", "padding")
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
         sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
-        self.kernel_size, self.stride, self.padding = ((each,) if self.ndim == 1 and isinstance(each, WHOLE) else each for each in sizes)
+        self.kernel_size, self.stride, self.padding = (
+            (each,) if self.ndim == 1 and isinstance(each, WHOLE) else each for each in sizes
+        )
         self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
         pool = getattr(F, f"avg_pool{self.ndim}d")
-        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        return pool(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
 
 class _LPPool(_Pool):
@@ -76,12 +105,16 @@ class _LPPool(_Pool):
 
     _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
-    def __init__(self, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        return getattr(F, f"lp_pool{self.ndim}d")(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+        return getattr(F, f"lp_pool{self.ndim}d")(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
 
 
 class _AdaptiveMaxPool(_Pool):
@@ -114,7 +147,11 @@ class _FractionalMaxPool(_Pool):
     """The maxima of windows placed pseudo-randomly; the output size is given, or its ratio to the input's."""
 
     def __init__(
-        self, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        self,
+        kernel_size: Size,
+        output_size: Size | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
@@ -123,7 +160,9 @@ class _FractionalMaxPool(_Pool):
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
         self.kernel_size, self.return_indices = per_dimension(kernel_size, self.ndim), return_indices
-        self.output_size, self.output_ratio = (None if each is None else per_dimension(each, self.ndim) for each in (output_size, output_ratio))
+        self.output_size, self.output_ratio = (
+            None if each is None else per_dimension(each, self.ndim) for each in (output_size, output_ratio)
+        )
         self.register_buffer("_random_samples", _random_samples)
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
@@ -139,14 +178,29 @@ class AvgPool1d(_AvgPool):
 
     ndim = 1
 
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
+    def __init__(
+        self,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def _of(base: type, ndim: int) -> type:
     """The layer of `ndim` dimensions."""
     name = f"{base.__name__[1:]}{ndim}d"
-    return type(name, (base,), {"ndim": ndim, "__module__": __name__, "__doc__": f"{base.__doc__} Over {ndim} spatial dimension{'s' if ndim > 1 else ''}."})
+    return type(
+        name,
+        (base,),
+        {
+            "ndim": ndim,
+            "__module__": __name__,
+            "__doc__": f"{base.__doc__} Over {ndim} spatial dimension{'s' if ndim > 1 else ''}.",
+        },
+    )
 
 
 MaxPool1d, MaxPool2d, MaxPool3d = (_of(_MaxPool, ndim) for ndim in (1, 2, 3))

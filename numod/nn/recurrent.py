@@ -28,7 +28,8 @@ State = tuple[Tensor, ...]  # a cell's state: (h,), or (h, c) of an LSTM
 def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     """The next state, from the input's part of the gates (N, gates), the state, and its weight (gates, H) and bias."""
     inner = F.linear(state[0], weight, bias)
-    if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:  # under autocast products have a narrower dtype than states
+    # under autocast products have a narrower dtype than states
+    if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:
         gates, inner = gates.to(state[0].dtype), inner.to(state[0].dtype)
     if mode == "LSTM":
         return op.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
@@ -37,35 +38,70 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
     return ((gates + inner).relu() if mode == "RNN_RELU" else (gates + inner).tanh(),)
 
 
-_LAYERS = {"LSTM": whole.lstm_layer, "GRU": whole.gru_layer, "RNN_TANH": whole.rnn_layer, "RNN_RELU": whole.rnn_relu_layer}
+_LAYERS = {
+    "LSTM": whole.lstm_layer,
+    "GRU": whole.gru_layer,
+    "RNN_TANH": whole.rnn_layer,
+    "RNN_RELU": whole.rnn_relu_layer,
+}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """Multilayer recurrent network. Parameters per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and `weight_hr_l0`.
+    """Multilayer recurrent network.
 
-    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions, N, H), zeros by default.
+    Parameters per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and
+    `weight_hr_l0`.
+
+    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions,
+    N, H), zeros by default.
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         input_size, hidden_size = plain(input_size), plain(hidden_size)
         if mode not in _GATES:
             raise ValueError(f"Unrecognized RNN mode: {mode}")
-        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
+            batch_first,
+            float(dropout),
+            bidirectional,
+            proj_size,
+        )
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
                 f"expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
-        for name, value, kind in (("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int), ("hidden_size", hidden_size, int)):
+        for name, value, kind in (
+            ("bias", bias, bool),
+            ("batch_first", batch_first, bool),
+            ("input_size", input_size, int),
+            ("hidden_size", hidden_size, int),
+        ):
             if not isinstance(value, kind):
                 raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
             if kind is int and value <= 0:
@@ -118,16 +154,25 @@ class RNNBase(Module):
         return [[name + suffix for name in self._names()] for _, suffix in self._directions()]
 
     def _names(self) -> tuple[str, ...]:
-        return ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()), *(("weight_hr",) if self.proj_size else ()))
+        return (
+            "weight_ih",
+            "weight_hh",
+            *(("bias_ih", "bias_hh") if self.bias else ()),
+            *(("weight_hr",) if self.proj_size else ()),
+        )
 
     def extra_repr(self) -> str:
-        settings = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
+        settings = unusual(
+            self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False
+        )
         return f"{self.input_size}, {self.hidden_size}{settings}"
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         if isinstance(input, Unpacked) and not self._takes(input):
             input = input.exactly()
-        self._check_dtype(input.rows if isinstance(input, Unpacked) else input.data if isinstance(input, PackedSequence) else input)
+        self._check_dtype(
+            input.rows if isinstance(input, Unpacked) else input.data if isinstance(input, PackedSequence) else input
+        )
         if isinstance(input, Unpacked):
             return self._unpacked(input, hx)
         if isinstance(input, PackedSequence):
@@ -137,7 +182,9 @@ class RNNBase(Module):
         batched = input.ndim == 3
         x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         if x.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
+            )
         steps, batch = x.shape[:2]
         if not steps:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
@@ -149,11 +196,14 @@ class RNNBase(Module):
 
     def _check_dtype(self, x: Tensor) -> None:
         if not isinstance(x, Tensor):
-            raise TypeError(f"{self._get_name()}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
+            raise TypeError(
+                f"{self._get_name()}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}"
+            )
         wanted = self.weight_ih_l0.dtype
         if x.dtype is not wanted and not modes.autocast:
             raise ValueError(
-                f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})"
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: "
+                f"input.to({wanted}), or convert model: model.to({x.dtype})"
             )
 
     def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
@@ -164,7 +214,9 @@ class RNNBase(Module):
         data, last = self._layers(packed.data, sizes, states)
         if packed.unsorted_indices is not None:
             last = [each.index_select(1, packed.unsorted_indices) for each in last]
-        return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), self._last(last)
+        return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), self._last(
+            last
+        )
 
     def _takes(self, sequence: Unpacked) -> bool:
         """Whether kernels run all layers, and none draws, which would draw for rows that are not there."""
@@ -185,7 +237,10 @@ class RNNBase(Module):
         return tuple(states) if self.mode == "LSTM" else states[0]
 
     def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor | list[Tensor]]:
-        """Checked initial states (layers * directions, N, size). By default zeros, shared by all layers, since they are not written to."""
+        """Checked initial states (layers * directions, N, size).
+
+        By default zeros, shared by all layers, since they are not written to.
+        """
         count = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
@@ -195,14 +250,20 @@ class RNNBase(Module):
         for name, each, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), given, sizes):
             if each.ndim != (3 if batched else 2):
                 raise RuntimeError(
-                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {3 if batched else 2}-D but got {each.ndim}-D tensor"
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be "
+                    f"{3 if batched else 2}-D but got {each.ndim}-D tensor"
                 )
             wanted = (count, batch, size) if batched else (count, size)
             if tuple(each.shape) != wanted:
-                raise RuntimeError(f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size {wanted}, got {list(each.shape)}")
+                raise RuntimeError(
+                    f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size "
+                    f"{wanted}, got {list(each.shape)}"
+                )
         return given if batched else [each.unsqueeze(1) for each in given]
 
-    def _layers(self, x: Tensor, sizes: list[int] | Unpacked, states: list[Tensor | list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
+    def _layers(
+        self, x: Tensor, sizes: list[int] | Unpacked, states: list[Tensor | list[Tensor]]
+    ) -> tuple[Tensor, list[Tensor]]:
         """All layers over x (total, in), which has `sizes` rows for each step: (results, last states)."""
         last: list[State] = []
         results: list[Tensor] = []
@@ -218,24 +279,38 @@ class RNNBase(Module):
                 results = []
         return x, [f.stack(list(each), 0) for each in zip(*last)]
 
-    def _run(self, x: Tensor, sizes: list[int] | Unpacked, start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: the input's part of all gates as one product, then all steps in one kernel if there is one for this case."""
+    def _run(
+        self, x: Tensor, sizes: list[int] | Unpacked, start: State, suffix: str, reverse: bool
+    ) -> tuple[Tensor, State]:
+        """One layer in one direction: the input's part of all gates as one product, then all steps in one kernel if
+        there is one for this case.
+        """
         weights = self._weights(suffix)
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
         if isinstance(sizes, Unpacked):
             counts, counted = sizes.counts, whole.Room([sizes.batch] * sizes.steps)
         else:
-            counts = full((len(sizes),), sizes[0], dtype=int64, device=x.device) if min(sizes) == sizes[0] else tensor(sizes, device=x.device)
+            counts = (
+                full((len(sizes),), sizes[0], dtype=int64, device=x.device)
+                if min(sizes) == sizes[0]
+                else tensor(sizes, device=x.device)
+            )
             counted = tuple(sizes)
         biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
         if self.mode == "GRU":
-            inputs.append(zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device) if biases[1] is None else f.contiguous(biases[1]))
+            inputs.append(
+                zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device)
+                if biases[1] is None
+                else f.contiguous(biases[1])
+            )
         elif biases[0] is not None:
             biases = (biases[0] + biases[1],)
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
         inputs = (gates, *inputs, *map(f.contiguous, start))
-        keeps = (is_grad_enabled() and any(each.requires_grad for each in inputs),) if self.mode in ("LSTM", "GRU") else ()
+        keeps = (
+            (is_grad_enabled() and any(each.requires_grad for each in inputs),) if self.mode in ("LSTM", "GRU") else ()
+        )
         made = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
 
@@ -243,10 +318,19 @@ class RNNBase(Module):
         """The parameters of one layer in one direction."""
         return {name: getattr(self, name + suffix) for name in self._names()}
 
-    def _run_by_step(self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool) -> tuple[Tensor, State]:
-        """`_run` step by step, for projections and where there is no kernel for all steps. Sequences end (or, reversed, start) where `sizes` changes."""
+    def _run_by_step(
+        self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool
+    ) -> tuple[Tensor, State]:
+        """`_run` step by step, for projections and where there is no kernel for all steps.
+
+        Sequences end (or, reversed, start) where `sizes` changes.
+        """
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        offsets = [sum(sizes[:k]) for k in range(len(sizes))] if len(set(sizes)) > 1 else [k * sizes[0] for k in range(len(sizes))]
+        offsets = (
+            [sum(sizes[:k]) for k in range(len(sizes))]
+            if len(set(sizes)) > 1
+            else [k * sizes[0] for k in range(len(sizes))]
+        )
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
         count = sizes[-1] if reverse else sizes[0]
         state, ended, made = tuple(each[:count] for each in start) if count < start[0].shape[0] else start, [], {}
@@ -258,7 +342,9 @@ class RNNBase(Module):
             elif n > count:
                 state = tuple(cat([each, first[count:n]], 0) for each, first in zip(state, start))
             count = n
-            state = _step(self.mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh"))
+            state = _step(
+                self.mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh")
+            )
             if self.proj_size:
                 state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
             made[step] = state[0]
@@ -292,35 +378,92 @@ class RNN(RNNBase):
     """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        proj_size: int = 0,
     ) -> None:
         _refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         self.nonlinearity = nonlinearity
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; `proj_size` projects h. Hochreiter and Schmidhuber, 1997; Sak et al., 2014. States (h, c)."""
+    """Long short-term memory; `proj_size` projects h.
+
+    Hochreiter and Schmidhuber, 1997; Sak et al., 2014. States (h, c).
+    """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
 
 class GRU(RNNBase):
     """Gated recurrent unit. Cho et al., 2014, with the reset gate after the product."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        proj_size: int = 0,
     ) -> None:
         _refuse_projection(proj_size)
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
 
 
 class RNNCellBase(Module):
@@ -328,13 +471,22 @@ class RNNCellBase(Module):
 
     mode = ""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = num_chunks * hidden_size
-        shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size), "bias_ih": (rows,), "bias_hh": (rows,)}
+        shapes = {
+            "weight_ih": (rows, input_size),
+            "weight_hh": (rows, hidden_size),
+            "bias_ih": (rows,),
+            "bias_hh": (rows,),
+        }
         for name, shape in shapes.items():
-            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if bias or "weight" in name else None)
+            self.register_parameter(
+                name, Parameter(empty(shape, device=device, dtype=dtype)) if bias or "weight" in name else None
+            )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -368,13 +520,23 @@ class RNNCellBase(Module):
             if each.shape[0] != batch:
                 raise RuntimeError(f"Input batch size {batch} doesn't match hidden{k} batch size {each.shape[0]}")
             if each.shape[1] != self.hidden_size:
-                raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {each.shape[1]}, expected {self.hidden_size}")
+                raise RuntimeError(
+                    f"hidden{k} has inconsistent hidden_size: got {each.shape[1]}, expected {self.hidden_size}"
+                )
 
 
 class RNNCell(RNNCellBase):
     """One step of an RNN."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
@@ -394,7 +556,9 @@ class LSTMCell(RNNCellBase):
 
     mode = "LSTM"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -406,7 +570,9 @@ class GRUCell(RNNCellBase):
 
     mode = "GRU"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:

@@ -1,7 +1,8 @@
-"""The dictionaries in which a Module keeps its parameters, buffers and submodules, and the warning about plain lists and dicts of them.
+"""The dictionaries in which a Module keeps its parameters, buffers and submodules, and the warning about plain lists
+and dicts of them.
 
-A `Registry` is a dictionary that mirrors its entries in the module's `__dict__`, so that `self.weight` is found by ordinary, fast
-attribute lookup. The registry is authoritative; the `__dict__` entry is only a cache.
+A `Registry` is a dictionary that mirrors its entries in the module's `__dict__`, so that `self.weight` is found by
+ordinary, fast attribute lookup. The registry is authoritative; the `__dict__` entry is only a cache.
 """
 
 from __future__ import annotations
@@ -91,15 +92,19 @@ def adopt(module: Module, registry_name: str, entries: dict[str, Any]) -> None:
     attributes[registry_name] = Registry(module, entries)
 
 
-# ---- modules in plain containers ---------------------------------------------------------------------------------------
+# ---- modules in plain containers
+# ---------------------------------------------------------------------------------------
 
-_LOOK_AT = 8  # entries of a list that are looked at: lists of modules start with modules, and assigning a long list stays cheap
+# entries of a list that are looked at: lists of modules start with modules, and assigning a long list stays cheap
+_LOOK_AT = 8
 _told: set[tuple[type, str]] = set()
 _empty: dict[tuple[type, str], weakref.ref] = {}
 
 
 def notice_container(module: Module, name: str, value: list | dict, parts: tuple[type, ...]) -> None:
-    """Warn, once per class and attribute, of modules or parameters in a plain list or dict; remember empty containers for later."""
+    """Warn, once per class and attribute, of modules or parameters in a plain list or dict; remember empty containers
+    for later.
+    """
     place = type(module), name
     if place in _told:
         return
@@ -131,7 +136,9 @@ def _first_part(value: list | dict, parts: tuple[type, ...]) -> Any:
 
 def _registered(module: Module, part: Any) -> bool:
     """Whether `part` is in the module's tree under some other name."""
-    return any(part is each or any(part is parameter for parameter in each._parameters.values()) for each in module.modules())
+    return any(
+        part is each or any(part is parameter for parameter in each._parameters.values()) for each in module.modules()
+    )
 
 
 def _warn(place: tuple[type, str], value: list | dict, part: Any) -> None:
@@ -139,7 +146,8 @@ def _warn(place: tuple[type, str], value: list | dict, part: Any) -> None:
     container, part_name = type(value).__name__, type(part).__name__
     better = ("Parameter" if part_name == "Parameter" else "Module") + ("List" if container == "list" else "Dict")
     warnings.warn(
-        f"{owner.__name__}.{name} is a {container} holding a {part_name}: what is in it is not registered, so parameters(), to() and "
+        f"{owner.__name__}.{name} is a {container} holding a {part_name}: what is in it is not registered, so "
+        "parameters(), to() and "
         f"state_dict() will not see it. Use nn.{better}; if it is meant to stay outside, a tuple says so.",
         stacklevel=5,
     )

@@ -27,5 +27,9 @@ class Described(Module):
 
 
 def unusual(module: Module, **usual: Any) -> str:
-    """The part of a repr for those settings that the module has with another value than the usual one, each after a comma."""
-    return "".join(f", {name}={getattr(module, name)}" for name, value in usual.items() if getattr(module, name, value) != value)
+    """The part of a repr for those settings that the module has with another value than the usual one, each after a
+    comma.
+    """
+    return "".join(
+        f", {name}={getattr(module, name)}" for name, value in usual.items() if getattr(module, name, value) != value
+    )

@@ -1,6 +1,7 @@
 """`Module.state_dict` and `Module.load_state_dict`: the tensors of a module tree as one flat dictionary, and back.
 
-Keys are the dotted names of `named_parameters` and `named_buffers`, with shared tensors under each of their names. Files are not handled here.
+Keys are the dotted names of `named_parameters` and `named_buffers`, with shared tensors under each of their names.
+Files are not handled here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
     __str__ = __repr__
 
 
-# ---- out ---------------------------------------------------------------------------------------------------------------
+# ---- out
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def collect(module: Module, destination: dict[str, Any] | None, prefix: str, keep_vars: bool) -> dict[str, Any]:
@@ -52,8 +54,12 @@ def collect(module: Module, destination: dict[str, Any] | None, prefix: str, kee
     return run_post_hooks(module, destination, prefix, metadata) if module._state_dict_hooks else destination
 
 
-def run_post_hooks(module: Module, destination: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Run the post hooks: public ones change the dictionary in place; those registered by PyTorch's private method may return another."""
+def run_post_hooks(
+    module: Module, destination: dict[str, Any], prefix: str, metadata: dict[str, Any]
+) -> dict[str, Any]:
+    """Run the post hooks: public ones change the dictionary in place; those registered by PyTorch's private method may
+    return another.
+    """
     for number, hook in module._state_dict_hooks.items():
         replacement = hook(module, destination, prefix, metadata)
         if replacement is None:
@@ -84,7 +90,9 @@ def own_state(module: Module) -> dict[str, Tensor]:
     """The module's own parameters and persistent buffers, without the entries that are None."""
     state = {name: parameter for name, parameter in module._parameters.items() if parameter is not None}
     hidden = module._non_persistent_buffers_set
-    state.update((name, buffer) for name, buffer in module._buffers.items() if buffer is not None and name not in hidden)
+    state.update(
+        (name, buffer) for name, buffer in module._buffers.items() if buffer is not None and name not in hidden
+    )
     return state
 
 
@@ -99,13 +107,18 @@ def overrides(module: Module, method: str) -> bool:
     return not hasattr(getattr(type(module), method), "left_to_subclasses")
 
 
-# ---- in ----------------------------------------------------------------------------------------------------------------
+# ---- in
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
     """Load `state_dict`, which is not modified, into `module`. All mismatches are collected and raised as one error."""
     if not isinstance(state_dict, Mapping):
-        hint = " Read the file first: load_state_dict(numod.load(path))." if isinstance(state_dict, (str, os.PathLike)) else ""
+        hint = (
+            " Read the file first: load_state_dict(numod.load(path))."
+            if isinstance(state_dict, (str, os.PathLike))
+            else ""
+        )
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.{hint}")
     state = OrderedDict(state_dict)
     metadata = getattr(state_dict, "_metadata", None)
@@ -114,9 +127,15 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     keys, errors = _IncompatibleKeys([], []), []
     _Loading(metadata or {}, assign, keys, errors).fill(module, state, "")
     if strict:
-        errors[:0] = _describe("Missing", keys.missing_keys) + _describe("Unexpected", keys.unexpected_keys) + _elsewhere(keys, state_dict)
+        errors[:0] = (
+            _describe("Missing", keys.missing_keys)
+            + _describe("Unexpected", keys.unexpected_keys)
+            + _elsewhere(keys, state_dict)
+        )
     if errors:
-        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(errors)))
+        raise RuntimeError(
+            "Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(errors))
+        )
     return keys
 
 
@@ -133,7 +152,10 @@ def _elsewhere(keys: _IncompatibleKeys, state_dict: Mapping[str, Any]) -> list[s
     for key in keys.unexpected_keys:
         cut = next((cut for cut, letter in enumerate(key, 1) if letter == "." and key[cut:] in wanted), 0)
         if cut:
-            return [f"Its keys begin with {key[:cut]!r}, as those of a wrapped module: nn.modules.utils.consume_prefix_in_state_dict_if_present removes it. "]
+            return [
+                f"Its keys begin with {key[:cut]!r}, as those of a wrapped module: "
+                "nn.modules.utils.consume_prefix_in_state_dict_if_present removes it. "
+            ]
     return []
 
 
@@ -156,7 +178,8 @@ class _Loading:
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, self.keys) is not None:
                 raise AssertionError(
-                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values; "
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                    "values; "
                     "to change incompatible_keys, change its lists in place."
                 )
 
@@ -175,7 +198,9 @@ def load_own(
     module: Module, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], strict: bool,
     missing_keys: list[str], unexpected_keys: list[str], errors: list[str],
 ) -> None:  # fmt: skip
-    """Load the module's own parameters, buffers and extra state; collect missing and unexpected keys and wrong shapes."""
+    """Load the module's own parameters, buffers and extra state; collect missing and unexpected keys and wrong
+    shapes.
+    """
     for number, hook in module._load_state_dict_pre_hooks.items():
         owner = (module,) if number in module._load_state_dict_pre_hooks_with_module else ()
         hook(*owner, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, errors)
@@ -187,7 +212,9 @@ def load_own(
             missing_keys.append(prefix + name)
     _load_extra_state(module, state_dict, prefix + EXTRA_STATE, strict, missing_keys, unexpected_keys)
     if strict:
-        unexpected_keys.extend(key for key in state_dict if key.startswith(prefix) and not _expected(module, state, key[len(prefix) :]))
+        unexpected_keys.extend(
+            key for key in state_dict if key.startswith(prefix) and not _expected(module, state, key[len(prefix) :])
+        )
 
 
 def _expected(module: Module, state: dict[str, Tensor], name: str) -> bool:
@@ -196,7 +223,9 @@ def _expected(module: Module, state: dict[str, Tensor], name: str) -> bool:
     return first in module._modules if dot else name in state or name == EXTRA_STATE
 
 
-def _load_extra_state(module: Module, state_dict: dict, key: str, strict: bool, missing_keys: list, unexpected_keys: list) -> None:
+def _load_extra_state(
+    module: Module, state_dict: dict, key: str, strict: bool, missing_keys: list, unexpected_keys: list
+) -> None:
     if overrides(module, "set_extra_state"):
         if key in state_dict:
             module.set_extra_state(state_dict[key])
@@ -206,9 +235,13 @@ def _load_extra_state(module: Module, state_dict: dict, key: str, strict: bool, 
         unexpected_keys.append(key)
 
 
-def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, metadata: dict[str, Any], errors: list[str]) -> None:
+def _fill_one(
+    module: Module, name: str, tensor: Tensor, key: str, value: Any, metadata: dict[str, Any], errors: list[str]
+) -> None:
     if not isinstance(value, Tensor):
-        errors.append(f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}')
+        errors.append(
+            f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}'
+        )
         return
     if is_lazy(tensor) and is_lazy(value):
         return  # meta tensors have no values
@@ -228,7 +261,8 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
         else:
             if tensor.is_meta and not value.is_meta:
                 warnings.warn(
-                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. "
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+                    "current model, which is a no-op. "
                     "(Did you mean to pass `assign=True` to assign items in the state dictionary "
                     "to their corresponding key in the module instead of copying in place?)",
                     stacklevel=2,
@@ -243,7 +277,9 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
 
 
 class Rebinding:
-    """A tensor that `assign=True` replaces, with all names it had: tied names stay tied, and get the last value read."""
+    """A tensor that `assign=True` replaces, with all names it had: tied names stay tied, and get the last value
+    read.
+    """
 
     def __init__(self, replaced: Tensor) -> None:
         self.replaced = replaced  # kept alive, so that its id is not reused

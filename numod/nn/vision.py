@@ -9,7 +9,10 @@ from . import functional as F
 from .module import Module
 from .settings import Described
 
-__all__ = ["ChannelShuffle", "Fold", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+__all__ = [
+    "ChannelShuffle", "Fold", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample", "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
+]  # fmt: skip
 
 
 class Unfold(Described):
@@ -30,9 +33,15 @@ class Fold(Described):
 
     _shown = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
-    def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
         super().__init__()
-        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = output_size, kernel_size, dilation, padding, stride
+        self.output_size = output_size
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
@@ -81,18 +90,36 @@ class Upsample(Module):
     """Resizing to `size`, or by `scale_factor`; see `nn.functional.interpolate`."""
 
     def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
         self.name = type(self).__name__
-        self.size, self.mode, self.align_corners, self.recompute_scale_factor = size, mode, align_corners, recompute_scale_factor
-        self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor, tuple) else float(scale_factor) if scale_factor else None
+        self.size = size
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+        self.scale_factor = (
+            tuple(map(float, scale_factor))
+            if isinstance(scale_factor, tuple)
+            else float(scale_factor)
+            if scale_factor
+            else None
+        )
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
-        return (f"scale_factor={self.scale_factor!r}" if self.scale_factor is not None else f"size={self.size!r}") + f", mode={self.mode!r}"
+        return (
+            f"scale_factor={self.scale_factor!r}" if self.scale_factor is not None else f"size={self.size!r}"
+        ) + f", mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):

@@ -1,4 +1,7 @@
-"""The product of matrices of bytes with sums of 32 bits, as quantised networks use it. Products of other integers and of floats are `matmul`'s."""
+"""The product of matrices of bytes with sums of 32 bits, as quantised networks use it.
+
+Products of other integers and of floats are `matmul`'s.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_col
     for task in parallel_range(rows * columns):
         place, total = int64(task), int64(0)
         for k in range(inner):
-            total += int64(a[place // columns * a_row + k * a_column]) * int64(b[k * b_row + place % columns * b_column])
+            total += int64(a[place // columns * a_row + k * a_column]) * int64(
+                b[k * b_row + place % columns * b_column]
+            )
         out[place] = int32(total)
 
 
@@ -29,9 +34,14 @@ def tiled_product(
 ):  # fmt: skip
     """The same by register tiles of words, in which GROUP neighbours along `inner` lie; missing ones count as 0.
 
-    left (rows, groups), and of every worker right (groups, PANEL), tile (TILE_ROWS, PANEL), and sums (PANEL): what flipping the signs of a's bytes adds.
+    left (rows, groups), and of every worker right (groups, PANEL), tile (TILE_ROWS, PANEL), and sums (PANEL): what
+    flipping the signs of a's bytes adds.
     """
-    groups, strips, panels = (inner + GROUP - 1) // GROUP, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + PANEL - 1) // PANEL
+    groups, strips, panels = (
+        (inner + GROUP - 1) // GROUP,
+        (rows + TILE_ROWS - 1) // TILE_ROWS,
+        (columns + PANEL - 1) // PANEL,
+    )
     for task in parallel_range(strips):
         for i in range(int64(task) * TILE_ROWS, int64(task) * TILE_ROWS + TILE_ROWS):
             pack_words(a, min(i, rows - 1) * a_row, a_column, inner, left, i * groups, 1, GROUP, MASK, FLIP)
@@ -63,11 +73,15 @@ def tiled_product(
                 byte_tile(left, i * groups, groups, right, own, PANEL, tile, own_tile, PANEL, groups)
                 for row in range(i, min(rows, i + TILE_ROWS)):
                     for j in range(width):
-                        out[uintp(row * columns + first + j)] = tile[uintp(own_tile + (row - i) * PANEL + j)] - sums[uintp(own_sums + j)]
+                        out[uintp(row * columns + first + j)] = (
+                            tile[uintp(own_tile + (row - i) * PANEL + j)] - sums[uintp(own_sums + j)]
+                        )
 
 
 class ByteProduct(Op):
-    """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32, exact as long as the sums fit; beyond they wrap around."""
+    """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32, exact as long as the sums fit; beyond they wrap
+    around.
+    """
 
     takes = "a[m k]~:any b[k n]~:int8;"
     inputs, differentiable = ("a", "b"), False
@@ -82,7 +96,16 @@ class ByteProduct(Op):
         if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
             signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
             return Plan(
-                out, bind.launcher(a.device, "plain_bytes", bind.source_of(plain_product), signature, dtypes.float32, out.size * a.shape[1] // 4), sizes
+                out,
+                bind.launcher(
+                    a.device,
+                    "plain_bytes",
+                    bind.source_of(plain_product),
+                    signature,
+                    dtypes.float32,
+                    out.size * a.shape[1] // 4,
+                ),
+                sizes,
             )
         return Plan(out, _tiled(a, out, sizes))
 
@@ -92,17 +115,33 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     registers, group = tiles.host(), byte_tiles.group()
     (rows, columns), inner, panel = out.shape, a.shape[1], registers.width // 4 * tiles.VECTORS
     flipped = group == 4 and a.dtype is dtypes.int8  # its bytes are multiplied as unsigned ones: 128 more each
-    words = {"TILE_ROWS": registers.rows, "PANEL": panel, "GROUP": group, "BITS": 32 // group, "MASK": 255 if group == 4 else 65535}
+    words = {
+        "TILE_ROWS": registers.rows,
+        "PANEL": panel,
+        "GROUP": group,
+        "BITS": 32 // group,
+        "MASK": 255 if group == 4 else 65535,
+    }
     words |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     source = specialized(tiled_product, **words)
     signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
     run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
-    groups, held, word, number = -(-inner // group), -(-rows // registers.rows) * registers.rows, np.dtype("uint32"), np.dtype("int32")
+    groups, held, word, number = (
+        -(-inner // group),
+        -(-rows // registers.rows) * registers.rows,
+        np.dtype("uint32"),
+        np.dtype("int32"),
+    )
     scratch = a.device.backend.scratch
 
     def launch(a_data: object, b_data: object, out_data: object) -> None:
         workers = min(threads.get_num_threads(), -(-columns // panel))
-        parts = (held * groups, word), (workers * groups * panel, word), (workers * panel, number), (workers * registers.rows * panel, number)
+        parts = (
+            (held * groups, word),
+            (workers * groups * panel, word),
+            (workers * panel, number),
+            (workers * registers.rows * panel, number),
+        )
         run(a_data, b_data, out_data, *scratch(parts), *sizes, workers)
 
     return launch

@@ -1,7 +1,9 @@
-"""Normalization of channels that many blocks of GPU threads share: first the sums of a channel's parts, then the results, from all parts' sums.
+"""Normalization of channels that many blocks of GPU threads share: first the sums of a channel's parts, then the
+results, from all parts' sums.
 
-One block per channel (`normalization.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has 64 channels, an H200 132 multiprocessors
-for several blocks each. An element's address is counted on from the last one's; a division for each element would take longer than its load.
+One block per channel (`normalization.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has 64
+channels, an H200 132 multiprocessors for several blocks each. An element's address is counted on from the last one's; a
+division for each element would take longer than its load.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from . import teams
 
 
 def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
-    """parts (channels, chunks, 2) = mean, and squared distances from it, of `chunk` elements each of x (images, channels, n)."""
+    """parts (channels, chunks, 2) = mean, and squared distances from it, of `chunk` elements each of x (images,
+    channels, n).
+    """
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
@@ -44,7 +48,9 @@ def sums_team(x, parts, images, channels, n, chunk, chunks, *, TEAM):
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = middle, total
 
 
-def norm_team(x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM):
+def norm_team(
+    x, weight, bias, out, mean, var, parts, images, channels, n, scaled, shifted, chunk, chunks, eps, *, TEAM
+):
     """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, from `sums_team`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
@@ -57,7 +63,9 @@ def norm_team(x, weight, bias, out, mean, var, parts, images, channels, n, scale
         level = level / float64(count)
         for k in range(chunks):
             apart = parts[uintp(2 * (channel * chunks + k))] - level
-            squares += parts[uintp(2 * (channel * chunks + k) + 1)] + apart * apart * float64(min(chunk, count - k * chunk))
+            squares += parts[uintp(2 * (channel * chunks + k) + 1)] + apart * apart * float64(
+                min(chunk, count - k * chunk)
+            )
         middle, spread = real(level), squares / float64(count)
         scale = real(1.0 / sqrt(spread + eps))
         if (thread == 0) & (start == 0):
@@ -97,7 +105,9 @@ def gradient_sums_team(g, x, mean, parts, images, channels, n, chunk, chunks, *,
             parts[uintp(2 * task)], parts[uintp(2 * task + 1)] = first, second
 
 
-def gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps, *, TEAM):
+def gradient_team(
+    g, x, weight, mean, var, out, d_weight, d_bias, parts, images, channels, n, scaled, chunk, chunks, eps, *, TEAM
+):
     """`normalization.channel_norm_gradient_kernel` from `gradient_sums_team`'s parts."""
     thread, count = int64(cuda.threadIdx.x), images * n
     jump, rest, wrap = TEAM // n * channels * n + TEAM % n, TEAM % n, (channels - 1) * n
@@ -125,7 +135,9 @@ def gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, parts, images,
 
 
 def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
-    """The launch of `channel_norm` (or of its gradient) by two kernels, of its tensors and `numbers`; None where one block a channel is enough."""
+    """The launch of `channel_norm` (or of its gradient) by two kernels, of its tensors and `numbers`; None where one
+    block a channel is enough.
+    """
     images, channels, n, *flags = numbers
     count = images * n
     threads, chunks = teams.sharing(x, count), x.device.backend.chunks(channels, count, True)
@@ -134,8 +146,19 @@ def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps
     chunk = -(-count // chunks)
     chunks = -(-count // chunk)  # none is empty
     wide, shape = np.dtype(np.float64), (images, channels, n)
-    sums = _launcher(x, name, gradient_sums_team if backward else sums_team, 3 if backward else 1, 5, "", channels * chunks, threads)
-    write = _launcher(x, name, gradient_team if backward else norm_team, 8 if backward else 6, 5 + len(flags), ", float64", channels * chunks, threads)
+    sums = _launcher(
+        x, name, gradient_sums_team if backward else sums_team, 3 if backward else 1, 5, "", channels * chunks, threads
+    )
+    write = _launcher(
+        x,
+        name,
+        gradient_team if backward else norm_team,
+        8 if backward else 6,
+        5 + len(flags),
+        ", float64",
+        channels * chunks,
+        threads,
+    )
 
     def launch(*arrays: object) -> None:
         parts = x.device.empty(2 * channels * chunks, wide)
@@ -146,6 +169,8 @@ def in_parts(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps
     return launch
 
 
-def _launcher(x: Layout, name: str, kernel: Callable, arrays: int, numbers: int, tail: str, blocks: int, threads: int) -> Callable:
+def _launcher(
+    x: Layout, name: str, kernel: Callable, arrays: int, numbers: int, tail: str, blocks: int, threads: int
+) -> Callable:
     signature = ", ".join([f"{x.storage.name}[]"] * arrays + ["float64[]"] + ["int64"] * numbers) + tail
     return teams.launcher(x, name, kernel, signature, blocks, threads)

@@ -1,4 +1,6 @@
-"""Complex numbers and their parts: ops whose gradients are not their formula's. Arithmetic is in `table`, where rows say what they are of complex numbers.
+"""Complex numbers and their parts: ops whose gradients are not their formula's.
+
+Arithmetic is in `table`, where rows say what they are of complex numbers.
 
 A gradient of a complex tensor is PyTorch's: of a real loss L it is dL/dRe + i dL/dIm, the direction of steepest ascent.
 """
@@ -42,9 +44,16 @@ real = Part("real", "x.real", {"x": lambda g, layout: g.to(layout.dtype)}, resul
 imag = Part("imag", "x.imag", {"x": lambda g: g * 1j}, result="real", complex=True)
 conj = Part("conj", "x.conjugate()", {"x": lambda g: g.conj()}, complex=True)
 magnitude = Part("abs", "hypot(x.real, x.imag)", {"x": lambda g, x: g * x.sgn()}, result="real", complex=True)
-angle = Part("angle", "atan2(x.imag, x.real)", {"x": lambda g, x: (g * 1j * x / (x * x.conj())).masked_fill(x == 0, 0)}, result="real", complex=True)
+angle = Part(
+    "angle",
+    "atan2(x.imag, x.real)",
+    {"x": lambda g, x: (g * 1j * x / (x * x.conj())).masked_fill(x == 0, 0)},
+    result="real",
+    complex=True,
+)
 direction = Part(
-    "sgn", "complex_sign(x)", {"x": lambda g, x, out: ((g - (g * out.conj()).real * out) / x.abs()).masked_fill(x == 0, 0)}, complex=True,
+    "sgn", "complex_sign(x)",
+    {"x": lambda g, x, out: ((g - (g * out.conj()).real * out) / x.abs()).masked_fill(x == 0, 0)}, complex=True,
 )  # fmt: skip
 join = Part("complex", "complex(x, y)", {"x": lambda g: g.real, "y": lambda g: g.imag}, result="complex", accepts="f")
 
@@ -77,7 +86,10 @@ def _numbers(x: object, offset: int) -> tuple:
     if x.strides[-1] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1; try .contiguous()")
     if any(s % 2 for s in x.strides[:-1]) or offset % 2:
-        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension, and a storage_offset divisible by 2; try .contiguous()")
+        raise RuntimeError(
+            "Tensor must have a stride divisible by 2 for all but last dimension, and a storage_offset divisible by "
+            "2; try .contiguous()"
+        )
     return tuple(x.shape[:-1]), tuple(s // 2 for s in x.strides[:-1]), x.dtype.to_complex(), offset // 2
 
 
@@ -96,7 +108,9 @@ def _product(op: Op) -> Callable:
     def product(inputs: tuple, parameters: tuple) -> object:
         if len({each.dtype for each in inputs if each is not None}) > 1:
             found = " and ".join(str(each.dtype) for each in inputs if each is not None)
-            raise RuntimeError(f"{op.name}: expected all matrices to have the same dtype, but got: {found}; convert one with .to()")
+            raise RuntimeError(
+                f"{op.name}: expected all matrices to have the same dtype, but got: {found}; convert one with .to()"
+            )
         (a, b), bias = inputs[:2], inputs[2:]
         (a_real, a_imag), (b_real, b_imag) = parts(a), parts(b)
         without = (None,) * len(bias)

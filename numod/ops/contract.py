@@ -1,17 +1,21 @@
-"""What each op takes, in a notation of one line, and the check of a call against it. Programs from files are checked so before anything is planned.
+"""What each op takes, in a notation of one line, and the check of a call against it.
+
+Programs from files are checked so before anything is planned.
 
 An op's `takes` names its inputs, a semicolon, and its attributes in the order of `Op.parameters`:
 
     "x[n c *s] grid[n *t _]; mode=bilinear|nearest corners=flag orders=0..3^s"
 
-An input is a dense tensor of these dimensions: a name is one size, the same wherever it stands, `*name` any number of sizes, a number that size, `_` any size.
-All tensors have one dtype. After a colon stand its kinds (letters of `dtypes.dtype.kind`), or a dtype of the input's own, or `any`. Marks: `?` the input may be
-None; `#` it may be a number; `#i` it is an int; `~` it need not be dense; `<n` its values are indices below the size of that name, or below the size along that
-axis; `*[...]` describes all inputs of an op that takes any number.
+An input is a dense tensor of these dimensions: a name is one size, the same wherever it stands, `*name` any number of
+sizes, a number that size, `_` any size. All tensors have one dtype. After a colon stand its kinds (letters of
+`dtypes.dtype.kind`), or a dtype of the input's own, or `any`. Marks: `?` the input may be None; `#` it may be a number;
+`#i` it is an int; `~` it need not be dense; `<n` its values are indices below the size of that name, or below the size
+along that axis; `*[...]` describes all inputs of an op that takes any number.
 
-An attribute is a `flag`, an `int`, a range of ints `low..high` (either may be left out), a `float`, `number`, `dtype`, `device`, an `axis` of the first
-tensor, or one of some words `a|b`. Marks: `?` it may be None; `^s` a tuple with an entry for each size of `*s` (or with as many entries as size `s`); `^2` a
-pair; `^*` a tuple of any length. Attributes after `/` may be left out.
+An attribute is a `flag`, an `int`, a range of ints `low..high` (either may be left out), a `float`, `number`, `dtype`,
+`device`, an `axis` of the first tensor, or one of some words `a|b`. Marks: `?` it may be None; `^s` a tuple with an
+entry for each size of `*s` (or with as many entries as size `s`); `^2` a pair; `^*` a tuple of any length. Attributes
+after `/` may be left out.
 """
 
 from __future__ import annotations
@@ -75,12 +79,22 @@ def parse(takes: str) -> Contract:
     needed, _, further = attributes.partition("/")
     found = tuple(_parse_input(each) for each in re.findall(r"[^\s\[]+(?:\[[^\]]*\]\S*)?", inputs))
     named = [_parse_attribute(each) for each in needed.split()]
-    return Contract(found, (*named, *map(_parse_attribute, further.split())), len(named), any(each.name == "*" for each in found))
+    return Contract(
+        found, (*named, *map(_parse_attribute, further.split())), len(named), any(each.name == "*" for each in found)
+    )
 
 
 def _parse_input(text: str) -> Input:
     name, optional, number, dims, strided, dtype, below = _matched(_INPUT, text)
-    return Input(name, bool(optional), number or "", None if dims is None else tuple(dims.split()), bool(strided), dtype or "", below or "")
+    return Input(
+        name,
+        bool(optional),
+        number or "",
+        None if dims is None else tuple(dims.split()),
+        bool(strided),
+        dtype or "",
+        below or "",
+    )
 
 
 def _parse_attribute(text: str) -> Attribute:
@@ -96,14 +110,21 @@ def _matched(pattern: re.Pattern, text: str) -> tuple:
 
 
 def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
-    """The sizes of a call; `arguments` are layouts, and numbers as they are. Raises ValueError, naming the op and what it takes, where they do not fit."""
+    """The sizes of a call; `arguments` are layouts, and numbers as they are.
+
+    Raises ValueError, naming the op and what it takes, where they do not fit.
+    """
     contract, sizes = parse(op.takes), Sizes()
     if not contract.any_count and len(arguments) != len(contract.inputs):
         _refuse(op, f"takes {len(contract.inputs)} inputs", f"{len(arguments)}")
     if contract.any_count and not arguments:
         _refuse(op, "takes at least one input", "none")
     if not contract.needed <= len(attributes) <= len(contract.attributes):
-        _refuse(op, f"has {len(contract.attributes)} attributes ({', '.join(each.name for each in contract.attributes)})", f"{len(attributes)}")
+        _refuse(
+            op,
+            f"has {len(contract.attributes)} attributes ({', '.join(each.name for each in contract.attributes)})",
+            f"{len(attributes)}",
+        )
     takes = contract.inputs * (len(arguments) if contract.any_count else 1)
     for each, given in zip(takes, arguments):
         _check_input(op, each, given, sizes)
@@ -137,7 +158,13 @@ def _check_input(op: Any, each: Input, given: object, sizes: Sizes) -> None:
         _expect(False, op, each.name, "a number", given)
     else:
         kinds = (int,) if each.number == "#i" else (bool, int, float, complex)
-        _expect(each.number and type(given) in kinds, op, each.name, "an int" if each.number == "#i" else "a number" if each.number else "a tensor", given)
+        _expect(
+            each.number and type(given) in kinds,
+            op,
+            each.name,
+            "an int" if each.number == "#i" else "a number" if each.number else "a tensor",
+            given,
+        )
         _expect(type(given) is not int or -(1 << 63) <= given < 1 << 64, op, each.name, "an int of 64 bits", given)
 
 
@@ -165,7 +192,13 @@ def _check_dtype(op: Any, each: Input, given: Layout, sizes: Sizes) -> None:
     elif each.dtype != "any":
         common = sizes.setdefault("dtype of all", given.dtype)
         _expect(given.dtype is common, op, each.name, f"a tensor of {common}, as another input", given)
-        _expect(not each.dtype or given.dtype.kind in each.dtype, op, each.name, f"a tensor of a dtype of kind {each.dtype}", given)
+        _expect(
+            not each.dtype or given.dtype.kind in each.dtype,
+            op,
+            each.name,
+            f"a tensor of a dtype of kind {each.dtype}",
+            given,
+        )
 
 
 def _check_attribute(op: Any, each: Attribute, given: object, sizes: Sizes, first: Layout | None) -> None:
@@ -204,7 +237,15 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "dtype": lambda given: isinstance(given, dtypes.dtype) and given.name in dtypes.ALL,
     "device": lambda given: isinstance(given, Device),
 }
-_WORDS = {"flag": "True or False", "int": "an int", "float": "a float", "number": "a number", "dtype": "a dtype", "device": "a device", "axis": "a dimension"}
+_WORDS = {
+    "flag": "True or False",
+    "int": "an int",
+    "float": "a float",
+    "number": "a number",
+    "dtype": "a dtype",
+    "device": "a device",
+    "axis": "a dimension",
+}
 
 
 def _worded(kind: str) -> str:

@@ -1,4 +1,7 @@
-"""Convolution on a GPU: a matrix product whose elements are found in the tensors (implicit GEMM), one for each group. The kernel's text is `kernel.block`'s."""
+"""Convolution on a GPU: a matrix product whose elements are found in the tensors (implicit GEMM), one for each group.
+
+The kernel's text is `kernel.block`'s.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ def fits(x: tuple, result: tuple) -> bool:
 def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
     """Launcher and constants of a convolution or a gradient, for the numbers of GEOMETRY.
 
-    Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all positions for the weight's gradient, else
-    channels.
+    Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all
+    positions for the weight's gradient, else channels.
     """
     images, groups, channels, features, *sizes = numbers
     places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
     rows, columns, inner = {
-        "convolution": (features, images * positions, channels * taps), "convolution_input": (channels, images * places, features * taps),
+        "convolution": (features, images * positions, channels * taps),
+        "convolution_input": (channels, images * places, features * taps),
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
     positional = name == "convolution_weight"
@@ -41,5 +45,13 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     signature = bind.signature(number, number, summed.name, numbers=len(constants))
     source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
-    run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
+    run = bind.launcher(
+        out.device,
+        f"{name}_blocks",
+        source,
+        signature,
+        out.dtype,
+        parts * groups * rows * columns * inner // 4,
+        team=team,
+    )
     return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())

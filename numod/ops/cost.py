@@ -1,7 +1,10 @@
-"""The cost of an op's call derived from its shapes: floating-point operations, multiply-adds, bytes. Times are measured elsewhere.
+"""The cost of an op's call derived from its shapes: floating-point operations, multiply-adds, bytes.
 
-A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are the minimum to be read and written
-once, without effects of caches and scratch memory. An op whose work depends on its values (a sort) counts no operations.
+Times are measured elsewhere.
+
+A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are the minimum to
+be read and written once, without effects of caches and scratch memory. An op whose work depends on its values (a sort)
+counts no operations.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ _SOFTMAX = 4  # per element: greatest, difference, exponential, sum
 
 
 def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
-    """Of products and convolutions, as they are defined; 0 for other ops. `inputs` and `results` are layouts (or types, for numbers)."""
+    """Of products and convolutions, as they are defined; 0 for other ops.
+
+    `inputs` and `results` are layouts (or types, for numbers).
+    """
     if isinstance(op, Linear):
         return results[0].size * inputs[0].shape[-1]
     if isinstance(op, Matmul):
@@ -36,11 +42,13 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
-    if isinstance(op, (Attention, AttentionGradient)):  # scores and what they weigh; backward those, the gradients of both, and the scores' again
+    # scores and what they weigh; backward those, the gradients of both, and the scores' again
+    if isinstance(op, (Attention, AttentionGradient)):
         query, key, value = inputs[-8:-5] if isinstance(op, AttentionGradient) else inputs[:3]
         scores, weighed = query.size * key.shape[-2], query.size // query.shape[-1] * key.shape[-2] * value.shape[-1]
         return 3 * scores + 2 * weighed if isinstance(op, AttentionGradient) else scores + weighed
-    if isinstance(op, Layer):  # the state's share, or its gradient's; the input's is a product of its own, and so is the weight's
+    # the state's share, or its gradient's; the input's is a product of its own, and so is the weight's
+    if isinstance(op, Layer):
         return results[0].size * inputs[op.inputs.index("weight")].shape[0 if op.inputs[0] == "x" else 1]
     return 0
 
@@ -49,7 +57,13 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
     """Floating-point operations of a call."""
     products = multiply_adds(op, inputs, parameters, results)
     if products:
-        bias = inputs[0] if isinstance(op, LinearGradient) else results[0] if isinstance(op, Linear) and isinstance(inputs[2], Layout) else None
+        bias = (
+            inputs[0]
+            if isinstance(op, LinearGradient)
+            else results[0]
+            if isinstance(op, Linear) and isinstance(inputs[2], Layout)
+            else None
+        )
         return 2 * products + (bias.size if bias is not None else 0)
     tensors = [each for each in inputs if isinstance(each, Layout)]
     if isinstance(op, Update):  # its one parameter is how many tensors each member has
@@ -69,7 +83,9 @@ def bytes_moved(op: Op, inputs: tuple, results: tuple[Layout, ...]) -> int:
     """Bytes of the elements a call must read and write; none for a view."""
     if op.is_view:
         return 0
-    return sum(min(each.size, each.extent) * each.dtype.itemsize for each in (*inputs, *results) if isinstance(each, Layout))
+    return sum(
+        min(each.size, each.extent) * each.dtype.itemsize for each in (*inputs, *results) if isinstance(each, Layout)
+    )
 
 
 @cache
@@ -86,4 +102,3 @@ def _calls(root: Expression) -> int:
 def _update_functions(op: Update) -> int:
     results = [as_expression(each) for each in op.formula(*map(Symbol, op.inputs))]
     return sum(isinstance(node, Call) for node in topological(results))
-

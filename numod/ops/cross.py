@@ -1,4 +1,7 @@
-"""The cross product of vectors of three components, x (outer, 3, inner) and y alike, in one pass. Its gradients are cross products too."""
+"""The cross product of vectors of three components, x (outer, 3, inner) and y alike, in one pass.
+
+Its gradients are cross products too.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,17 @@ class Cross(Op):
 
     takes = "x[*s]:buifc y[*s]; dim=axis"
     inputs, parameters = ("x", "y"), ("dim",)
-    gradients = {"x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)), "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,))}
+    gradients = {
+        "x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)),
+        "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,)),
+    }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         size = sizes["s"][parameters[0]] if sizes["s"] else 1
-        return None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"
+        return (
+            None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"
+        )
 
     def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple[int]) -> Plan:
         x, _ = arguments
@@ -42,7 +50,11 @@ class Cross(Op):
             return Plan(out, lambda *_: None)
         outer, _, inner = split(x.shape, *parameters)
         text = with_ones(bind.source_of(cross_kernel), x, inner=inner)
-        return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, x, x, numbers=2), x.dtype, x.size), (outer, inner))
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, x, x, numbers=2), x.dtype, x.size),
+            (outer, inner),
+        )
 
 
 cross = Cross("cross")

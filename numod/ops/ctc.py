@@ -1,7 +1,8 @@
-"""Connectionist temporal classification: the negative log-likelihood of target sequences over all alignments, and its gradient.
+"""Connectionist temporal classification: the negative log-likelihood of target sequences over all alignments, and its
+gradient.
 
-log_probs (T, N, C) dense, targets (N, S) padded, lengths (N). A target of length s has the extended sequence blank t1 blank ... ts blank.
-Graves et al., Connectionist temporal classification, 2006.
+log_probs (T, N, C) dense, targets (N, S) padded, lengths (N). A target of length s has the extended sequence blank t1
+blank ... ts blank. Graves et al., Connectionist temporal classification, 2006.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from .op import Op, Plan, no_derivative
 
 
 def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, batch, classes, longest, blank):
-    """alpha (batch, steps, 2 * longest + 1): log-probability of each prefix of the extended sequence at each step; out (batch) the loss."""
+    """alpha (batch, steps, 2 * longest + 1): log-probability of each prefix of the extended sequence at each step; out
+    (batch) the loss.
+    """
     for task in parallel_range(batch):
         n = int64(task)
         width = 2 * longest + 1
@@ -47,8 +50,26 @@ def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, bat
             out[uintp(n)] = -total
 
 
-def ctc_gradient_kernel(g, x, targets, input_lengths, target_lengths, loss, alpha, out, beta, steps, batch, classes, longest, blank, forgiving):
-    """out (T, N, C) = g * (exp(x) - the share of the alignments that pass each class at each step), as if x were normalised; beta is scratch."""
+def ctc_gradient_kernel(
+    g,
+    x,
+    targets,
+    input_lengths,
+    target_lengths,
+    loss,
+    alpha,
+    out,
+    beta,
+    steps,
+    batch,
+    classes,
+    longest,
+    blank,
+    forgiving,
+):
+    """out (T, N, C) = g * (exp(x) - the share of the alignments that pass each class at each step), as if x were
+    normalised; beta is scratch.
+    """
     for task in parallel_range(batch):
         n = int64(task)
         width = 2 * longest + 1
@@ -92,7 +113,11 @@ class Ctc(Op):
     """(loss (N), alpha) of log_probs; the other inputs have no gradient."""
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
-    inputs, parameters, outputs = ("x", "targets", "input_lengths", "target_lengths"), ("blank", "forgiving"), ("loss", "alpha")
+    inputs, parameters, outputs = (
+        ("x", "targets", "input_lengths", "target_lengths"),
+        ("blank", "forgiving"),
+        ("loss", "alpha"),
+    )
     gradients = {
         "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
             (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)
@@ -101,7 +126,9 @@ class Ctc(Op):
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        return None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        return (
+            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        )
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`."""
@@ -112,18 +139,33 @@ class Ctc(Op):
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
         signature = bind.signature(x, *["int64"] * 3, x, x, numbers=5)
-        launch = bind.launcher(x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest)
+        launch = bind.launcher(
+            x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest
+        )
         return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
 
 
 class CtcGradient(Op):
-    """The gradient of the loss with respect to log_probs. It is linear in what is given; by log_probs it has no derivative, as in PyTorch."""
+    """The gradient of the loss with respect to log_probs.
 
-    takes = "given[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n t w]; blank=0.. forgiving=flag"
-    inputs, parameters = ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"), ("blank", "forgiving")
+    It is linear in what is given; by log_probs it has no derivative, as in PyTorch.
+    """
+
+    takes = (
+        "given[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n "
+        "t w]; blank=0.. forgiving=flag"
+    )
+    inputs, parameters = (
+        ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"),
+        ("blank", "forgiving"),
+    )
     gradients = {
         "given": lambda g, given, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
-            g * ctc_gradient.apply((given.new_ones(given.shape), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving))
+            g
+            * ctc_gradient.apply(
+                (given.new_ones(given.shape), x, targets, input_lengths, target_lengths, loss, alpha),
+                (blank, forgiving),
+            )
         ).sum((0, 2)),
         "x": lambda g: no_derivative("ctc_loss"),
     }
@@ -132,7 +174,9 @@ class CtcGradient(Op):
         """As `Op.misfit`."""
         if sizes["w"] != 2 * sizes["s"] + 1:
             return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
-        return None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        return (
+            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        )
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`."""
@@ -143,7 +187,9 @@ class CtcGradient(Op):
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
         signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
-        run = bind.launcher(x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest)
+        run = bind.launcher(
+            x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest
+        )
         empty, size, storage = x.device.empty, 2 * batch * (2 * longest + 1), x.storage
 
         def launch(*buffers: object) -> None:

@@ -1,4 +1,6 @@
-"""Pairwise p-norm distances between rows, in one pass and without storing differences. Distances of corresponding rows are pointwise.
+"""Pairwise p-norm distances between rows, in one pass and without storing differences.
+
+Distances of corresponding rows are pointwise.
 
 Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken in float64.
 """
@@ -16,7 +18,9 @@ from .triangle import triangle
 
 
 def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
-    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest. Each task has `run` neighbours of a row of out.
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest.
+
+    Each task has `run` neighbours of a row of out.
 
     With `pairs` out has, of a single batch, only the places beyond the diagonal, row by row.
     """
@@ -51,8 +55,9 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
 
 
 def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
-    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m); y (batch, width, m), to
-    be read along m."""
+    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g,
+    distance (batch, n, m); y (batch, width, m), to be read along m.
+    """
     for task in parallel_range(total):
         place = int64(task) * run
         row = place // width
@@ -78,7 +83,10 @@ def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
 
 
 class Cdist(Op):
-    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype. Parameter `p`, from 0 to infinity."""
+    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype.
+
+    Parameter `p`, from 0 to infinity.
+    """
 
     takes = "x[b n w]:f y[b m w]; p=number"
     inputs, parameters = ("x", "y"), ("p",)
@@ -90,14 +98,19 @@ class Cdist(Op):
 
 
 class Pdist(Op):
-    """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it. Parameter `p`, from 0 to infinity."""
+    """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it.
+
+    Parameter `p`, from 0 to infinity.
+    """
 
     takes = "x[n w]:f; p=number"
     inputs, parameters = ("x",), ("p",)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (n, width) = arguments, arguments[0].shape
-        return _distances(self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *parameters, True)
+        return _distances(
+            self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *parameters, True
+        )
 
 
 class CdistGradient(Op):
@@ -109,17 +122,41 @@ class CdistGradient(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (given, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, out.size, 1, (*given.shape[1:], x.shape[2]), p)
+        return _plan(
+            self.name,
+            bind.source_of(cdist_gradient_kernel),
+            arguments,
+            out,
+            out.size,
+            1,
+            (*given.shape[1:], x.shape[2]),
+            p,
+        )
 
 
-def _distances(name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool) -> Plan:
+def _distances(
+    name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
+) -> Plan:
     run = 1 if out.device.backend.FLAT else sizes[1]
-    source = bind.source_of(cdist_kernel).replace("):\n", f"):\n    pairs = int64({int(pairs)})\n", 1).replace(", pairs):", "):", 1)
+    source = (
+        bind.source_of(cdist_kernel)
+        .replace("):\n", f"):\n    pairs = int64({int(pairs)})\n", 1)
+        .replace(", pairs):", "):", 1)
+    )
     source = source.replace("x, y, out", "x, out", 1).replace("y[uintp", "x[uintp") if pairs else source
     return _plan(name, source, given, out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
 
 
-def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, places: int, run: int, sizes: tuple[int, int, int], p: float) -> Plan:
+def _plan(
+    name: str,
+    source: str,
+    given: tuple[Layout, ...],
+    out: Layout,
+    places: int,
+    run: int,
+    sizes: tuple[int, int, int],
+    p: float,
+) -> Plan:
     """A plan over `places`, of which each task has `run`."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
@@ -135,7 +172,11 @@ def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, places
 def _x_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
     if p and recording:
         return (g.unsqueeze(-1) * _slope(x.unsqueeze(2) - y.unsqueeze(1), out.unsqueeze(-1), p)).sum(2)
-    return cdist_gradient.apply((g.contiguous(), x, y.transpose(1, 2).contiguous(), out), (p,)) if p else g.new_zeros(x.shape)
+    return (
+        cdist_gradient.apply((g.contiguous(), x, y.transpose(1, 2).contiguous(), out), (p,))
+        if p
+        else g.new_zeros(x.shape)
+    )
 
 
 def _slope(difference: object, distance: object, p: float) -> object:
@@ -152,10 +193,14 @@ def _y_gradient(g: object, x: object, y: object, out: object, p: float, recordin
 
 
 def _pairs_gradient(g: object, x: object, out: object, p: float, recording: bool) -> object:
-    """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the diagonal."""
+    """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the
+    diagonal.
+    """
     n = x.shape[0]
     rows, columns = triangle.apply((), (dtypes.int64, x.device, n, n, 0, True)).unbind()
-    halves = [each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)]
+    halves = [
+        each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)
+    ]
     g, out = [(each + each.T).unsqueeze(0) for each in halves]
     return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p, recording).squeeze(0)
 

@@ -1,4 +1,7 @@
-"""LU and LDL factors by elimination with exchanges, of NumPy arrays on the CPU; NumPy's LAPACK offers none. `factorization` makes ops of them."""
+"""LU and LDL factors by elimination with exchanges, of NumPy arrays on the CPU; NumPy's LAPACK offers none.
+
+`factorization` makes ops of them.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from ..kernel import bind
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
-    """x (matrices, m, n) becomes L below the diagonal and U. pivots (matrices, min(m, n)) and info (matrices) count from 1; order (matrices, m): which rows
-    came where.
+    """x (matrices, m, n) becomes L below the diagonal and U. pivots (matrices, min(m, n)) and info (matrices) count
+    from 1; order (matrices, m): which rows came where.
 
-    Panels of 32 columns are eliminated one column at a time. The columns to the right of a panel follow at once, four of its rows at a time, which reads them
-    less often.
+    Panels of 32 columns are eliminated one column at a time. The columns to the right of a panel follow at once, four
+    of its rows at a time, which reads them less often.
     """
     for task in parallel_range(matrices):
         matrix, k_end = int64(task), min(m, n)
@@ -40,7 +43,10 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                     other = base + p * n
                     for j in range(n):
                         x[uintp(row + j)], x[uintp(other + j)] = x[uintp(other + j)], x[uintp(row + j)]
-                    order[uintp(matrix * m + k)], order[uintp(matrix * m + p)] = order[uintp(matrix * m + p)], order[uintp(matrix * m + k)]
+                    order[uintp(matrix * m + k)], order[uintp(matrix * m + p)] = (
+                        order[uintp(matrix * m + p)],
+                        order[uintp(matrix * m + k)],
+                    )
                 pivot = x[uintp(row + k)]
                 if pivot == 0:
                     zero = zero if zero != 0 else int64(k) + 1
@@ -56,10 +62,18 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                 whole = known - (known - first) % 4
                 for k in range(first, whole, 4):
                     row = base + k * n
-                    f0, f1, f2, f3 = x[uintp(target + k)], x[uintp(target + k + 1)], x[uintp(target + k + 2)], x[uintp(target + k + 3)]
+                    f0, f1, f2, f3 = (
+                        x[uintp(target + k)],
+                        x[uintp(target + k + 1)],
+                        x[uintp(target + k + 2)],
+                        x[uintp(target + k + 3)],
+                    )
                     for j in range(end, n):
                         x[uintp(target + j)] -= (
-                            f0 * x[uintp(row + j)] + f1 * x[uintp(row + n + j)] + f2 * x[uintp(row + 2 * n + j)] + f3 * x[uintp(row + 3 * n + j)]
+                            f0 * x[uintp(row + j)]
+                            + f1 * x[uintp(row + n + j)]
+                            + f2 * x[uintp(row + 2 * n + j)]
+                            + f3 * x[uintp(row + 3 * n + j)]
                         )
                 for k in range(whole, known):
                     factor = x[uintp(target + k)]
@@ -69,9 +83,15 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
 
 
 def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
-    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) of a (..., M, N)."""
+    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) of
+    a (..., M, N).
+    """
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
-    pivots, info, order = np.empty((*batch, min(m, n)), np.int32), np.empty(batch, np.int32), np.empty((*batch, m), np.int64)
+    pivots, info, order = (
+        np.empty((*batch, min(m, n)), np.int32),
+        np.empty(batch, np.int32),
+        np.empty((*batch, m), np.int64),
+    )
     launch = _launcher(lu_kernel, packed.dtype, packed.size * min(m, n), ("int32", "int32", "int64"), 4)
     launch(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
@@ -80,9 +100,11 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
 def ldl_kernel(x, pivots, info, matrices, n, growth):
     """Lower triangles x (matrices, n, n), of real numbers, become L below blocks of D, by LAPACK's sytf2.
 
-    pivots (matrices, n): the rows exchanged, counted from 1, negative in pairs for blocks of 2; info (matrices): the first zero in D, or 0.
+    pivots (matrices, n): the rows exchanged, counted from 1, negative in pairs for blocks of 2; info (matrices): the
+    first zero in D, or 0.
 
-    The columns being eliminated are kept in the rows above the diagonal meanwhile, where inner loops find them in order.
+    The columns being eliminated are kept in the rows above the diagonal meanwhile, where inner loops find them in
+    order.
     """
     for task in parallel_range(matrices):
         matrix = int64(task)
@@ -119,10 +141,19 @@ def ldl_kernel(x, pivots, info, matrices, n, growth):
                         line = base + i * n
                         x[uintp(line + last)], x[uintp(line + p)] = x[uintp(line + p)], x[uintp(line + last)]
                     for j in range(last + 1, p):
-                        x[uintp(base + j * n + last)], x[uintp(base + p * n + j)] = x[uintp(base + p * n + j)], x[uintp(base + j * n + last)]
-                    x[uintp(second + last)], x[uintp(base + p * n + p)] = x[uintp(base + p * n + p)], x[uintp(second + last)]
+                        x[uintp(base + j * n + last)], x[uintp(base + p * n + j)] = (
+                            x[uintp(base + p * n + j)],
+                            x[uintp(base + j * n + last)],
+                        )
+                    x[uintp(second + last)], x[uintp(base + p * n + p)] = (
+                        x[uintp(base + p * n + p)],
+                        x[uintp(second + last)],
+                    )
                     for j in range(k, last):
-                        x[uintp(second + j)], x[uintp(base + p * n + j)] = x[uintp(base + p * n + j)], x[uintp(second + j)]
+                        x[uintp(second + j)], x[uintp(base + p * n + j)] = (
+                            x[uintp(base + p * n + j)],
+                            x[uintp(second + j)],
+                        )
                 for i in range(end, n):
                     x[uintp(first + i)] = x[uintp(base + i * n + k)]
                     x[uintp(second + i)] = x[uintp(base + i * n + last)]
@@ -165,7 +196,15 @@ def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @lru_cache(256)
-def _launcher(kernel: Callable, dtype: np.dtype, work: int, results: tuple[str, ...], numbers: int, others: tuple[str, ...] = ()) -> Callable:
-    name, signature = kernel.__name__.removesuffix("_kernel"), bind.signature(dtype, *results, numbers=numbers, others=others)
-    exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}  # fused products leave residues where D is to become zero
-    return bind.launcher(device("cpu"), name, bind.source_of(kernel), signature, dtypes.from_numpy(dtype), work, **exact)
+def _launcher(
+    kernel: Callable, dtype: np.dtype, work: int, results: tuple[str, ...], numbers: int, others: tuple[str, ...] = ()
+) -> Callable:
+    name, signature = (
+        kernel.__name__.removesuffix("_kernel"),
+        bind.signature(dtype, *results, numbers=numbers, others=others),
+    )
+    # fused products leave residues where D is to become zero
+    exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}
+    return bind.launcher(
+        device("cpu"), name, bind.source_of(kernel), signature, dtypes.from_numpy(dtype), work, **exact
+    )

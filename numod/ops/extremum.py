@@ -1,7 +1,10 @@
-"""The greatest or least elements along one dimension, with their places. Extremes without places are rows of `reduction`, running ones `scan`'s.
+"""The greatest or least elements along one dimension, with their places.
 
-The tensor is seen as (outer, n, inner), each with a step of its own. On a processor vectors of elements are compared (`device.extremes`): along rows
-that lie together in memory, or down neighbouring columns. NaN counts as extreme, and of equal elements the first.
+Extremes without places are rows of `reduction`, running ones `scan`'s.
+
+The tensor is seen as (outer, n, inner), each with a step of its own. On a processor vectors of elements are compared
+(`device.extremes`): along rows that lie together in memory, or down neighbouring columns. NaN counts as extreme, and of
+equal elements the first.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ _BESIDE = 128  # threads of a GPU's block, of which several teams may be
 
 
 def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles, *, beats):
-    """values, indices (outer, inner) = the first greatest of x (outer, n, inner) along n, one after the other in `tiles` runs of inner."""
+    """values, indices (outer, inner) = the first greatest of x (outer, n, inner) along n, one after the other in
+    `tiles` runs of inner.
+    """
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
         for c in range(inner * (int64(task) % tiles) // tiles, inner * (int64(task) % tiles + 1) // tiles):
@@ -45,8 +50,12 @@ def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, st
             indices[uintp(row * inner + c)] = where
 
 
-def rows_kernel(x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks, *, beats, extreme_in_row):
-    """The same along rows of step 1, in `chunks` parts of which best, where (outer, inner, chunks) are told first; with one part they are values, indices."""
+def rows_kernel(
+    x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks, *, beats, extreme_in_row
+):
+    """The same along rows of step 1, in `chunks` parts of which best, where (outer, inner, chunks) are told first; with
+    one part they are values, indices.
+    """
     for task in parallel_range(outer * inner * chunks):
         place = int64(task) // chunks
         part = int64(task) % chunks
@@ -58,14 +67,18 @@ def rows_kernel(x, values, indices, best, where, outer, inner, outer_step, inner
     for place in range(outer * inner if chunks != 1 else 0):
         chosen = place * chunks
         for k in range(place * chunks, (place + 1) * chunks):
-            if beats(best[uintp(k)], best[uintp(chosen)]) or (best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]):
+            if beats(best[uintp(k)], best[uintp(chosen)]) or (
+                best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]
+            ):
                 chosen = k
         values[uintp(place)] = best[uintp(chosen)]
         indices[uintp(place)] = where[uintp(chosen)]
 
 
 def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step, tiles, lines, *, extreme_in_columns):
-    """The same down columns of step 1 beside each other, `lines` elements of each at a time, in `tiles` runs of columns. where (outer, inner) is scratch."""
+    """The same down columns of step 1 beside each other, `lines` elements of each at a time, in `tiles` runs of
+    columns. where (outer, inner) is scratch.
+    """
     for task in parallel_range(outer * tiles):
         row = int64(task) // tiles
         first = inner * (int64(task) % tiles) // tiles
@@ -81,9 +94,30 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
             indices[uintp(own + c)] = where[uintp(own + c)]
 
 
-def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling, *, BESIDE, NUMBER, TEAM, beats, keeps):
-    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an
-    element is what `told` has for it. Of blocks of one warp there cannot be as many as would keep enough loads in flight."""
+def team_kernel(
+    x,
+    told,
+    values,
+    indices,
+    outer,
+    inner,
+    outer_step,
+    inner_step,
+    n,
+    chunks,
+    chunk,
+    telling,
+    *,
+    BESIDE,
+    NUMBER,
+    TEAM,
+    beats,
+    keeps,
+):
+    """`rows_kernel` by teams of GPU threads, BESIDE of them a block: each finds the greatest of `chunk` elements of a
+    row. If `telling`, the place of an element is what `told` has for it. Of blocks of one warp there cannot be as many
+    as would keep enough loads in flight.
+    """
     shared, held = shared_array(TEAM * BESIDE, NUMBER, SHARED), cuda.local.array(16, NUMBER)
     places = shared_array(TEAM * BESIDE, int64, SHARED)
     thread, own, tasks = int64(cuda.threadIdx.x) % TEAM, int64(cuda.threadIdx.x) // TEAM * TEAM, outer * inner * chunks
@@ -132,7 +166,9 @@ def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, 
 
 
 class Extremum(Op):
-    """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter `keepdim`. Gradients go to the places."""
+    """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter
+    `keepdim`. Gradients go to the places.
+    """
 
     takes = "x[*s]~:buif; dim=axis keepdim=flag"
     inputs, parameters, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
@@ -144,7 +180,11 @@ class Extremum(Op):
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        return None if readable(arguments[0], parameters[0]) else f"x with strides {arguments[0].strides} must be made contiguous first"
+        return (
+            None
+            if readable(arguments[0], parameters[0])
+            else f"x with strides {arguments[0].strides} must be made contiguous first"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim, keepdim) = arguments, parameters
@@ -208,12 +248,17 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         run = launcher(columns_kernel, (places,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), extremes.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
-    run, numbers = launcher(lines_kernel, (), 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN))
+    run, numbers = (
+        launcher(lines_kernel, (), 7, work),
+        (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN)),
+    )
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
 def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
-    """The launch of rows that blocks of GPU threads share: long ones in parts, the extremes of which are compared behind."""
+    """The launch of rows that blocks of GPU threads share: long ones in parts, the extremes of which are compared
+    behind.
+    """
     outer, inner, *_, n = seen
     chunks = x.device.backend.chunks(outer * inner, n, True)
     chunk = -(-n // chunks)
@@ -224,7 +269,10 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     run = teams.launcher(x, name, kernel, signature, parts, teams.sharing(x, chunk, each=teams.REDUCED) or 32, _BESIDE)
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
-    join, empty = teams.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty
+    join, empty = (
+        teams.launcher(x, name, kernel, signature, outer * inner, x.device.backend.team(chunks)),
+        x.device.empty,
+    )
 
     def launch(x_data: object, values: object, indices: object) -> None:
         best, where = empty(parts, x.storage), empty(parts, np.dtype(np.int64))
@@ -235,11 +283,16 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
 
 
 def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
-    """The launch for rows that are searched in parts. A single part writes the result itself; several first write their extremes to memory of their own."""
+    """The launch for rows that are searched in parts.
+
+    A single part writes the result itself; several first write their extremes to memory of their own.
+    """
     if numbers[-1] == 1:
         return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)
     empty, places = x.device.empty, np.dtype(np.int64)
-    return lambda x_data, values, indices: run(x_data, values, indices, empty(parts, x.storage), empty(parts, places), *numbers)
+    return lambda x_data, values, indices: run(
+        x_data, values, indices, empty(parts, x.storage), empty(parts, places), *numbers
+    )
 
 
 def _back(g: object, indices: object, layout: Layout, dim: int, keepdim: bool) -> object:

@@ -1,5 +1,7 @@
-"""Factorisations of matrices, on the CPU by NumPy's LAPACK, on a GPU as `factorization_device` says. Batches (..., M, N); float32 stays float32. The
-gradients are in `factorization_gradients`."""
+"""Factorisations of matrices, on the CPU by NumPy's LAPACK, on a GPU as `factorization_device` says.
+
+Batches (..., M, N); float32 stays float32. The gradients are in `factorization_gradients`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from .substitution import solve_triangular
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
     **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")},
     **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
-    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svd_or_nan.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
+    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svd_or_nan.s", "svdvals.svdvals",
+        "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
 
@@ -32,13 +35,20 @@ _INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # their name
 class Factorization(Op):
     """`compute(*arrays, *parameters)` gives an array, or a tuple; `shapes(*shapes, *parameters)` what their shapes are.
 
-    `why` is (what LAPACK's refusal means, a function that counts where in the matrix), for those that may refuse. Inputs are dense, their batches equal.
+    `why` is (what LAPACK's refusal means, a function that counts where in the matrix), for those that may refuse.
+    Inputs are dense, their batches equal.
     """
 
     widens = False
 
     def __init__(
-        self, name: str, takes: str, outputs: str, compute: Callable, shapes: Callable, why: tuple[str, Callable] | None = None,
+        self,
+        name: str,
+        takes: str,
+        outputs: str,
+        compute: Callable,
+        shapes: Callable,
+        why: tuple[str, Callable] | None = None,
     ) -> None:
         super().__init__(name)
         self.inputs, self.parameters = (tuple(pattern.findall(takes)) for pattern in (_INPUT, _ATTRIBUTE))
@@ -50,7 +60,10 @@ class Factorization(Op):
         device = single_device(f"linalg.{self.name}", arguments)
         made = self.shapes(*(tuple(each.shape) for each in arguments), *parameters)
         made = dict(zip(self.outputs, made)) if self.outputs else {self.name: made}
-        results = tuple(layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device) for name, shape in made.items())
+        results = tuple(
+            layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device)
+            for name, shape in made.items()
+        )
         if device.type != "cpu":
             return Plan(results if self.outputs else results[0], self._on_device(arguments, results, parameters))
 
@@ -63,14 +76,24 @@ class Factorization(Op):
         return Plan(results if self.outputs else results[0], launch)
 
     def _on_device(self, arguments: tuple, results: tuple, parameters: tuple) -> Callable:
-        """The launch on a GPU: it waits for the result where a matrix may be refused, as PyTorch's does. Raises NotImplementedError if there is none."""
+        """The launch on a GPU: it waits for the result where a matrix may be refused, as PyTorch's does.
+
+        Raises NotImplementedError if there is none.
+        """
         device = results[0].device
-        run = factorization_device.launch(self.name, arguments, results, parameters) if device.type == "cuda" and arguments[0].size else None
+        run = (
+            factorization_device.launch(self.name, arguments, results, parameters)
+            if device.type == "cuda" and arguments[0].size
+            else None
+        )
         if run is None and arguments[0].size:
-            raise NotImplementedError(f"linalg.{self.name}: there is no kernel for {device}; move the matrix with .cpu() first")
+            raise NotImplementedError(
+                f"linalg.{self.name}: there is no kernel for {device}; move the matrix with .cpu() first"
+            )
 
         def launch(*buffers: object) -> None:
-            buffers[0].dtype  # noqa: B018  the graph compiler's placeholders have none: it calls this as it is, since it waits
+            # the graph compiler's placeholders have none: it calls this as it is, since it waits
+            buffers[0].dtype  # noqa: B018
             if run is None:  # of an empty matrix nothing is read
                 found = self.run([np.empty(each.shape, each.storage) for each in arguments], parameters)
                 for each, data, value in zip(results, buffers[len(arguments) :], found if self.outputs else (found,)):
@@ -104,7 +127,10 @@ class Factorization(Op):
 
     def refusal(self, number: int | None, info: int) -> LinAlgError:
         """The error for a matrix, with its number in its batch if it has one, and where in it the algorithm failed."""
-        error = LinAlgError(f"linalg.{self.name}: {f'(Batch element {number}): ' if number is not None else ''}{self.why[0].format(info)}")
+        error = LinAlgError(
+            f"linalg.{self.name}: "
+            f"{f'(Batch element {number}): ' if number is not None else ''}{self.why[0].format(info)}"
+        )
         error.info = info
         return error
 
@@ -133,9 +159,15 @@ def _substitution(a: tuple, b: tuple, dtype: np.dtype, upper: bool, unit: bool) 
 
 
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """The permutation of rows that the successive row exchanges make. Raises RuntimeError for exchanges with rows that there are not."""
+    """The permutation of rows that the successive row exchanges make.
+
+    Raises RuntimeError for exchanges with rows that there are not.
+    """
     if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
-        raise RuntimeError(f"pivots must be between 1 and LU.size(-2) = {rows} inclusive. Did you properly pass the result of lu_factor?")
+        raise RuntimeError(
+            f"pivots must be between 1 and LU.size(-2) = {rows} inclusive. Did you properly pass the result of "
+            "lu_factor?"
+        )
     order = np.empty((*pivots.shape[:-1], rows), np.int64)
     for place in np.ndindex(*pivots.shape[:-1]):
         found = list(range(rows))
@@ -194,13 +226,18 @@ def _adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def _lstsq(a: np.ndarray, b: np.ndarray, rtol: float) -> tuple:
-    """(X, rank): by QR where the norms of R and of its inverse show that no singular value is below the tolerance, else by the pseudoinverse."""
+    """(X, rank): by QR where the norms of R and of its inverse show that no singular value is below the tolerance, else
+    by the pseudoinverse.
+    """
     tall, least = a.shape[-2] >= a.shape[-1], _least(a.shape)
-    q, r = (None, np.linalg.qr(np.concatenate([a, b], -1), "r")) if tall else np.linalg.qr(_adjoint(a))  # beside R stands Q^H b
+    # beside R stands Q^H b
+    q, r = (None, np.linalg.qr(np.concatenate([a, b], -1), "r")) if tall else np.linalg.qr(_adjoint(a))
     r, beside = r[..., :least, :least], r[..., :least, least:]
     inverse = _substituted(r, np.broadcast_to(np.eye(least, dtype=a.dtype), r.shape), True, False)
     if (np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) * rtol < 1).all():
-        return _substituted(r, beside, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(a.shape[:-2], least)
+        return _substituted(r, beside, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(
+            a.shape[:-2], least
+        )
     inverse, rank = _pinv_and_rank(a, 0.0, rtol, False)
     return inverse @ b, rank
 
@@ -235,7 +272,9 @@ def _ldl_solve_one(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray) -> None:
 
 
 def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
-    """The inverses; of singular matrices what dividing by their zero pivots gives, infinities and NaN: for gradients, which are no reason to raise."""
+    """The inverses; of singular matrices what dividing by their zero pivots gives, infinities and NaN: for gradients,
+    which are no reason to raise.
+    """
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -272,47 +311,112 @@ def _slogdet(a: np.ndarray) -> tuple:
 
 def _converging(values: str) -> tuple[str, Callable]:
     return (
-        f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated {values} (error code: {{0}}).",
+        "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+        f"{values} (error code: {{0}}).",
         lambda a: a.shape[-1],
     )
 
 
-inv = Factorization("inv", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.inv), lambda a: a,
-                    ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
+inv = Factorization(
+    "inv",
+    "a[*b n n]:fc;",
+    "",
+    _keeping_nan(np.linalg.inv),
+    lambda a: a,
+    (
+        "The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.",
+        _zero_pivot,
+    ),
+)
 inv_or_infinite = Factorization("inv_or_infinite", "a[*b n n]:fc;", "", _keeping_nan(_inv_or_infinite), lambda a: a)
-solve = Factorization("solve", "a[*b n n]:fc b[*b n _];", "", _keeping_nan(np.linalg.solve), lambda a, b: b,
-                      ("The solver failed because the input matrix is singular.", _zero_pivot))
+solve = Factorization(
+    "solve",
+    "a[*b n n]:fc b[*b n _];",
+    "",
+    _keeping_nan(np.linalg.solve),
+    lambda a, b: b,
+    ("The solver failed because the input matrix is singular.", _zero_pivot),
+)
 cholesky = Factorization("cholesky", "a[*b n n]:fc;", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a[*b n n]:fc;", "sign logabsdet", _slogdet, lambda a: (a[:-2], a[:-2]))
 det = Factorization("det", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])
-qr = Factorization("qr", "a[*b m n]:fc; mode=reduced|complete|r", "q r",
-                   lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
-                   lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])))
+qr = Factorization(
+    "qr",
+    "a[*b m n]:fc; mode=reduced|complete|r",
+    "q r",
+    lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
+    lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])),
+)
 geqrf = Factorization("geqrf", "a[*b m n]:fc;", "a tau", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
-svd = Factorization("svd", "a[*b m n]:fc; full=flag", "u s vh", lambda a, full: np.linalg.svd(a, full_matrices=full),
-                    lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
-                    _converging("singular values"))
-svd_or_nan = Factorization("svd_or_nan", "a[*b n n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a))  # for gradients
-svdvals = Factorization("svdvals", "a[*b m n]:fc;", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)),
-                        _converging("singular values"))
+svd = Factorization(
+    "svd",
+    "a[*b m n]:fc; full=flag",
+    "u s vh",
+    lambda a, full: np.linalg.svd(a, full_matrices=full),
+    lambda a, full: (
+        (*a[:-1], a[-2] if full else _least(a)),
+        (*a[:-2], _least(a)),
+        (*a[:-2], a[-1] if full else _least(a), a[-1]),
+    ),
+    _converging("singular values"),
+)
+# for gradients
+svd_or_nan = Factorization(
+    "svd_or_nan", "a[*b n n]:fc;", "u s vh", _keeping_nan(lambda a: tuple(np.linalg.svd(a))), lambda a: (a, a[:-1], a)
+)
+svdvals = Factorization(
+    "svdvals",
+    "a[*b m n]:fc;",
+    "",
+    lambda a: np.linalg.svd(a, compute_uv=False),
+    lambda a: (*a[:-2], _least(a)),
+    _converging("singular values"),
+)
 eigh = Factorization(
-    "eigh", "a[*b n n]:fc; lower=flag", "values vectors", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a),
-    _converging("eigenvalues")
+    "eigh",
+    "a[*b n n]:fc; lower=flag",
+    "values vectors",
+    lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"),
+    lambda a, lower: (a[:-1], a),
+    _converging("eigenvalues"),
 )
 eigvalsh = Factorization(
-    "eigvalsh", "a[*b n n]:fc; lower=flag", "", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1],
-    _converging("eigenvalues")
+    "eigvalsh",
+    "a[*b n n]:fc; lower=flag",
+    "",
+    lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"),
+    lambda a, lower: a[:-1],
+    _converging("eigenvalues"),
 )
 eig = Factorization("eig", "a[*b n n]:fc;", "values vectors", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
-pinv = Factorization("pinv", "a[*b m n]:fc; atol=number rtol=number hermitian=flag", "", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]),
-                     _converging("singular values"))
-lstsq = Factorization("lstsq", "a[*b m n]:fc b[*b m _]; rtol=number", "solution rank", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]),
-                      _converging("singular values"))
-lu = Factorization("lu", "a[*b m n]:fc; pivoted=flag", "lu pivots info order", elimination.lu,
-                   lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
+pinv = Factorization(
+    "pinv",
+    "a[*b m n]:fc; atol=number rtol=number hermitian=flag",
+    "",
+    _pinv,
+    lambda a, *_: (*a[:-2], a[-1], a[-2]),
+    _converging("singular values"),
+)
+lstsq = Factorization(
+    "lstsq",
+    "a[*b m n]:fc b[*b m _]; rtol=number",
+    "solution rank",
+    _lstsq,
+    lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]),
+    _converging("singular values"),
+)
+lu = Factorization(
+    "lu",
+    "a[*b m n]:fc; pivoted=flag",
+    "lu pivots info order",
+    elimination.lu,
+    lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]),
+)
 ldl = Factorization("ldl", "a[*b n n]:fc;", "ld pivots info", elimination.ldl, lambda a: (a, a[:-1], a[:-2]))
-ldl_solve = Factorization("ldl_solve", "ld[*b n n]:fc pivots[*b n]:any b[*b n _];", "", _ldl_solve, lambda ld, pivots, b: b)
+ldl_solve = Factorization(
+    "ldl_solve", "ld[*b n n]:fc pivots[*b n]:any b[*b n _];", "", _ldl_solve, lambda ld, pivots, b: b
+)
 order = Factorization("order", "pivots[*b _]:any; rows=0..", "", _order, lambda pivots, rows: (*pivots[:-1], rows))
 geqrf.differentiable = order.differentiable = ldl.differentiable = ldl_solve.differentiable = False

@@ -1,5 +1,6 @@
-"""Which kernels make a factorisation on a GPU: of the few in `factorization_team`, `factorization_panels` and `jacobi_team`, of `solve_triangular`
-and of products. LAPACK's part on the CPU is in `factorization`."""
+"""Which kernels make a factorisation on a GPU: of the few in `factorization_team`, `factorization_panels` and
+`jacobi_team`, of `solve_triangular` and of products. LAPACK's part on the CPU is in `factorization`.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +14,38 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from ..kernel.specialize import has, specialized
-from . import elimination, factorization_panels as panel_kernels, factorization_team as kernels, jacobi_team as jacobi, teams
+from . import (
+    elimination,
+    factorization_panels as panel_kernels,
+    factorization_team as kernels,
+    jacobi_team as jacobi,
+    teams,
+)
 from .matmul import matmul
 from .substitution import solve_triangular, typed
 from .triangle import band
 
-_PANEL = 16  # columns factored before the rest of a matrix follows, which is then read and written so many times less often
+# columns factored before the rest of a matrix follows, which is then read and written so many times less often
+_PANEL = 16
 _WIDE, _FEW = 128, 32  # columns of a matrix, and matrices at most, for which several blocks work on each
-_RUN, _LANES = 16, 16  # rows of a run of Jacobi's rotations, and threads of two rows: of 32 the sums would be read longer than the rows
+# rows of a run of Jacobi's rotations, and threads of two rows: of 32 the sums would be read longer than the rows
+_RUN, _LANES = 16, 16
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
 def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], parameters: tuple) -> Callable | None:
-    """A function of the buffers of inputs and results that fills the results; None where there is no kernel. It returns None, or where a factorisation may
-    fail an array on the device: for each matrix 0, or the place at which it failed."""
+    """A function of the buffers of inputs and results that fills the results; None where there is no kernel.
+
+    It returns None, or where a factorisation may fail an array on the device: for each matrix 0, or the place at which
+    it failed.
+    """
     make = MAKERS.get(name)
     return make and make(*inputs, results, *parameters)
 
 
-def _team(a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32) -> Callable:
+def _team(
+    a: Layout, name: str, kernel: Callable, signature: str, matrices: int, work: int, lanes: int = 32
+) -> Callable:
     """The launcher of a kernel with a block for each matrix; `work`: elements of one."""
     threads = a.device.backend.team(work, 256)
     lanes = min(lanes, threads // 2)
@@ -44,7 +58,9 @@ def _wide(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, th
     return teams.launcher(a, name, typed(kernel, a), signature, tasks, threads)
 
 
-def _panel(a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = teams.PANEL_THREADS) -> Callable:
+def _panel(
+    a: Layout, name: str, kernel: Callable, signature: str, tasks: int, threads: int = teams.PANEL_THREADS
+) -> Callable:
     return teams.panel(a, name, typed(kernel, a), signature, tasks, threads)
 
 
@@ -89,7 +105,13 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
 
         return cholesky
     rows = 2 if a.device.backend.SIMULATED else teams.PANEL_THREADS // teams.PANEL
-    run = _panel(a, "cholesky_panel", panel_kernels.cholesky_panel_team, bind.signature(a, a, _INT32, numbers=5), matrices * -(-n // rows))
+    run = _panel(
+        a,
+        "cholesky_panel",
+        panel_kernels.cholesky_panel_team,
+        bind.signature(a, a, _INT32, numbers=5),
+        matrices * -(-n // rows),
+    )
     rest, lower = _rest(a), band.prepare((a,), (-n, 0))
 
     def by_panels(x: object, out: object) -> object:
@@ -114,7 +136,9 @@ def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
     parts = -(-n // width)
     signature = bind.signature(a, a, _INT32, _INT32, _INT64, _INT64, numbers=6)
     run = _panel(a, "lu_panel", panel_kernels.lu_panel_team, signature, matrices, a.device.backend.team(m, 512, 1))
-    beside = _panel(a, "lu_beside", panel_kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts)
+    beside = _panel(
+        a, "lu_beside", panel_kernels.lu_beside_team, bind.signature(a, _INT32, _INT64, numbers=6), matrices * parts
+    )
     rest, copy = _rest(a), band.prepare((a,), (-m, n))
 
     def by_panels(x: object, packed: object, pivots: object, info: object, order: object) -> None:
@@ -133,7 +157,12 @@ def _factored(a: Layout) -> Callable:
     n, matrices, empty, factor = a.shape[-1], _batch(a), a.device.empty, _lu(a, ())
 
     def factored(x: object) -> tuple:
-        found = empty(a.size, a.storage), empty(matrices * n, _INT32), empty(matrices, _INT32), empty(matrices * n, _INT64)
+        found = (
+            empty(a.size, a.storage),
+            empty(matrices * n, _INT32),
+            empty(matrices, _INT32),
+            empty(matrices * n, _INT64),
+        )
         factor(x, *found)
         return found
 
@@ -143,7 +172,10 @@ def _factored(a: Layout) -> Callable:
 def _solve(a: Layout, b: Layout, results: tuple) -> Callable:
     """By LU: the rows of b reordered, then two substitutions. Of an inverse b is the unit matrix, and has no buffer."""
     out, n, columns, empty = results[0], a.shape[-1], b.shape[-1], a.device.empty
-    factored, reorder = _factored(a), _flat(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size)
+    factored, reorder = (
+        _factored(a),
+        _flat(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size),
+    )
     forward, backward = (solve_triangular.prepare((a, out), each) for each in ((False, True), (True, False)))
 
     def solve(x: object, *rest: object) -> object:
@@ -183,7 +215,10 @@ def _det(a: Layout, results: tuple) -> Callable:
 
 def _geqrf(a: Layout, results: tuple) -> Callable:
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run, kind = _team(a, "qr", kernels.qr_team, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n), dtypes.finfo(a.dtype)
+    run, kind = (
+        _team(a, "qr", kernels.qr_team, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n),
+        dtypes.finfo(a.dtype),
+    )
     return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, kind.tiny / kind.eps)
 
 
@@ -210,8 +245,9 @@ def _qr(a: Layout, results: tuple, mode: str) -> Callable:
 
 
 def _rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
-    """A function that rotates `count` rows of the buffer w, of so many elements, until they are orthogonal, as `jacobi_team` says; and how many pairs of runs a
-    matrix has."""
+    """A function that rotates `count` rows of the buffer w, of so many elements, until they are orthogonal, as
+    `jacobi_team` says; and how many pairs of runs a matrix has.
+    """
     device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _RUN
     pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _LANES
     kernel = partial(typed(jacobi.jacobi_team, a), WIDTH=width)
@@ -241,7 +277,18 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
     def eigh(x: object, values: object, vectors: object = None) -> object:
         work = *(empty(a.size, a.storage) for _ in range(2)), *(empty(matrices * n, a.storage) for _ in range(2))
         info = empty(matrices, _INT32)
-        run(x, *work, values, work[0] if vectors is None else vectors, info, matrices, n, int(lower), int(vectors is not None), least)
+        run(
+            x,
+            *work,
+            values,
+            work[0] if vectors is None else vectors,
+            info,
+            matrices,
+            n,
+            int(lower),
+            int(vectors is not None),
+            least,
+        )
         return info
 
     return eigh
@@ -250,17 +297,47 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
 def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
     """As the singular values of a matrix that is positive, which `hermitian_begin_team` makes of a."""
     n, matrices, empty, real, team = a.shape[-1], _batch(a), a.device.empty, results[0].storage, a.device.backend.team
-    begin = _wide(a, "eigh_begin", jacobi.hermitian_begin_team, bind.signature(a, a, a, real, numbers=3), matrices, team(n * n, 512))
-    values_of = _wide(a, "eigh_values", jacobi.rayleigh_team, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2))
+    begin = _wide(
+        a,
+        "eigh_begin",
+        jacobi.hermitian_begin_team,
+        bind.signature(a, a, a, real, numbers=3),
+        matrices,
+        team(n * n, 512),
+    )
+    values_of = _wide(
+        a, "eigh_values", jacobi.rayleigh_team, bind.signature(a, a, real, numbers=2), matrices * n, team(n, 256, 2)
+    )
     (rounds, pairs), order, least = _rounds(a, n, n), _in_order(a, n, n), _orthogonal(a, n)
 
     def eigh(x: object, values: object, vectors: object = None) -> object:
-        work, w, scales, found = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices, real), empty(matrices * n, real)
+        work, w, scales, found = (
+            empty(a.size, a.storage),
+            empty(a.size, a.storage),
+            empty(matrices, real),
+            empty(matrices * n, real),
+        )
         info = empty(matrices, _INT32)
         begin(x, work, w, scales, matrices, n, lower)
         turned = rounds(w, w, 0, least)
         values_of(work, w, found, matrices * n, n)
-        order(w, w, found, scales, turned, values, w if vectors is None else vectors, w, info, matrices * n, pairs, n, n, int(vectors is not None), 1)
+        order(
+            w,
+            w,
+            found,
+            scales,
+            turned,
+            values,
+            w if vectors is None else vectors,
+            w,
+            info,
+            matrices * n,
+            pairs,
+            n,
+            n,
+            int(vectors is not None),
+            1,
+        )
         return info
 
     return eigh
@@ -270,30 +347,71 @@ def _in_order(a: Layout, count: int, length: int) -> Callable:
     """`in_order_team`, for so many rows of so many elements."""
     real, matrices = dtypes.dtype.to_real(a.dtype).storage, _batch(a)
     signature = bind.signature(a, a, real, real, _INT32, real, a, a, _INT32, numbers=6)
-    return _wide(a, "in_order", jacobi.in_order_team, signature, matrices * count, a.device.backend.team(length, 256, 4))
+    return _wide(
+        a, "in_order", jacobi.in_order_team, signature, matrices * count, a.device.backend.team(length, 256, 4)
+    )
 
 
 def _orthogonal(a: Layout, length: int) -> float:
-    """The cosine of columns of so many elements that counts as 0: as LAPACK's gesvj, as sums of so many products have no less."""
+    """The cosine of columns of so many elements that counts as 0: as LAPACK's gesvj, as sums of so many products have
+    no less.
+    """
     return dtypes.finfo(a.dtype).eps * max(length**0.5, 2.0)
 
 
 def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
-    """A function of the buffers of a and its singular values, and for `vectors` of what `svd_team` calls long and short."""
+    """A function of the buffers of a and its singular values, and for `vectors` of what `svd_team` calls long and
+    short.
+    """
     (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
     count, length, least = min(m, n), max(m, n), _orthogonal(a, max(m, n))
     if _panels(a):
-        begin = _wide(a, "svd_begin", jacobi.svd_begin_team, bind.signature(a, a, a, real, numbers=3), matrices, a.device.backend.team(m * n, 512))
-        lengths = _wide(a, "svd_lengths", jacobi.svd_lengths_team, bind.signature(a, real, numbers=2), matrices * count, a.device.backend.team(length, 256, 4))
+        begin = _wide(
+            a,
+            "svd_begin",
+            jacobi.svd_begin_team,
+            bind.signature(a, a, a, real, numbers=3),
+            matrices,
+            a.device.backend.team(m * n, 512),
+        )
+        lengths = _wide(
+            a,
+            "svd_lengths",
+            jacobi.svd_lengths_team,
+            bind.signature(a, real, numbers=2),
+            matrices * count,
+            a.device.backend.team(length, 256, 4),
+        )
         (rounds, pairs), order = _rounds(a, count, length), _in_order(a, count, length)
 
         def large(x: object, values: object, *found: object) -> object:
-            w, v, scales, norms = empty(a.size, a.storage), empty(matrices * count * count, a.storage), empty(matrices, real), empty(matrices * count, real)
+            w, v, scales, norms = (
+                empty(a.size, a.storage),
+                empty(matrices * count * count, a.storage),
+                empty(matrices, real),
+                empty(matrices * count, real),
+            )
             info, (long, short) = empty(matrices, _INT32), found or (w, v)
             begin(x, w, v, scales, matrices, m, n)
             turned = rounds(w, v, int(vectors), least)
             lengths(w, norms, matrices * count, length)
-            order(w, v, norms, scales, turned, values, long, short, info, matrices * count, pairs, count, length, 2 * int(vectors), 0)
+            order(
+                w,
+                v,
+                norms,
+                scales,
+                turned,
+                values,
+                long,
+                short,
+                info,
+                matrices * count,
+                pairs,
+                count,
+                length,
+                2 * int(vectors),
+                0,
+            )
             return info
 
         return large
@@ -320,7 +438,11 @@ def _svd(a: Layout, results: tuple, full: bool) -> Callable:
 
     def svd(x: object, u: object, s: object, vh: object) -> object:
         long, packed, tau = empty(a.size, a.storage), empty(a.size, a.storage), empty(matrices * count, a.storage)
-        short, q = (vh, u) if m >= n else (empty(matrices * count * count, a.storage), empty(matrices * length * columns, a.storage))
+        short, q = (
+            (vh, u)
+            if m >= n
+            else (empty(matrices * count * count, a.storage), empty(matrices * length * columns, a.storage))
+        )
         info = rotate(x, s, long, short)
         factor(long, packed, tau)
         form(packed, tau, q)
@@ -336,10 +458,20 @@ def _pinv(a: Layout, results: tuple, atol: float, rtol: float, hermitian: bool =
     """By the singular values; a third buffer, if it is given, is told the ranks."""
     (m, n), matrices, empty, real = a.shape[-2:], _batch(a), a.device.empty, dtypes.dtype.to_real(a.dtype).storage
     count, decompose = min(m, n), _svd(a, (), False)
-    run = _flat(a, "pinv", kernels.pinv_kernel, bind.signature(a, real, a, a, _INT64, numbers=4, others=("float64", "float64")), 4 * a.size * count)
+    run = _flat(
+        a,
+        "pinv",
+        kernels.pinv_kernel,
+        bind.signature(a, real, a, a, _INT64, numbers=4, others=("float64", "float64")),
+        4 * a.size * count,
+    )
 
     def pinv(x: object, out: object, rank: object = None) -> object:
-        u, s, vh = empty(matrices * m * count, a.storage), empty(matrices * count, real), empty(matrices * count * n, a.storage)
+        u, s, vh = (
+            empty(matrices * m * count, a.storage),
+            empty(matrices * count, real),
+            empty(matrices * count * n, a.storage),
+        )
         info = decompose(x, u, s, vh)
         run(u, s, vh, out, empty(matrices, _INT64) if rank is None else rank, a.size, m, n, count, atol, rtol)
         return info
@@ -366,7 +498,9 @@ def _order(pivots: Layout, results: tuple, rows: int) -> Callable:
     count = pivots.shape[-1]
     matrices = pivots.size // count
     signature = bind.signature(pivots, _INT64, numbers=3)
-    run = bind.launcher(pivots.device, "order", bind.source_of(kernels.order_kernel), signature, dtypes.float64, 16 * pivots.size)
+    run = bind.launcher(
+        pivots.device, "order", bind.source_of(kernels.order_kernel), signature, dtypes.float64, 16 * pivots.size
+    )
     return lambda given, out: run(given, out, matrices, count, rows)
 
 
@@ -374,7 +508,9 @@ def _ldl(a: Layout, results: tuple) -> Callable:
     """By the processor's kernel, with a thread for each matrix: its exchanges wait for one another."""
     n, matrices = a.shape[-1], _batch(a)
     lower = band.prepare((a,), (-n, 0))
-    run = _flat(a, "ldl", elimination.ldl_kernel, bind.signature(a, _INT32, _INT32, numbers=2, others=("float64",)), a.size * n)
+    run = _flat(
+        a, "ldl", elimination.ldl_kernel, bind.signature(a, _INT32, _INT32, numbers=2, others=("float64",)), a.size * n
+    )
 
     def ldl(x: object, packed: object, pivots: object, info: object) -> None:
         lower.launch(x, packed, *lower.constants)
@@ -391,7 +527,8 @@ def _ldl_solve(a: Layout, pivots: Layout, b: Layout, results: tuple) -> Callable
 
 
 MAKERS: dict[str, Callable] = {
-    "cholesky": _cholesky, "lu": _lu, "solve": _solve, "inv": _inv, "inv_or_infinite": _inv_or_infinite, "det": _det, "slogdet": _det,
-    "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd,
-    "svd_or_nan": lambda a, results: _svd(a, results, True), "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq, "ldl": _ldl, "ldl_solve": _ldl_solve,
+    "cholesky": _cholesky, "lu": _lu, "solve": _solve, "inv": _inv, "inv_or_infinite": _inv_or_infinite, "det": _det,
+    "slogdet": _det, "order": _order, "geqrf": _geqrf, "qr": _qr, "eigh": _eigh, "eigvalsh": _eigh, "svd": _svd,
+    "svd_or_nan": lambda a, results: _svd(a, results, True), "svdvals": _svdvals, "pinv": _pinv, "lstsq": _lstsq,
+    "ldl": _ldl, "ldl_solve": _ldl_solve,
 }  # fmt: skip

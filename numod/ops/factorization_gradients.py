@@ -1,8 +1,28 @@
-"""Gradients of the factorisations (`factorization`), in tensor operations, so that they can be differentiated again. They are set where this is imported."""
+"""Gradients of the factorisations (`factorization`), in tensor operations, so that they can be differentiated again.
+
+They are set where this is imported.
+"""
 
 from __future__ import annotations
 
-from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lstsq, lu, pinv, qr, slogdet, solve, svd, svd_or_nan, svdvals
+from .factorization import (
+    cholesky,
+    det,
+    eig,
+    eigh,
+    eigvalsh,
+    inv,
+    inv_or_infinite,
+    lstsq,
+    lu,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    svd,
+    svd_or_nan,
+    svdvals,
+)
 from .join import cat
 from .substitution import solve_triangular
 
@@ -23,7 +43,9 @@ def _known(grads: list, results: tuple) -> list:
 
 
 def _gaps(values: object, powers: int = 1) -> object:
-    """values[j]^powers - values[i]^powers off the diagonal, infinite on it, so that what is divided by it is 0 there."""
+    """values[j]^powers - values[i]^powers off the diagonal, infinite on it, so that what is divided by it is 0
+    there.
+    """
     n = values.shape[-1]
     rows, columns = values.unsqueeze(-1), values.unsqueeze(-2)
     gap = columns - rows if powers == 1 else (columns - rows) * (columns + rows)
@@ -62,7 +84,9 @@ def _slogdet_gradient(grads: list, a: object, sign: object) -> object:
 
 
 def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
-    """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are differentiated again, by the inverse."""
+    """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are
+    differentiated again, by the inverse.
+    """
     if recording or a.is_complex():
         return _over(inv_or_infinite.apply((a,)).mH, g * out.conj())
     u, s, vh = svd_or_nan.apply((a,))
@@ -72,7 +96,10 @@ def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
 
 
 def _qr_gradient(grads: list, a: object, q: object, r: object, mode: str) -> object:
-    """Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2010. A wide matrix is a square one beside Q times the rest of R."""
+    """Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2010.
+
+    A wide matrix is a square one beside Q times the rest of R.
+    """
     if mode == "r":
         raise RuntimeError(
             "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. "
@@ -126,7 +153,8 @@ def _eigh_gradient(grads: list, values: object, vectors: object) -> object:
     total = vectors.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed().to(vectors.dtype)
     if grads[1] is not None:
         turn = vectors.mH @ grads[1]
-        total = total + (turn - turn.mH) / (2.0 * _gaps(values))  # the symmetric part, so that steps along it leave a symmetric matrix so
+        # the symmetric part, so that steps along it leave a symmetric matrix so
+        total = total + (turn - turn.mH) / (2.0 * _gaps(values))
     return vectors @ total @ vectors.mH
 
 
@@ -140,7 +168,9 @@ def _eig_gradient(grads: list, values: object, vectors: object) -> object:
     total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
     if grads[1] is not None:
         turn = vectors.mH @ grads[1]
-        total = total + (turn - (vectors.mH @ vectors) * turn.diagonal(0, -2, -1).real.unsqueeze(-2)) / _gaps(values).conj()
+        total = (
+            total + (turn - (vectors.mH @ vectors) * turn.diagonal(0, -2, -1).real.unsqueeze(-2)) / _gaps(values).conj()
+        )
     return solve.apply((vectors.mH.contiguous(), (total @ vectors.mH).contiguous()))
 
 
@@ -159,7 +189,9 @@ def _lstsq_gradient(grads: list, a: object, b: object, rtol: float) -> tuple:
 
 
 def _lu_gradient(grads: list, lu: object, order: object) -> object:
-    """Of the square part by triangles, of the columns or rows beside it by solving with them; then the rows go back to where they were."""
+    """Of the square part by triangles, of the columns or rows beside it by solving with them; then the rows go back to
+    where they were.
+    """
     if grads[0] is None:
         return lu.new_zeros(lu.shape)
     g, k = grads[0], min(lu.shape[-2:])
@@ -184,9 +216,19 @@ def _beside(first: object, second: object, dim: int) -> object:
 
 
 for _op, _gradient in (
-    (inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient),
-    (qr, _qr_gradient), (svd, _svd_gradient), (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient),
-    (pinv, _pinv_gradient), (lu, _lu_gradient),
+    (inv, _inv_gradient),
+    (inv_or_infinite, _inv_gradient),
+    (cholesky, _cholesky_gradient),
+    (det, _det_gradient),
+    (slogdet, _slogdet_gradient),
+    (qr, _qr_gradient),
+    (svd, _svd_gradient),
+    (svdvals, _svdvals_gradient),
+    (eigh, _eigh_gradient),
+    (eigvalsh, _eigvalsh_gradient),
+    (eig, _eig_gradient),
+    (pinv, _pinv_gradient),
+    (lu, _lu_gradient),
 ):
     _op.gradients = {"a": _gradient}
 for _op, _gradient in ((solve, _solve_gradient), (solve_triangular, _triangular_gradient), (lstsq, _lstsq_gradient)):

@@ -1,5 +1,6 @@
-"""Cholesky's and LU's factors of large matrices on a GPU: panels of LANES columns, one after the other, and what is beside and below each by all blocks.
-`factorization_device` makes launches of these kernels; what else they call is in `factorization_team`.
+"""Cholesky's and LU's factors of large matrices on a GPU: panels of LANES columns, one after the other, and what is
+beside and below each by all blocks. `factorization_device` makes launches of these kernels; what else they call is in
+`factorization_team`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from ..kernel.scalar import scalar
 
 @scalar
 def less_column(panel, own, m, i, row, first, end, factor):
-    """Subtract from row i of columns `first` to `end`, each m elements of `panel` from `own` on, a multiple of their row `row`. Four are read before any is
-    written, as in `rotate_rows`."""
+    """Subtract from row i of columns `first` to `end`, each m elements of `panel` from `own` on, a multiple of their
+    row `row`. Four are read before any is written, as in `rotate_rows`.
+    """
     j = first
     while j + 3 < end:
         here, there = own + j * m + i, own + j * m + row
@@ -26,11 +28,13 @@ def less_column(panel, own, m, i, row, first, end, factor):
 
 
 def cholesky_panel_team(x, out, info, tasks, parts, n, first, end, *, GROUPS, LANES, NUMBER):
-    """Columns `first` to `end` of out (matrices, n, n) = L of the lower triangles of x, of which what the columns before contribute was subtracted; below the
-    corner they are in x too, and their conjugates above its diagonal. info: as of `cholesky_team`.
+    """Columns `first` to `end` of out (matrices, n, n) = L of the lower triangles of x, of which what the columns
+    before contribute was subtracted; below the corner they are in x too, and their conjugates above its diagonal. info:
+    as of `cholesky_team`.
 
-    Every one of the `parts` blocks of a matrix factors the corner for itself, in shared memory, and has GROUPS of the rows below it at a time, each a group of
-    threads. A column waits for one barrier: columns of the corner are divided by their roots behind the last.
+    Every one of the `parts` blocks of a matrix factors the corner for itself, in shared memory, and has GROUPS of the
+    rows below it at a time, each a group of threads. A column waits for one barrier: columns of the corner are divided
+    by their roots behind the last.
     """
     corner = shared_array(LANES * LANES + LANES, NUMBER, SHARED)  # rows of LANES + 1 words: columns are read, too
     held = shared_array(2 * GROUPS, NUMBER, SHARED)
@@ -48,7 +52,9 @@ def cholesky_panel_team(x, out, info, tasks, parts, n, first, end, *, GROUPS, LA
                 failed = first + k + 1
             for i in range(k + 1 + group, width, GROUPS):
                 if (lane > k) & (lane <= i):
-                    corner[uintp(i * line + lane)] -= corner[uintp(i * line + k)] * (corner[uintp(lane * line + k)].conjugate() * (1.0 / pivot))
+                    corner[uintp(i * line + lane)] -= corner[uintp(i * line + k)] * (
+                        corner[uintp(lane * line + k)].conjugate() * (1.0 / pivot)
+                    )
             cuda.syncthreads()
         own = corner[uintp(lane * line + lane)].real if lane < width else real(1.0)
         cuda.syncthreads()
@@ -81,11 +87,15 @@ def cholesky_panel_team(x, out, info, tasks, parts, n, first, end, *, GROUPS, LA
         cuda.syncthreads()
 
 
-def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end, *, GROUPS, LANES, TEAM, ratio):
-    """Columns `first` to `end` of x (matrices, m, n) from row `first` on = their LU factors; pivots, info and order as of `elimination.lu_kernel`.
+def lu_panel_team(
+    x, panel, pivots, info, order, sources, matrices, m, n, pivoted, first, end, *, GROUPS, LANES, TEAM, ratio
+):
+    """Columns `first` to `end` of x (matrices, m, n) from row `first` on = their LU factors; pivots, info and order as
+    of `elimination.lu_kernel`.
 
-    One block for each matrix, since every pivot is sought among all rows. panel (matrices, LANES, m) is scratch for the columns, each in one piece: threads
-    have rows. sources (matrices, m): where each row was before the panel's exchanges.
+    One block for each matrix, since every pivot is sought among all rows. panel (matrices, LANES, m) is scratch for the
+    columns, each in one piece: threads have rows. sources (matrices, m): where each row was before the panel's
+    exchanges.
     """
     shared = shared_array(TEAM, real, SHARED)
     places = shared_array(TEAM, int64, SHARED)
@@ -143,8 +153,9 @@ def lu_panel_team(x, panel, pivots, info, order, sources, matrices, m, n, pivote
 
 
 def lu_beside_team(x, pivots, sources, tasks, parts, m, n, first, end, *, GROUPS, LANES, NUMBER):
-    """The columns beside those from `first` to `end` that `lu_panel_team` has factored: its exchanges of rows, and right of them the rows of U. A block has
-    LANES columns, and of them in shared memory the panel's rows, as they were and as they become.
+    """The columns beside those from `first` to `end` that `lu_panel_team` has factored: its exchanges of rows, and
+    right of them the rows of U. A block has LANES columns, and of them in shared memory the panel's rows, as they were
+    and as they become.
 
     Of the rows below, one that was exchanged has become one of the panel's: the last that was exchanged with it.
     """
@@ -182,8 +193,9 @@ def lu_beside_team(x, pivots, sources, tasks, parts, m, n, first, end, *, GROUPS
 
 
 def rest_kernel(x, total, m, n, first, end, lower):
-    """What is right of and below a panel from `first` to `end` of x (matrices, m, n), less the products of its parts; or of that what is on and below the
-    diagonal."""
+    """What is right of and below a panel from `first` to `end` of x (matrices, m, n), less the products of its parts;
+    or of that what is on and below the diagonal.
+    """
     for task in parallel_range(total):
         columns = n - end
         i, j = end + int64(task) // columns % (m - end), end + int64(task) % columns

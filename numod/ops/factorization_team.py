@@ -1,8 +1,11 @@
-"""Factorisations on a GPU: a block of threads for each matrix, which lies in global memory. `factorization_device` makes launches of these kernels.
+"""Factorisations on a GPU: a block of threads for each matrix, which lies in global memory.
 
-Matrices are row-major, so threads that are neighbours take neighbouring columns: their loads coalesce, and what they share of a row is one load for a warp.
-Threads stand in GROUPS rows of LANES columns, both constants of the text, which saves divisions. Sums are joined in shared memory in a fixed order: every run
-gives the same bits. Golub and Van Loan, Matrix Computations, 2013: 4.2 (Cholesky), 3.4 (LU), 5.2 (Householder).
+`factorization_device` makes launches of these kernels.
+
+Matrices are row-major, so threads that are neighbours take neighbouring columns: their loads coalesce, and what they
+share of a row is one load for a warp. Threads stand in GROUPS rows of LANES columns, both constants of the text, which
+saves divisions. Sums are joined in shared memory in a fixed order: every run gives the same bits. Golub and Van Loan,
+Matrix Computations, 2013: 4.2 (Cholesky), 3.4 (LU), 5.2 (Householder).
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from ..kernel.scalar import scalar
 
 @scalar
 def team_pivot(value, place, shared, places, thread, threads):
-    """The place of the greatest of the threads' values, the first of equal ones, told to all. shared, places (threads) are free before and behind."""
+    """The place of the greatest of the threads' values, the first of equal ones, told to all. shared, places (threads)
+    are free before and behind.
+    """
     count = joining(threads)
     shared[uintp(thread)], places[uintp(thread)] = value, place
     cuda.syncthreads()
@@ -40,7 +45,9 @@ def squared(x):
 
 @scalar
 def team_scale(x, base, n, shared, thread, threads):
-    """A power of two near the greatest part of n numbers, told to all: divided by it their squares neither overflow nor vanish. 1 of zeros, else NaN."""
+    """A power of two near the greatest part of n numbers, told to all: divided by it their squares neither overflow nor
+    vanish. 1 of zeros, else NaN.
+    """
     high = real(0.0)
     for k in range(thread, n, threads):
         value = x[uintp(base + k)]
@@ -53,7 +60,8 @@ def team_scale(x, base, n, shared, thread, threads):
 
 @scalar
 def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, lanes, groups):
-    """Subtract scale * v (v^H y) from columns `begin` to `columns` of y (rows, columns), where v is 1 and then v[first + step * i]: a Householder reflection.
+    """Subtract scale * v (v^H y) from columns `begin` to `columns` of y (rows, columns), where v is 1 and then v[first
+    + step * i]: a Householder reflection.
 
     Each group of threads takes every so-many-th row of `lanes` columns; sums (lanes * groups).
     """
@@ -82,7 +90,9 @@ def reflect(v, first, step, scale, y, base, columns, begin, rows, sums, thread, 
 
 @scalar
 def less_panel(x, base, step, i, j, first, end):
-    """Element (i, j) of the matrix at `base`, whose rows are `step` apart, less the products of what stands left of it and above it in a panel."""
+    """Element (i, j) of the matrix at `base`, whose rows are `step` apart, less the products of what stands left of it
+    and above it in a panel.
+    """
     total = x[uintp(base + i * step + j)]
     for k in range(first, end):
         total -= x[uintp(base + i * step + k)] * x[uintp(base + k * step + j)]
@@ -90,10 +100,11 @@ def less_panel(x, base, step, i, j, first, end):
 
 
 def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TEAM):
-    """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that is not positive, or 0.
+    """out (matrices, n, n) = L of the lower triangles of a; info (matrices): the order of the first leading minor that
+    is not positive, or 0.
 
-    Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal stands meanwhile the conjugate of L,
-    where neighbouring threads find what they need of a column side by side.
+    Panels of PANEL columns are factored one column at a time; what is right of them follows at once. Above the diagonal
+    stands meanwhile the conjugate of L, where neighbouring threads find what they need of a column side by side.
     """
     thread = int64(cuda.threadIdx.x)
     lane, group = thread % LANES, thread // LANES
@@ -137,8 +148,8 @@ def cholesky_team(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, TE
 def lu_team(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, TEAM, ratio):
     """What `elimination.lu_kernel` makes of a (matrices, m, n), in x.
 
-    The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a panel first its rows, a column for each
-    thread, then the rest at once.
+    The search for a pivot reads a column, one element in a line of memory; all else reads rows. Of what is right of a
+    panel first its rows, a column for each thread, then the rest at once.
     """
     shared = shared_array(TEAM, real, SHARED)
     places = shared_array(TEAM, int64, SHARED)
@@ -211,7 +222,9 @@ def reordered_kernel(order, b, out, total, n, columns, unit):
 
 
 def det_kernel(x, pivots, sign, size, matrices, n, logarithm, *, NUMBER):
-    """sign (matrices) = the determinants, from LU factors; or, with `logarithm`, their signs, and in size the logarithms of their absolute values."""
+    """sign (matrices) = the determinants, from LU factors; or, with `logarithm`, their signs, and in size the
+    logarithms of their absolute values.
+    """
     for task in parallel_range(matrices):
         matrix = int64(task)
         product, total = NUMBER(1), real(0.0)
@@ -231,7 +244,9 @@ def det_kernel(x, pivots, sign, size, matrices, n, logarithm, *, NUMBER):
 
 
 def order_kernel(pivots, out, matrices, count, rows):
-    """out (matrices, rows): the permutation that the exchanges pivots (matrices, count), counted from 1, make; -1 in its first place if one is of no row."""
+    """out (matrices, rows): the permutation that the exchanges pivots (matrices, count), counted from 1, make; -1 in
+    its first place if one is of no row.
+    """
     for task in parallel_range(matrices):
         first, wrong = int64(task) * rows, int64(0)
         for k in range(rows):
@@ -249,10 +264,11 @@ def order_kernel(pivots, out, matrices, count, rows):
 
 
 def qr_team(a, x, tau, matrices, m, n, least, *, GROUPS, LANES, NUMBER, TEAM, ratio):
-    """x (matrices, m, n) = R of a, and below it Householder vectors whose first element, 1, is left out; tau (matrices, min(m, n)): their scales.
+    """x (matrices, m, n) = R of a, and below it Householder vectors whose first element, 1, is left out; tau (matrices,
+    min(m, n)): their scales.
 
-    As LAPACK's geqrf: 1 - tau v v^H, whose adjoints make R in turn. Columns that are shorter than `least`, beside the greatest element, are 0: of such numbers
-    too few digits are left.
+    As LAPACK's geqrf: 1 - tau v v^H, whose adjoints make R in turn. Columns that are shorter than `least`, beside the
+    greatest element, are 0: of such numbers too few digits are left.
     """
     parts = shared_array(TEAM, real, SHARED)
     shared = shared_array(TEAM, float64, SHARED)
@@ -295,8 +311,10 @@ def qr_team(a, x, tau, matrices, m, n, least, *, GROUPS, LANES, NUMBER, TEAM, ra
 
 
 def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES, NUMBER, TEAM):
-    """q (matrices, m, columns) = the first columns of the product of the reflections in x (matrices, m, n), count of them for each matrix; of columns over
-    negative elements of R's diagonal the negative, if `positive`. Only columns that a reflection changes are read, as in LAPACK's org2r."""
+    """q (matrices, m, columns) = the first columns of the product of the reflections in x (matrices, m, n), count of
+    them for each matrix; of columns over negative elements of R's diagonal the negative, if `positive`. Only columns
+    that a reflection changes are read, as in LAPACK's org2r.
+    """
     sums = shared_array(TEAM, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
@@ -312,7 +330,9 @@ def q_team(x, tau, q, matrices, m, n, count, columns, positive, *, GROUPS, LANES
         for back in range(count):
             k = count - 1 - back
             scale = tau[uintp(matrix * count + k)]
-            reflect(x, base + k * n + k, n, scale, q, target + k * columns, columns, k, m - k, sums, thread, LANES, GROUPS)
+            reflect(
+                x, base + k * n + k, n, scale, q, target + k * columns, columns, k, m - k, sums, thread, LANES, GROUPS
+            )
 
 
 def upper_kernel(x, out, total, m, n, rows, *, NUMBER):
@@ -332,8 +352,9 @@ def adjoint_kernel(x, out, total, rows, columns):
 
 
 def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol, *, NUMBER):
-    """out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n), without the singular values up to the greater
-    of atol and rtol times the greatest; rank (matrices): how many are left."""
+    """out (matrices, n, m) = V 1/S U^H of u (matrices, m, count), s (matrices, count), vh (matrices, count, n), without
+    the singular values up to the greater of atol and rtol times the greatest; rank (matrices): how many are left.
+    """
     for task in parallel_range(total):
         place = int64(task)
         matrix, i, j = place // (m * n), place // m % n, place % m
@@ -342,16 +363,25 @@ def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol, *, NUMBER):
             size = s[uintp(matrix * count + k)]
             if size > limit:
                 kept += 1
-                found += (vh[uintp((matrix * count + k) * n + i)] * u[uintp((matrix * m + j) * count + k)]).conjugate() * (1.0 / size)
+                found += (
+                    vh[uintp((matrix * count + k) * n + i)] * u[uintp((matrix * m + j) * count + k)]
+                ).conjugate() * (1.0 / size)
         out[uintp(place)] = found
         if (i == 0) & (j == 0):
             rank[uintp(matrix)] = kept
 
 
 def ldl_solve_kernel(x, pivots, b, out, tasks, n, columns):
-    """out (matrices, n, columns) with A out = b, from what `elimination.ldl_kernel` makes of A in x and pivots; a column is a task."""
+    """out (matrices, n, columns) with A out = b, from what `elimination.ldl_kernel` makes of A in x and pivots; a
+    column is a task.
+    """
     for task in parallel_range(tasks):
-        matrix, base, first, k = int64(task) // columns, int64(task) // columns * n * n, int64(task) // columns * n * columns + int64(task) % columns, int64(0)
+        matrix, base, first, k = (
+            int64(task) // columns,
+            int64(task) // columns * n * n,
+            int64(task) // columns * n * columns + int64(task) % columns,
+            int64(0),
+        )
         for i in range(n):
             out[uintp(first + i * columns)] = b[uintp(first + i * columns)]
         while k < n:

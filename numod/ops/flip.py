@@ -55,7 +55,9 @@ def rolled_runs(x, out, outer, n, inner, first):
 
 
 class _Neighbours(Op):
-    """Base: x with its elements in another order along neighbouring dimensions, parameter `dims`, which are taken as one."""
+    """Base: x with its elements in another order along neighbouring dimensions, parameter `dims`, which are taken as
+    one.
+    """
 
     inputs, parameters, widens = ("x",), ("dims",), False
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
@@ -66,17 +68,30 @@ class _Neighbours(Op):
         if not x.ndim or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
             return f"attribute 'dims' must be neighbouring dimensions, got {dims}"
         count = prod(x.shape[dims[0] : dims[-1] + 1])
-        return f"attribute 'first' must be below {count}, got {first[0]}" if first and count and first[0] >= count else None
+        return (
+            f"attribute 'first' must be below {count}, got {first[0]}"
+            if first and count and first[0] >= count
+            else None
+        )
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (dims, *numbers) = arguments, parameters
-        out, sizes = layout(tuple(x.shape), x.dtype, x.device), tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
+        out, sizes = (
+            layout(tuple(x.shape), x.dtype, x.device),
+            tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :]))),
+        )
         if out.size == 0:
             return Plan(out, lambda *_: None)
         constants, array = (*sizes, *numbers), x.storage
         elements, lines, rows = self.kernels
         source = bind.source_of(elements if x.device.backend.FLAT else lines if sizes[2] == 1 else rows)
-        return Plan(out, bind.launcher(x.device, self.name, source, bind.signature(array, array, numbers=len(constants)), x.dtype, x.size), constants)
+        return Plan(
+            out,
+            bind.launcher(
+                x.device, self.name, source, bind.signature(array, array, numbers=len(constants)), x.dtype, x.size
+            ),
+            constants,
+        )
 
 
 class Flip(_Neighbours):
@@ -91,6 +106,9 @@ class Roll(_Neighbours):
 
     takes = "x[*s]:buifc; dims=axis^* first=1.."
     parameters, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
-    gradients = {"x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))}
+    gradients = {
+        "x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))
+    }
+
 
 flip, roll = Flip("flip"), Roll("roll")

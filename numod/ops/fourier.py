@@ -1,5 +1,6 @@
-"""Discrete Fourier transforms: by `fourier_rows` those that it takes, others by NumPy's pocketfft, and on a GPU by `fourier_stages`. Inputs are dense; float32
-stays float32. Arguments are worked out in `core.fourier`."""
+"""Discrete Fourier transforms: by `fourier_rows` those that it takes, others by NumPy's pocketfft, and on a GPU by
+`fourier_stages`. Inputs are dense; float32 stays float32. Arguments are worked out in `core.fourier`.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +14,39 @@ from ..device.layout import layout
 from . import fourier_rows, fourier_stages
 from .op import Op, Plan
 
-ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}  # the scale of a transform, under the name the transform the other way has for it
+# the scale of a transform, under the name the transform the other way has for it
+ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 class Transform(Op):
-    """`compute(array, out, dims, norm, ways, *rest)` along dimensions `dims`; `length(size of the last of them, *rest)` what that becomes. `ways` are functions
-    of buffers that transform along a dimension.
+    """`compute(array, out, dims, norm, ways, *rest)` along dimensions `dims`; `length(size of the last of them, *rest)`
+    what that becomes. `ways` are functions of buffers that transform along a dimension.
 
-    `norm` is NumPy's: which way is divided by the number of elements, "forward", "backward", or both by its root, "ortho".
+    `norm` is NumPy's: which way is divided by the number of elements, "forward", "backward", or both by its root,
+    "ortho".
     """
 
     inputs, widens = ("x",), False
 
-    def __init__(self, name: str, rest: str, compute: Callable, length: Callable, complex_result: bool, gradient: Callable) -> None:
+    def __init__(
+        self, name: str, rest: str, compute: Callable, length: Callable, complex_result: bool, gradient: Callable
+    ) -> None:
         super().__init__(name)
         self.parameters = ("dims", "norm", *rest.split())
-        self.compute, self.length, self.complex_result, self.gradients = compute, length, complex_result, {"x": gradient}
+        self.compute, self.length, self.complex_result, self.gradients = (
+            compute,
+            length,
+            complex_result,
+            {"x": gradient},
+        )
 
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return f"x[*s]:{'f' if self is half_spectrum else 'c'}; dims=axis^* norm=forward|backward|ortho" + {"inverse": " inverse=flag", "n": " n=1.."}.get(
-            self.parameters[-1], ""
-        )
+        return f"x[*s]:{'f' if self is half_spectrum else 'c'}; dims=axis^* norm=forward|backward|ortho" + {
+            "inverse": " inverse=flag",
+            "n": " n=1..",
+        }.get(self.parameters[-1], "")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
@@ -43,7 +54,9 @@ class Transform(Op):
         if not x.ndim or not dims or len(set(dims)) < len(dims):
             return f"attribute 'dims' must be dimensions of x, each once, got {dims}"
         if self is from_half and parameters[2] // 2 + 1 != x.shape[dims[-1]]:
-            return f"attribute 'n' must fit the {x.shape[dims[-1]]} elements of dimension {dims[-1]}, got {parameters[2]}"
+            return (
+                f"attribute 'n' must fit the {x.shape[dims[-1]]} elements of dimension {dims[-1]}, got {parameters[2]}"
+            )
         return None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -60,24 +73,31 @@ class Transform(Op):
 
         def launch(source: np.ndarray, target: np.ndarray) -> None:
             if out.size:
-                self.compute(source[: x.size].reshape(x.shape), target[: out.size].reshape(shape), dims, norm, ways, *rest)
+                self.compute(
+                    source[: x.size].reshape(x.shape), target[: out.size].reshape(shape), dims, norm, ways, *rest
+                )
 
         return Plan(out, launch)
 
-
     def _ways(self, x: Layout, dims: tuple, norm: str, inverse: bool, length: int) -> dict[int, Callable]:
-        """The compiled transforms along single dimensions, of those that have one; the last one's result has `length` elements there."""
+        """The compiled transforms along single dimensions, of those that have one; the last one's result has `length`
+        elements there.
+        """
         shape, found, (*others, last) = list(x.shape), {}, dims
         if self is complex_transform:
             others = dims
         elif last == x.ndim - 1:
             n = length if self is from_half else shape[last]
-            found[last] = fourier_rows.real_rows(x.dtype, x.device, prod(shape[:-1]), n, inverse, fourier_stages.scale_of(n, norm, inverse))
+            found[last] = fourier_rows.real_rows(
+                x.dtype, x.device, prod(shape[:-1]), n, inverse, fourier_stages.scale_of(n, norm, inverse)
+            )
         if self is half_spectrum:
             shape[last] = length
         for d in others:
             sizes = prod(shape[:d]), shape[d], prod(shape[d + 1 :])
-            found[d] = fourier_rows.complex_rows(x.dtype.to_complex(), x.device, *sizes, inverse, fourier_stages.scale_of(shape[d], norm, inverse))
+            found[d] = fourier_rows.complex_rows(
+                x.dtype.to_complex(), x.device, *sizes, inverse, fourier_stages.scale_of(shape[d], norm, inverse)
+            )
         return {d: way for d, way in found.items() if way}
 
 
@@ -129,7 +149,11 @@ def _irfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, ways: dict, 
 
 
 complex_transform = Transform(
-    "fft_c2c", "inverse", _fftn, lambda n, inverse: n, True,
+    "fft_c2c",
+    "inverse",
+    _fftn,
+    lambda n, inverse: n,
+    True,
     lambda g, dims, norm, inverse: complex_transform.apply((g.contiguous(),), (dims, ADJOINT[norm], not inverse)),
 )
 half_spectrum = Transform("fft_r2c", "", _rfftn, lambda n: n // 2 + 1, True, _real_backward)

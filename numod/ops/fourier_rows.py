@@ -1,5 +1,6 @@
-"""Fourier transforms on a processor by registers whose lanes are rows or columns (`device.butterflies`): of lengths whose prime factors are small, and of as
-many rows as lanes. Others are NumPy's, whose instructions are of one number each.
+"""Fourier transforms on a processor by registers whose lanes are rows or columns (`device.butterflies`): of lengths
+whose prime factors are small, and of as many rows as lanes. Others are NumPy's, whose instructions are of one number
+each.
 
 A task keeps a group of rows in its caches from the first stage to the last.
 """
@@ -18,32 +19,52 @@ from ..kernel.specialize import specialized
 from ..kernel.scalar import inlined_scalar
 
 _LONGEST = 4096  # complex numbers of a row; a group of longer ones would not stay in the second-level cache
-SPARE = 18  # registers behind those of real or imaginary parts: one for the last number of half a spectrum, others lest all lie in one set of a cache
+# registers behind those of real or imaginary parts: one for the last number of half a spectrum, others lest all lie in
+# one set of a cache
+SPARE = 18
 _WORKERS = 16
 
 
 def rows_kernel(x, roots, work, out, outer, n, inside, workers, inverse, scale, *, LANES):
-    """out (outer, n, inside) = the transforms of complex x along n, scaled. work (workers, 4, n + SPARE, LANES). The last group overlaps one before."""
+    """out (outer, n, inside) = the transforms of complex x along n, scaled. work (workers, 4, n + SPARE, LANES).
+
+    The last group overlaps one before.
+    """
     apart, lines = (n + SPARE) * LANES, outer if inside == 1 else inside
     groups = (lines + LANES - 1) // LANES
     for worker in parallel_range(workers):
         own = int64(worker) * 4 * apart
         for task in range(int64(worker), groups if inside == 1 else outer * groups, workers):
             first = min(task % groups * LANES, lines - LANES)
-            near, far = (apart, 0) if inverse != 0 else (0, apart)  # an inverse is the transform of exchanged parts, exchanged again
+            # an inverse is the transform of exchanged parts, exchanged again
+            near, far = (apart, 0) if inverse != 0 else (0, apart)
             if inside == 1:
                 rows_in(x, 2 * n * first, 2 * n, n, work, own + near, work, own + far)
             else:
-                columns_in(x, 2 * (task // groups * n * inside + first), 2 * inside, n, work, own + near, work, own + far)
+                columns_in(
+                    x, 2 * (task // groups * n * inside + first), 2 * inside, n, work, own + near, work, own + far
+                )
             made = all_stages(work, own, own + 2 * apart, apart, roots, n, 1, LANES)
             if inside == 1:
                 rows_out(work, made + near, work, made + far, n, out, 2 * n * first, 2 * n, real(scale))
             else:
-                columns_out(work, made + near, work, made + far, n, out, 2 * (task // groups * n * inside + first), 2 * inside, real(scale))
+                columns_out(
+                    work,
+                    made + near,
+                    work,
+                    made + far,
+                    n,
+                    out,
+                    2 * (task // groups * n * inside + first),
+                    2 * inside,
+                    real(scale),
+                )
 
 
 def half_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
-    """out (outer, n + 1) = the halves of the spectra of real x (outer, 2 n), whose neighbours are taken for complex numbers. work as in `rows_kernel`."""
+    """out (outer, n + 1) = the halves of the spectra of real x (outer, 2 n), whose neighbours are taken for complex
+    numbers. work as in `rows_kernel`.
+    """
     apart = (n + SPARE) * LANES
     for worker in parallel_range(workers):
         own = int64(worker) * 4 * apart
@@ -56,11 +77,15 @@ def half_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
             rows_out(work, half, work, half + apart, n, out, 2 * (n + 1) * row, 2 * n + 2, real(0.5 * scale))
             for lane in range(LANES):
                 for part in range(2):
-                    out[uintp(2 * (n + 1) * (row + lane) + 2 * n + part)] = work[uintp(half + part * apart + n * LANES + lane)] * real(0.5 * scale)
+                    out[uintp(2 * (n + 1) * (row + lane) + 2 * n + part)] = work[
+                        uintp(half + part * apart + n * LANES + lane)
+                    ] * real(0.5 * scale)
 
 
 def whole_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
-    """out (outer, 2 n) = the real numbers whose spectra have the halves x (outer, n + 1); the imaginary parts of their first and last numbers count as 0."""
+    """out (outer, 2 n) = the real numbers whose spectra have the halves x (outer, n + 1); the imaginary parts of their
+    first and last numbers count as 0.
+    """
     apart = (n + SPARE) * LANES
     for worker in parallel_range(workers):
         own = int64(worker) * 4 * apart
@@ -77,18 +102,39 @@ def whole_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES):
 
 @inlined_scalar
 def all_stages(work, source, target, apart, roots, n, step, lanes):
-    """Where in work the transform is of what begins at `source`: the stages go to and fro between there and `target`. Each takes every `step`-th root."""
+    """Where in work the transform is of what begins at `source`: the stages go to and fro between there and `target`.
+
+    Each takes every `step`-th root.
+    """
     rest, done = n, 1
     while rest > 1:
         radix = 4 if rest % 4 == 0 else 2 if rest % 2 == 0 else 3 if rest % 3 == 0 else 5 if rest % 5 == 0 else 7
         rest //= radix
-        stage(work, source, work, source + apart, roots, work, target, work, target + apart, radix, rest, done * lanes, done * step)
+        stage(
+            work,
+            source,
+            work,
+            source + apart,
+            roots,
+            work,
+            target,
+            work,
+            target + apart,
+            radix,
+            rest,
+            done * lanes,
+            done * step,
+        )
         source, target, done = target, source, done * radix
     return source
 
 
-def complex_rows(kind: DType, device: object, outer: int, n: int, inside: int, inverse: bool, scale: float) -> Callable | None:
-    """A function (x, out) of the buffers of complex (outer, n, inside) and its transform along n; None where it is NumPy's."""
+def complex_rows(
+    kind: DType, device: object, outer: int, n: int, inside: int, inverse: bool, scale: float
+) -> Callable | None:
+    """A function (x, out) of the buffers of complex (outer, n, inside) and its transform along n; None where it is
+    NumPy's.
+    """
     lines, others = (outer, 1) if inside == 1 else (inside, outer)
     tasks = -(-lines // _lanes(kind)) * others
     made = _launcher(rows_kernel, kind, device, lines, n, tasks, (outer, n, inside), (int(inverse),), n, scale)
@@ -104,10 +150,23 @@ def complex_rows(kind: DType, device: object, outer: int, n: int, inside: int, i
 
 
 def real_rows(kind: DType, device: object, outer: int, n: int, back: bool, scale: float) -> Callable | None:
-    """A function (x, out) of the buffers of real (outer, n) and the halves of its spectra, or `back`; None where it is NumPy's."""
+    """A function (x, out) of the buffers of real (outer, n) and the halves of its spectra, or `back`; None where it is
+    NumPy's.
+    """
     if n % 2:
         return None
-    return _launcher(whole_kernel if back else half_kernel, kind, device, outer, n // 2, -(-outer // _lanes(kind)), (outer, n // 2), (), n, scale)
+    return _launcher(
+        whole_kernel if back else half_kernel,
+        kind,
+        device,
+        outer,
+        n // 2,
+        -(-outer // _lanes(kind)),
+        (outer, n // 2),
+        (),
+        n,
+        scale,
+    )
 
 
 def _lanes(kind: DType) -> int:

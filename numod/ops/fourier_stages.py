@@ -1,9 +1,10 @@
-"""Discrete Fourier transforms on a GPU, in Stockham's order: a launch for each factor of the length, from one buffer to another. (Of rows that shared memory
-holds one launch: `fourier_block`.)
+"""Discrete Fourier transforms on a GPU, in Stockham's order: a launch for each factor of the length, from one buffer to
+another. (Of rows that shared memory holds one launch: `fourier_block`.)
 
-A task of a stage transforms RADIX elements and turns the results. What lies inside of the dimension only makes the steps longer, so nothing is transposed.
-Neighbouring tasks read neighbouring elements; they also write them, once the stages before have as many results as a warp has threads. A length with a
-larger prime factor is a convolution whose length is a power of two (Bluestein, 1970). Van Loan, Computational Frameworks for the FFT, 1992.
+A task of a stage transforms RADIX elements and turns the results. What lies inside of the dimension only makes the
+steps longer, so nothing is transposed. Neighbouring tasks read neighbouring elements; they also write them, once the
+stages before have as many results as a warp has threads. A length with a larger prime factor is a convolution whose
+length is a power of two (Bluestein, 1970). Van Loan, Computational Frameworks for the FFT, 1992.
 """
 
 from __future__ import annotations
@@ -19,15 +20,41 @@ from ..kernel import bind
 from ..kernel.specialize import specialized
 from . import fourier_block
 
-_RADICES = (8, 4, 5, 3, 2, 7, 11, 13)  # registers hold so many elements, and the sums of their products take less time than loading them
-_SCALED = {False: "forward", True: "backward"}  # which transform is divided by the length, under NumPy's name for it, by `inverse`
+# registers hold so many elements, and the sums of their products take less time than loading them
+_RADICES = (8, 4, 5, 3, 2, 7, 11, 13)
+# which transform is divided by the length, under NumPy's name for it, by `inverse`
+_SCALED = {False: "forward", True: "backward"}
 
 
-def stage_kernel(x, roots, before, behind, out, tasks, inside, step, turn, given, whole, kept, scale, *, HALF, INWARD, LENGTH, NUMBER, OUTWARD, RADIX, RESULT):
-    """out (outer, kept, inside) = a stage of the transforms of x (outer, given, inside), in which runs of `step` elements of the result are together already.
+def stage_kernel(
+    x,
+    roots,
+    before,
+    behind,
+    out,
+    tasks,
+    inside,
+    step,
+    turn,
+    given,
+    whole,
+    kept,
+    scale,
+    *,
+    HALF,
+    INWARD,
+    LENGTH,
+    NUMBER,
+    OUTWARD,
+    RADIX,
+    RESULT,
+):
+    """out (outer, kept, inside) = a stage of the transforms of x (outer, given, inside), in which runs of `step`
+    elements of the result are together already.
 
-    Rows from `given` on to `whole`, where HALF, are the conjugates of those as far from `whole`; others are 0. roots (LENGTH) are the powers of one. Rows are
-    multiplied by before (whole) on their way in and by behind (kept) on their way out, if INWARD and OUTWARD; results by the scale.
+    Rows from `given` on to `whole`, where HALF, are the conjugates of those as far from `whole`; others are 0. roots
+    (LENGTH) are the powers of one. Rows are multiplied by before (whole) on their way in and by behind (kept) on their
+    way out, if INWARD and OUTWARD; results by the scale.
     """
     held = cuda.local.array(RADIX, NUMBER)
     factors = cuda.local.array(RADIX, NUMBER)
@@ -71,7 +98,10 @@ def real_part(x):
 
 
 def launch(x: Layout, out: Layout, dims: tuple[int, ...], norm: str, inverse: bool) -> Callable:
-    """A function of the buffers of x and out. A real result is from the half of its spectrum; of a real x the half of it is the result."""
+    """A function of the buffers of x and out.
+
+    A real result is from the half of its spectrum; of a real x the half of it is the result.
+    """
     shape, kind, device, parts = list(x.shape), x.dtype.to_complex(), x.device, []
     for d in reversed(dims) if out.dtype.is_complex else dims:
         given = shape[d]
@@ -83,7 +113,8 @@ def launch(x: Layout, out: Layout, dims: tuple[int, ...], norm: str, inverse: bo
         parts.append((_transform(kind, device, ends, sizes, shape[d], last, inverse, scale), prod(shape)))
 
     def run(source: object, target: object) -> None:
-        source.dtype  # noqa: B018  the graph compiler's placeholders have none: it calls this as it is, for the tables are none of its buffers
+        # the graph compiler's placeholders have none: it calls this as it is, for the tables are none of its buffers
+        source.dtype  # noqa: B018
         for k, (part, size) in enumerate(parts):
             result = target if k == len(parts) - 1 else device.empty(size, kind.storage)
             part(source, result)
@@ -100,12 +131,17 @@ def scale_of(n: int, norm: str, inverse: bool) -> float:
 def _transform(
     kind: DType, device: object, ends: tuple, sizes: tuple[int, int, int], kept: int, half: bool, inverse: bool, scale: float
 ) -> Callable:  # fmt: skip
-    """A function of the buffers of x (outer, given, inside), perhaps `half` a spectrum, and of its transform (outer, kept, inside); `ends`: their elements."""
+    """A function of the buffers of x (outer, given, inside), perhaps `half` a spectrum, and of its transform (outer,
+    kept, inside); `ends`: their elements.
+    """
     outer, given, inside = sizes
     n = max(given, kept)
     factors = _factors(n)
     if inside == 1 and fourier_block.fits(n, factors, kind):
-        row, roots = fourier_block.launcher(kind, device, factors, outer, (given, n, kept), ends, half, inverse, scale), []
+        row, roots = (
+            fourier_block.launcher(kind, device, factors, outer, (given, n, kept), ends, half, inverse, scale),
+            [],
+        )
 
         def whole(source: object, target: object) -> None:
             roots[:] = roots or [device.backend.upload(_roots(n, inverse).astype(kind.storage))]
@@ -114,7 +150,9 @@ def _transform(
         return whole
     if factors:
         tables, length = [_roots(n, inverse)], n
-        stages = _stages(kind, device, factors, n, (outer, inside), (given, n, kept), (0, None, None), ends, half, scale)
+        stages = _stages(
+            kind, device, factors, n, (outer, inside), (given, n, kept), (0, None, None), ends, half, scale
+        )
     else:
         length = 1 << (2 * n - 2).bit_length()
         factors, squares = _factors(length), np.arange(n, dtype=np.int64) ** 2 % (2 * n)
@@ -123,8 +161,30 @@ def _transform(
         around[:n] = chirp.conj()
         around[length - n + 1 :] = chirp[:0:-1].conj()
         tables = [_roots(length, False), _roots(length, True), chirp, np.fft.fft(around) / length]
-        stages = _stages(kind, device, factors, length, (outer, inside), (given, n, length), (0, 2, 3), (ends[0], kind.storage), half, 1.0)
-        stages += _stages(kind, device, factors, length, (outer, inside), (length, length, kept), (1, None, 2), (kind.storage, ends[1]), False, scale)
+        stages = _stages(
+            kind,
+            device,
+            factors,
+            length,
+            (outer, inside),
+            (given, n, length),
+            (0, 2, 3),
+            (ends[0], kind.storage),
+            half,
+            1.0,
+        )
+        stages += _stages(
+            kind,
+            device,
+            factors,
+            length,
+            (outer, inside),
+            (length, length, kept),
+            (1, None, 2),
+            (kind.storage, ends[1]),
+            False,
+            scale,
+        )
     tables, held = [each.astype(kind.storage) for each in tables], []
 
     def run(source: object, target: object) -> None:
@@ -148,7 +208,8 @@ def _stages(
         places = tables[0], tables[1] if first else None, tables[2] if last else None
         kinds, final = (ends[0] if first else kind.storage, ends[1] if last else kind.storage), scale if last else 1.0
         text = specialized(
-            stage_kernel, RESULT=itself if kinds[1] == kind.storage else real_part, NUMBER=kind.storage, HALF=int(half and first),
+            stage_kernel, RESULT=itself if kinds[1] == kind.storage else real_part, NUMBER=kind.storage,
+            HALF=int(half and first),
             INWARD=int(places[1] is not None), OUTWARD=int(places[2] is not None), RADIX=radix, LENGTH=length,
         )  # fmt: skip
         tasks = outer * (length // radix) * inside

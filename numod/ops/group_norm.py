@@ -1,4 +1,5 @@
-"""Group and instance normalisation: by the mean and variance of each image's groups of channels, scaled and shifted by channel, in one kernel.
+"""Group and instance normalisation: by the mean and variance of each image's groups of channels, scaled and shifted by
+channel, in one kernel.
 
 x is (images, channels, n). A row is a group of an image; the kernels' `channels` are those of a row.
 """
@@ -28,7 +29,9 @@ def group_norm_kernel(x, weight, bias, out, mean, rstd, rows, channels, n, group
 
 
 def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled):
-    """out = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight; partial (images, 2, all channels) = the sums of g * xhat and of g."""
+    """out = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight; partial (images, 2, all channels) =
+    the sums of g * xhat and of g.
+    """
     for task in parallel_range(rows):
         row = int64(task)
         first, base = row % groups * channels, row * channels * n
@@ -97,14 +100,20 @@ TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_
 
 
 class GroupNorm(Norm):
-    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd are (images * groups)."""
+    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd
+    are (images * groups).
+    """
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
     inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        return None if sizes["c"] % parameters[0] == 0 else f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        return (
+            None
+            if sizes["c"] % parameters[0] == 0
+            else f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
@@ -123,13 +132,22 @@ class GroupNormGradient(Norm):
     """(dx, partial) of GroupNorm: partial (images, 2, channels) holds each image's part of dweight and dbias."""
 
     takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
-    inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("groups",), False
+    inputs, outputs, parameters, differentiable = (
+        ("given", "x", "weight", "mean", "rstd"),
+        ("dx", "partial"),
+        ("groups",),
+        False,
+    )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         if sizes["c"] % parameters[0]:
             return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
-        return None if sizes["r"] == sizes["n"] * parameters[0] else f"mean must have {sizes['n'] * parameters[0]} elements, got {sizes['r']}"
+        return (
+            None
+            if sizes["r"] == sizes["n"] * parameters[0]
+            else f"mean must have {sizes['n'] * parameters[0]} elements, got {sizes['r']}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
@@ -138,16 +156,41 @@ class GroupNormGradient(Norm):
         rows, channels = images * groups, channels // groups
         results = layout(x.shape, x.dtype, x.device), layout((x.shape[0], 2, x.shape[1]), x.dtype, x.device)
         return self._launch(
-            group_norm_gradient_kernel, x, arguments, results, (rows, channels, n, groups, int(isinstance(weight, Layout))), None, rows, channels * n
+            group_norm_gradient_kernel,
+            x,
+            arguments,
+            results,
+            (rows, channels, n, groups, int(isinstance(weight, Layout))),
+            None,
+            rows,
+            channels * n,
         )
 
 
-def _gradients(grads: list, x: object, weight: object, mean: object, rstd: object, groups: int, eps: float, wanted: tuple, recording: bool) -> tuple:
+def _gradients(
+    grads: list,
+    x: object,
+    weight: object,
+    mean: object,
+    rstd: object,
+    groups: int,
+    eps: float,
+    wanted: tuple,
+    recording: bool,
+) -> tuple:
     g = grads[0].contiguous()
     if recording:
         images, channels, n = planes(x._layout)
         grouped = (images, groups, channels // groups, n)
-        d_x, *others = composed(g.reshape(grouped), x.reshape(grouped), weight, eps, (2, 3), (0, 3), lambda each: each.reshape(1, *grouped[1:3], 1))
+        d_x, *others = composed(
+            g.reshape(grouped),
+            x.reshape(grouped),
+            weight,
+            eps,
+            (2, 3),
+            (0, 3),
+            lambda each: each.reshape(1, *grouped[1:3], 1),
+        )
         return (d_x.reshape(x.shape), *(each.reshape(channels) for each in others))
     d_x, partial = group_norm_gradient.apply((g, x, weight, mean, rstd), (groups,))
     return (d_x, *partial.sum(0).unbind()) if "weight" in wanted or "bias" in wanted else (d_x, None, None)

@@ -1,9 +1,11 @@
-"""Eigenvalues and singular values on a GPU, by Jacobi's rotations. `factorization_device` makes launches of these kernels; what else they call is in
-`factorization_team`.
+"""Eigenvalues and singular values on a GPU, by Jacobi's rotations.
 
-A small matrix has a block of threads. Of a large one the rows that rotate are cut into runs of WIDTH: in each turn of a tournament a block has two runs, and
-each row of the one meets each of the other, so that what a launch reads is used WIDTH times, from the first cache. The host counts what was rotated behind each
-round. Golub and Van Loan, Matrix Computations, 2013: 8.5 and 8.6.
+`factorization_device` makes launches of these kernels; what else they call is in `factorization_team`.
+
+A small matrix has a block of threads. Of a large one the rows that rotate are cut into runs of WIDTH: in each turn of a
+tournament a block has two runs, and each row of the one meets each of the other, so that what a launch reads is used
+WIDTH times, from the first cache. The host counts what was rotated behind each round. Golub and Van Loan, Matrix
+Computations, 2013: 8.5 and 8.6.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from ..kernel.scalar import scalar
 
 @scalar
 def rotation(here, there, between):
-    """(complex or real sine, sine / (1 + cosine)) of the rotation that makes a Hermitian matrix of 2 diagonal: its diagonal, and what is above it, which is
-    not 0."""
+    """(complex or real sine, sine / (1 + cosine)) of the rotation that makes a Hermitian matrix of 2 diagonal: its
+    diagonal, and what is above it, which is not 0.
+    """
     length = abs(between)
     slope = (there - here) / (2.0 * length)
     steep = fabs(slope)
@@ -26,15 +29,21 @@ def rotation(here, there, between):
 
 @scalar
 def rotated(x, y, sine, share):
-    """Two numbers, rotated: cosine x - sine* y and sine x + cosine y. What is added is small where the angle is; so lengths stay what they are (Rutishauser,
-    The Jacobi method for real symmetric matrices, 1966): thousands of rotations by products with a cosine had changed them by hundreds of roundings."""
+    """Two numbers, rotated: cosine x - sine* y and sine x + cosine y.
+
+    What is added is small where the angle is; so lengths stay what they are (Rutishauser, The Jacobi method for real
+    symmetric matrices, 1966): thousands of rotations by products with a cosine had changed them by hundreds of
+    roundings.
+    """
     return x - sine.conjugate() * (y + share * x), y + sine * (x - share.conjugate() * y)
 
 
 @scalar
 def rotate_rows(x, p, q, n, sine, share, lane, lanes):
-    """`rotated` of n elements of x from p and from q on, by `lanes` threads. Four are read before any is written: for all the compiler knows, what is written
-    is read next."""
+    """`rotated` of n elements of x from p and from q on, by `lanes` threads.
+
+    Four are read before any is written: for all the compiler knows, what is written is read next.
+    """
     i, step = lane, int64(lanes)
     while i + 3 * step < n:
         a, e = rotated(x[uintp(p + i)], x[uintp(q + i)], sine, share)
@@ -51,7 +60,10 @@ def rotate_rows(x, p, q, n, sine, share, lane, lanes):
 
 @scalar
 def opponents(turn, pair, players):
-    """(first, second) of a pair of players in a turn of a tournament, in which each meets each once. Neighbouring pairs have neighbouring players."""
+    """(first, second) of a pair of players in a turn of a tournament, in which each meets each once.
+
+    Neighbouring pairs have neighbouring players.
+    """
     rest = players - 1
     one = turn + pair if turn + pair < rest else turn + pair - rest
     other = rest if pair == 0 else turn - pair if turn >= pair else turn - pair + rest
@@ -59,11 +71,15 @@ def opponents(turn, pair, players):
 
 
 @scalar
-def orthogonalise(w, v, matrix, count, length, one, other, width, whole, vectors, least, shared, others, sums, thread, lanes, groups):
-    """Rotate pairs of a matrix' rows of w (matrices, count, length), and of v (matrices, count, count) if `vectors`, so that those of w are orthogonal: each
-    row of run `one`, of `width` rows, with each of run `other`; or `whole`, each of both with each. Returns how many the thread has rotated.
+def orthogonalise(
+    w, v, matrix, count, length, one, other, width, whole, vectors, least, shared, others, sums, thread, lanes, groups
+):
+    """Rotate pairs of a matrix' rows of w (matrices, count, length), and of v (matrices, count, count) if `vectors`, so
+    that those of w are orthogonal: each row of run `one`, of `width` rows, with each of run `other`; or `whole`, each
+    of both with each. Returns how many the thread has rotated.
 
-    `lanes` threads have a pair, and neighbouring elements. shared, others and sums (threads) are free before and behind.
+    `lanes` threads have a pair, and neighbouring elements. shared, others and sums (threads) are free before and
+    behind.
     """
     lane, group, turned = thread % lanes, thread // lanes, real(0.0)
     base, own = matrix * count * length, matrix * count * count
@@ -74,7 +90,10 @@ def orthogonalise(w, v, matrix, count, length, one, other, width, whole, vectors
             p, q = pair, width + (pair + turn) % width
             if whole:
                 p, q = opponents(turn, pair, 2 * width)
-            p, q = p + (one * width if p < width else (other - 1) * width), q + (one * width if q < width else (other - 1) * width)
+            p, q = (
+                p + (one * width if p < width else (other - 1) * width),
+                q + (one * width if q < width else (other - 1) * width),
+            )
             meeting = (low + group < width) & (q < count)
             here, there, between = real(0.0), real(0.0), w.dtype.type(0)
             for i in range(lane, length if meeting else 0, lanes):
@@ -101,8 +120,10 @@ def orthogonalise(w, v, matrix, count, length, one, other, width, whole, vectors
 
 @scalar
 def svd_begin(a, w, v, matrix, m, n, shared, thread, threads):
-    """Rows of w (matrices, count, length) = the columns of a (matrices, m, n), or of its adjoint where it is wide, divided by what is returned; v (matrices,
-    count, count) = unit matrices. count is the least of m and n, length the other."""
+    """Rows of w (matrices, count, length) = the columns of a (matrices, m, n), or of its adjoint where it is wide,
+    divided by what is returned; v (matrices, count, count) = unit matrices. count is the least of m and n, length the
+    other.
+    """
     base, count = matrix * m * n, min(m, n)
     scale = team_scale(a, base, m * n, shared, thread, threads)
     for k in range(thread, m * n, threads):
@@ -117,12 +138,16 @@ def svd_begin(a, w, v, matrix, m, n, shared, thread, threads):
     return scale
 
 
-def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower, wanted, least, *, GROUPS, LANES, NUMBER, TEAM):
-    """values (matrices, n) in ascending order, and as columns of vectors (matrices, n, n) what belongs to them, of Hermitian matrices a by Jacobi's rotations.
+def eigh_team(
+    a, x, v, sines, shares, values, vectors, info, matrices, n, lower, wanted, least, *, GROUPS, LANES, NUMBER, TEAM
+):
+    """values (matrices, n) in ascending order, and as columns of vectors (matrices, n, n) what belongs to them, of
+    Hermitian matrices a by Jacobi's rotations.
 
-    info (matrices): n where they do not converge. x, v (matrices, n, n), sines and shares (matrices, players / 2) are scratch. In each turn each row meets one
-    other: a thread takes the 2 by 2 elements where two pairs of rows and columns cross. Neighbouring threads have neighbouring columns but for where a turn
-    wraps round. Rows of v are the vectors.
+    info (matrices): n where they do not converge. x, v (matrices, n, n), sines and shares (matrices, players / 2) are
+    scratch. In each turn each row meets one other: a thread takes the 2 by 2 elements where two pairs of rows and
+    columns cross. Neighbouring threads have neighbouring columns but for where a turn wraps round. Rows of v are the
+    vectors.
     """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -132,7 +157,9 @@ def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower,
         base, own = matrix * n * n, matrix * pairs
         for i in range(group, n, GROUPS):
             for j in range(lane, n, LANES):
-                value = a[uintp(base + i * n + j)] if (j <= i) == (lower != 0) else a[uintp(base + j * n + i)].conjugate()
+                value = (
+                    a[uintp(base + i * n + j)] if (j <= i) == (lower != 0) else a[uintp(base + j * n + i)].conjugate()
+                )
                 value = NUMBER(a[uintp(base + i * n + j)].real) if i == j else value
                 x[uintp(base + i * n + j)] = value
                 v[uintp(base + i * n + j)] = NUMBER(1) if i == j else NUMBER(0)
@@ -153,7 +180,9 @@ def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower,
                     if q < n:
                         between = x[uintp(base + p * n + q)]
                         if abs(between) > limit:
-                            sine, share = rotation(x[uintp(base + p * n + p)].real, x[uintp(base + q * n + q)].real, between)
+                            sine, share = rotation(
+                                x[uintp(base + p * n + p)].real, x[uintp(base + q * n + q)].real, between
+                            )
                             turned += 1.0
                     sines[uintp(own + pair)], shares[uintp(own + pair)] = sine, share
                 cuda.syncthreads()
@@ -168,7 +197,10 @@ def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower,
                         if (sine != 0) | (across != 0):
                             none = NUMBER(0)
                             pr, pt = x[uintp(base + p * n + r)], x[uintp(base + p * n + t)] if t < n else none
-                            qr, qt = x[uintp(base + q * n + r)] if q < n else none, x[uintp(base + q * n + t)] if q < n and t < n else none
+                            qr, qt = (
+                                x[uintp(base + q * n + r)] if q < n else none,
+                                x[uintp(base + q * n + t)] if q < n and t < n else none,
+                            )
                             pr, pt = rotated(pr, pt, across, part)
                             qr, qt = rotated(qr, qt, across, part)
                             pr, qr = rotated(pr, qr, sine.conjugate(), share.conjugate())
@@ -199,11 +231,12 @@ def eigh_team(a, x, v, sines, shares, values, vectors, info, matrices, n, lower,
 
 
 def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, least, *, GROUPS, LANES, NUMBER, TEAM):
-    """s (matrices, count) singular values in descending order; long (matrices, length, count): singular vectors times their values; short (matrices, count,
-    count): as rows, the others; of a (matrices, m, n), or where it is wide of its adjoint, length by count. By one-sided rotations.
+    """s (matrices, count) singular values in descending order; long (matrices, length, count): singular vectors times
+    their values; short (matrices, count, count): as rows, the others; of a (matrices, m, n), or where it is wide of its
+    adjoint, length by count. By one-sided rotations.
 
-    Rows of w become orthogonal: in each turn every one meets one other. Accurate also for small values. info: as in `eigh_team`. w, v (as in `svd_begin`) and
-    norms (matrices, count) are scratch.
+    Rows of w become orthogonal: in each turn every one meets one other. Accurate also for small values. info: as in
+    `eigh_team`. w, v (as in `svd_begin`) and norms (matrices, count) are scratch.
     """
     shared = shared_array(TEAM, real, SHARED)
     others = shared_array(TEAM, real, SHARED)
@@ -216,7 +249,23 @@ def svd_team(a, w, v, norms, long, s, short, info, matrices, m, n, vectors, leas
         turned, sweep = real(1.0), 0
         while (turned != 0.0) & (sweep < 60):
             turned = orthogonalise(
-                w, v, matrix, count, length, 0, 1, (count + 1) // 2, True, vectors != 0, least, shared, others, sums, thread, LANES, GROUPS
+                w,
+                v,
+                matrix,
+                count,
+                length,
+                0,
+                1,
+                (count + 1) // 2,
+                True,
+                vectors != 0,
+                least,
+                shared,
+                others,
+                sums,
+                thread,
+                LANES,
+                GROUPS,
             )
             turned, sweep = team_sum(turned, shared, thread, TEAM), sweep + 1
         for k in range(count):
@@ -257,8 +306,10 @@ def svd_begin_team(a, w, v, scales, matrices, m, n, *, TEAM):
 
 
 def hermitian_begin_team(a, x, w, scales, matrices, n, lower, *, NUMBER, TEAM):
-    """x (matrices, n, n) = the Hermitian matrices a divided by scales (matrices); w = their columns, as rows, and a multiple of the unit matrix with which
-    they are positive: their singular vectors are then the eigenvectors. It is 1.5 times the Frobenius norm: no value is more than five times another."""
+    """x (matrices, n, n) = the Hermitian matrices a divided by scales (matrices); w = their columns, as rows, and a
+    multiple of the unit matrix with which they are positive: their singular vectors are then the eigenvectors. It is
+    1.5 times the Frobenius norm: no value is more than five times another.
+    """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for matrix in range(int64(cuda.blockIdx.x), matrices, int64(cuda.gridDim.x)):
@@ -283,7 +334,9 @@ def hermitian_begin_team(a, x, w, scales, matrices, n, lower, *, NUMBER, TEAM):
 
 
 def jacobi_team(w, v, turned, tasks, pairs, count, length, vectors, turn, least, *, GROUPS, LANES, NUMBER, TEAM, WIDTH):
-    """A turn of a round of `orthogonalise`, for `pairs` pairs of runs of each matrix; turned (matrices, pairs): how many rows they have rotated this round."""
+    """A turn of a round of `orthogonalise`, for `pairs` pairs of runs of each matrix; turned (matrices, pairs): how
+    many rows they have rotated this round.
+    """
     shared = shared_array(TEAM, real, SHARED)
     others = shared_array(TEAM, real, SHARED)
     sums = shared_array(TEAM, NUMBER, SHARED)
@@ -291,7 +344,23 @@ def jacobi_team(w, v, turned, tasks, pairs, count, length, vectors, turn, least,
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
         one, other = opponents(turn, int64(task) % pairs, 2 * pairs)
         found = orthogonalise(
-            w, v, int64(task) // pairs, count, length, one, other, WIDTH, turn == 0, vectors != 0, least, shared, others, sums, thread, LANES, GROUPS
+            w,
+            v,
+            int64(task) // pairs,
+            count,
+            length,
+            one,
+            other,
+            WIDTH,
+            turn == 0,
+            vectors != 0,
+            least,
+            shared,
+            others,
+            sums,
+            thread,
+            LANES,
+            GROUPS,
         )
         found = team_sum(found, shared, thread, TEAM)
         if thread == 0:
@@ -312,8 +381,9 @@ def svd_lengths_team(w, found, tasks, length, *, TEAM):
 
 
 def rayleigh_team(x, w, found, tasks, n, *, NUMBER, TEAM):
-    """found (tasks) = the quotients w^H x w / w^H w of the rows of w (matrices, n, n), which become of length 1: what belongs to nearly an eigenvector is its
-    eigenvalue, with an error as the square of the vector's."""
+    """found (tasks) = the quotients w^H x w / w^H w of the rows of w (matrices, n, n), which become of length 1: what
+    belongs to nearly an eigenvector is its eigenvalue, with an error as the square of the vector's.
+    """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):
@@ -331,9 +401,13 @@ def rayleigh_team(x, w, found, tasks, n, *, NUMBER, TEAM):
             found[uintp(task)] = value / size
 
 
-def in_order_team(w, v, found, scales, turned, values, long, short, info, tasks, pairs, count, length, vectors, ascending, *, TEAM):
-    """values (matrices, count) = those found times scales, in order; long (matrices, length, count) and short (matrices, count, count): the rows of w as
-    columns, and those of v conjugated, in the same order. `vectors`: how many of the two are wanted. info (matrices): count where they did not converge."""
+def in_order_team(
+    w, v, found, scales, turned, values, long, short, info, tasks, pairs, count, length, vectors, ascending, *, TEAM
+):
+    """values (matrices, count) = those found times scales, in order; long (matrices, length, count) and short
+    (matrices, count, count): the rows of w as columns, and those of v conjugated, in the same order. `vectors`: how
+    many of the two are wanted. info (matrices): count where they did not converge.
+    """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), tasks, int64(cuda.gridDim.x)):

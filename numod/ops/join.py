@@ -1,4 +1,7 @@
-"""Concatenation: each input is copied into its part of the result. Stacking concatenates inputs with an additional dimension."""
+"""Concatenation: each input is copied into its part of the result.
+
+Stacking concatenates inputs with an additional dimension.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
 
 
-_SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4  # elements of a join that several tensors are copied to by one kernel, and how many: so many, or all where they are few
+# elements of a join that several tensors are copied to by one kernel, and how many: so many, or all where they are few
+_SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4
 
 
 class Cat(Op):
@@ -41,7 +45,12 @@ class Cat(Op):
         sizes = [each.shape[dim] for each in arguments]
         shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
         out = layout(shape, result, single_device("cat", list(arguments)))
-        if len(arguments) > 1 and out.size <= _SMALL and not out.device.backend.FLAT and all(each.dense and each.dtype is result for each in arguments):
+        if (
+            len(arguments) > 1
+            and out.size <= _SMALL
+            and not out.device.backend.FLAT
+            and all(each.dense and each.dtype is result for each in arguments)
+        ):
             return _together(out, dim, sizes)
         strides = dense_strides(shape)
         parts, start = [], 0
@@ -59,6 +68,7 @@ class Cat(Op):
 
     def _parts(self, wanted: list[int]) -> Callable:
         """The gradient of the inputs at these positions: their parts of g."""
+
         def parts(g: object, layouts: tuple, dim: int) -> list:
             ends = [*accumulate(each.shape[dim] for each in layouts)]
             return [g.narrow(dim, ends[k] - layouts[k].shape[dim], layouts[k].shape[dim]) for k in wanted]
@@ -73,12 +83,18 @@ class Stack(Cat):
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        return None if parameters[0] <= len(sizes["s"]) else f"attribute 'dim' must be at most {len(sizes['s'])}, got {parameters[0]}"
+        return (
+            None
+            if parameters[0] <= len(sizes["s"])
+            else f"attribute 'dim' must be at most {len(sizes['s'])}, got {parameters[0]}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
         line = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
-        return super().prepare(tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters)
+        return super().prepare(
+            tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters
+        )
 
     def _parts(self, wanted: list[int]) -> Callable:
         """The gradient of the inputs at these positions: their slices of g."""
@@ -95,19 +111,35 @@ def _join_text(count: int) -> str:
         "        at = row * line + first",
     ]
     for k in range(count):
-        lines += [f"        for j in range(n{k}):", f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]", f"        at += n{k}"]
+        lines += [
+            f"        for j in range(n{k}):",
+            f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]",
+            f"        at += n{k}",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
-    """The plan of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
-    outer, inner, at_once = prod(out.shape[:dim]), prod(out.shape[dim + 1 :]), len(sizes) if len(sizes) <= _FEW else _AT_ONCE
+    """The plan of a join of dense tensors so small that copying each on its own would take longer than its work:
+    several are copied at a time.
+    """
+    outer, inner, at_once = (
+        prod(out.shape[:dim]),
+        prod(out.shape[dim + 1 :]),
+        len(sizes) if len(sizes) <= _FEW else _AT_ONCE,
+    )
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     turns, lengths = [], [n * inner for n in sizes]
     for first in range(0, len(sizes), at_once):
         count = len(lengths[first : first + at_once])
-        turns.append((first, at_once - count, (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (at_once - count))))
+        turns.append(
+            (
+                first,
+                at_once - count,
+                (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (at_once - count)),
+            )
+        )
     if len(turns) == 1 and not turns[0][1]:
         return Plan(out, run, turns[0][2])
 

@@ -1,6 +1,7 @@
 """Sort keys: elements mapped to unsigned integers in the same order, and helpers for kernels that sort by them.
 
--0 equals 0, NaN comes last. Kernels have compile-time parameters `key_of(x)` and, for keys of up to 32 bits, `value_of(key)`: the functions of a dtype.
+-0 equals 0, NaN comes last. Kernels have compile-time parameters `key_of(x)` and, for keys of up to 32 bits,
+`value_of(key)`: the functions of a dtype.
 """
 
 from __future__ import annotations
@@ -63,12 +64,21 @@ def key_of_int64(x):
 
 def keyed(x: Layout, kernel: Callable) -> Callable:
     """A kernel for the keys of x's dtype."""
-    functions = {name: scalar_functions[f"{name}_{_name_of_key(x.dtype)}"] for name in ("key_of", "value_of") if has(kernel, name)}
+    functions = {
+        name: scalar_functions[f"{name}_{_name_of_key(x.dtype)}"]
+        for name in ("key_of", "value_of")
+        if has(kernel, name)
+    }
     return partial(kernel, **functions)
 
 
-def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
-    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
+def keyed_launcher(
+    x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False
+) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype.
+
+    `descending` turns its comparisons `>=`.
+    """
     source = specialized(keyed(x, kernel))
     source = source.replace(">=", "<=") if descending else source
     return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)

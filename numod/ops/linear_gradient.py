@@ -1,4 +1,7 @@
-"""The gradients of small linear maps in one kernel: three ops would cost more in Python overhead than in arithmetic. Large ones use `matmul`."""
+"""The gradients of small linear maps in one kernel: three ops would cost more in Python overhead than in arithmetic.
+
+Large ones use `matmul`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ _SMALL = 1 << 12  # multiply-adds up to which one pass beats three products
 
 
 def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, size, with_x):
-    """d_x (rows, size) = g (rows, outputs) @ weight (outputs, size), d_weight = g transposed @ x, d_bias = the sum of g's rows."""
+    """d_x (rows, size) = g (rows, outputs) @ weight (outputs, size), d_weight = g transposed @ x, d_bias = the sum of
+    g's rows.
+    """
     for o in range(outputs):
         total = g[uintp(o)]
         for j in range(size):
@@ -35,7 +40,9 @@ def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, s
 
 
 class LinearGradient(Op):
-    """(d_x, d_weight, d_bias) of dense g (..., outputs), x (..., size) and weight (outputs, size); without d_x where weight is None."""
+    """(d_x, d_weight, d_bias) of dense g (..., outputs), x (..., size) and weight (outputs, size); without d_x where
+    weight is None.
+    """
 
     takes = "given[*l o]:f x[*l i] weight?[o i];"
     inputs, outputs, differentiable = ("given", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
@@ -43,9 +50,14 @@ class LinearGradient(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         g, x, weight = arguments
         (*lines, outputs), size, with_x = g.shape, x.shape[-1], isinstance(weight, Layout)
-        results = (*((x,) if with_x else ()), *[layout(shape, x.dtype, x.device) for shape in ((outputs, size), (outputs,))])
+        results = (
+            *((x,) if with_x else ()),
+            *[layout(shape, x.dtype, x.device) for shape in ((outputs, size), (outputs,))],
+        )
         signature = bind.signature(*[x] * 6, numbers=4)
-        run = bind.launcher(x.device, self.name, bind.source_of(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION)
+        run = bind.launcher(
+            x.device, self.name, bind.source_of(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION
+        )
         constants = (prod(lines), outputs, size, int(with_x))
         if with_x:
             return Plan(results, run, constants)
@@ -54,7 +66,9 @@ class LinearGradient(Op):
 
 
 def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:
-    """Gradients of linear's inputs together, from those of each input `apart`, which serve where one pass would not pay or is to be differentiated."""
+    """Gradients of linear's inputs together, from those of each input `apart`, which serve where one pass would not pay
+    or is to be differentiated.
+    """
 
     def of_all(g: object, x: object, weight: object, recording: bool) -> tuple:
         if recording or not _is_small(g, x, weight):
@@ -72,7 +86,13 @@ def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:
 def _is_small(g: object, x: object, weight: object) -> bool:
     """Whether the kernel fits: dense floats of one kind in the CPU's memory, and not many."""
     own, first, last = g._layout, x._layout, weight._layout
-    return 0 < own.size * first.shape[-1] <= _SMALL and own.dense and first.dense and last.dense and own.device.type == "cpu"
+    return (
+        0 < own.size * first.shape[-1] <= _SMALL
+        and own.dense
+        and first.dense
+        and last.dense
+        and own.device.type == "cpu"
+    )
 
 
 linear_gradient = LinearGradient("linear_gradient")

@@ -1,7 +1,10 @@
-"""Matrix products: batched `matmul` and `linear`. Shapes of one dimension and their squeezing are the caller's (`core.functions`).
+"""Matrix products: batched `matmul` and `linear`.
 
-Products of floats are made of register tiles (`product_tiles`), those with a vector read the matrix once (`product_vectors`); here stand the plain loops of
-the smallest, of integers and of matrices that lie anyhow, and which kernel does which product.
+Shapes of one dimension and their squeezing are the caller's (`core.functions`).
+
+Products of floats are made of register tiles (`product_tiles`), those with a vector read the matrix once
+(`product_vectors`); here stand the plain loops of the smallest, of integers and of matrices that lie anyhow, and which
+kernel does which product.
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from .product_tiles import finished, panel_packer, takes_panels, tiled
 from .product_vectors import vector_product
 
 _RUN = 256  # terms that a block of GPU threads sums at least
-_MANY, _LITTLE = 64, 8  # matrices in a batch, and rows and columns of each, for which a kernel of their sizes is worth compiling
+# matrices in a batch, and rows and columns of each, for which a kernel of their sizes is worth compiling
+_MANY, _LITTLE = 64, 8
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
-    """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns; steps b_row, 1), a row at a time."""
+    """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns;
+    steps b_row, 1), a row at a time.
+    """
     for task in parallel_range(batches * rows):
         place = int64(task)
         batch = place // rows
@@ -75,9 +81,12 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
         out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
-def _blocks(name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tuple[int, ...], b_steps: tuple[int, ...]) -> tuple[Callable, tuple]:
-    """Launcher and constants of the GPU's product, by blocks of threads, for a batch of at most two dimensions with these steps. One with too few tiles to
-    occupy it is a batch of runs of terms."""
+def _blocks(
+    name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tuple[int, ...], b_steps: tuple[int, ...]
+) -> tuple[Callable, tuple]:
+    """Launcher and constants of the GPU's product, by blocks of threads, for a batch of at most two dimensions with
+    these steps. One with too few tiles to occupy it is a batch of runs of terms.
+    """
     (rows, inner), columns, number, batches = a.shape[-2:], b.shape[-1], a.storage.name, prod(sizes)
     (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(each)) + tuple(each) for each in (a_steps, b_steps))
     most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
@@ -87,16 +96,33 @@ def _blocks(name: str, a: Layout, b: Layout, sizes: tuple[int, ...], a_steps: tu
     if parts > 1:
         sizes, batches, inner = (parts,), parts, inner // parts
         a_batch, b_batch = inner * a.strides[-1], inner * b.strides[-2]
-    constants = (batches, rows, columns, inner, sizes[-1], a_run, a_batch, *a.strides[-2:], b_run, b_batch, *b.strides[-2:])
+    constants = (
+        batches,
+        rows,
+        columns,
+        inner,
+        sizes[-1],
+        a_run,
+        a_batch,
+        *a.strides[-2:],
+        b_run,
+        b_batch,
+        *b.strides[-2:],
+    )
     summed = number if parts == 1 else a.dtype.compute.storage
     signature = bind.signature(number, number, summed, number, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
     runs = batches // sizes[-1]
     ends = ((a_run, a_batch, rows, inner, a), (b_run, b_batch, inner, columns, b))
-    most = max(runs * run + sizes[-1] * step + down * each.strides[-2] + across * each.strides[-1] for run, step, down, across, each in ends)
+    most = max(
+        runs * run + sizes[-1] * step + down * each.strides[-2] + across * each.strides[-1]
+        for run, step, down, across, each in ends
+    )
     product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
-    run = bind.launcher(a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team)
+    run = bind.launcher(
+        a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team
+    )
     nothing = a.device.empty(0, a.storage)
     if parts == 1:
         return run, (nothing, *constants)
@@ -114,7 +140,11 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
         return _blocks(name, a, b, (batches,), (a_batch,), (b_batch,))
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     little = batches >= _MANY and max(rows, columns, inner) <= _LITTLE
-    fast = None if little else vector_product(name, a, b, batches, a_batch, b_batch) or tiled(name, a, b, batches, a_batch, b_batch)
+    fast = (
+        None
+        if little
+        else vector_product(name, a, b, batches, a_batch, b_batch) or tiled(name, a, b, batches, a_batch, b_batch)
+    )
     if fast is not None:
         return fast
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
@@ -150,7 +180,8 @@ def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool, layo
 def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
     g = g.unsqueeze(-1) if layout.ndim == 1 else g
     g, a = (g.unsqueeze(-2), a.unsqueeze(-2)) if a.ndim == 1 else (g, a)
-    if layout.ndim <= 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:  # a sum over all rows, not of products of each matrix
+    # a sum over all rows, not of products of each matrix
+    if layout.ndim <= 2 and g.ndim > 2 and a.ndim == g.ndim and not transpose_a:
         g, a = _rows(g), _rows(a)
     made = _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
     return made.squeeze(-1) if layout.ndim == 1 else made
@@ -162,7 +193,8 @@ def _rows(x: object) -> object:
 
 
 class Matmul(Op):
-    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast; either matrix may be given transposed, or be a vector (K).
+    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast; either matrix may be
+    given transposed, or be a vector (K).
 
     Raises RuntimeError for shapes or dtypes that differ.
     """
@@ -190,15 +222,28 @@ class Matmul(Op):
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Second matrices, of two dimensions, that tiles would turn or pack at every call."""
         a, b, _ = self.factors(arguments, parameters)
-        return Packing(1, pack_columns, (parameters[1],), packed_matmul) if a.ndim == b.ndim == 2 and takes_panels(a, b) else None
+        return (
+            Packing(1, pack_columns, (parameters[1],), packed_matmul)
+            if a.ndim == b.ndim == 2 and takes_panels(a, b)
+            else None
+        )
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
-        """As `Op.finished`. None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps."""
-        return None if arguments[0].ndim == 1 or arguments[1].ndim == 1 else finished(name, self.factors(arguments, parameters), *end)
+        """As `Op.finished`.
+
+        None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps.
+        """
+        return (
+            None
+            if arguments[0].ndim == 1 or arguments[1].ndim == 1
+            else finished(name, self.factors(arguments, parameters), *end)
+        )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        wrong = next((name for name, each, flag in zip(self.parameters, arguments, parameters) if flag and each.ndim < 2), None)
+        wrong = next(
+            (name for name, each, flag in zip(self.parameters, arguments, parameters) if flag and each.ndim < 2), None
+        )
         return wrong and f"attribute {wrong!r} must be False for a vector"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -210,7 +255,9 @@ class Matmul(Op):
 
 
 def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
-    """The factors as they are multiplied: transposed where the flags say so, a vector as a row on the left and a column on the right."""
+    """The factors as they are multiplied: transposed where the flags say so, a vector as a row on the left and a column
+    on the right.
+    """
     a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
     a = a if a.ndim > 1 else layout((1, *a.shape), a.dtype, a.device, (a.size * a.strides[0], *a.strides))
     return a, b if b.ndim > 1 else layout((*b.shape, 1), b.dtype, b.device, (*b.strides, 1))
@@ -218,7 +265,9 @@ def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
 
 def _transposed(x: Layout) -> Layout:
     """The last two dimensions exchanged."""
-    return layout((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2]))
+    return layout(
+        (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2])
+    )
 
 
 def _joined_rows(x: Layout) -> Layout:
@@ -230,7 +279,10 @@ def _joined_rows(x: Layout) -> Layout:
 
 
 def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, tuple]:
-    """Our loops over batches: one launch where a single step leads from batch to batch, on a GPU also two, else a launch for each."""
+    """Our loops over batches: one launch where a single step leads from batch to batch, on a GPU also two, else a
+    launch for each.
+    """
+
     def steps(each: Layout) -> list[int]:
         missing = len(batch) - (each.ndim - 2)
         return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
@@ -256,7 +308,9 @@ def _batched(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Callable, t
 
 
 class Linear(Op):
-    """Dense x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out), of at least two dimensions. bias may be None."""
+    """Dense x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out), of at least two dimensions. bias may
+    be None.
+    """
 
     takes = "x[*l i]:buifc weight[o i]~ bias?[o];"
     inputs = ("x", "weight", "bias")
@@ -278,12 +332,18 @@ class Linear(Op):
         x, weight, bias = arguments
         _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
         if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
-            raise RuntimeError(f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}")
+            raise RuntimeError(
+                f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}"
+            )
         return *x.shape[:-1], weight.shape[0]
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Weights that tiles would turn or pack at every call."""
-        return Packing(1, pack_columns, (True,), packed_linear) if takes_panels(*self.factors(arguments, parameters)[:2]) else None
+        return (
+            Packing(1, pack_columns, (True,), packed_linear)
+            if takes_panels(*self.factors(arguments, parameters)[:2])
+            else None
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
@@ -295,7 +355,9 @@ class Linear(Op):
 
 
 class PackColumns(Op):
-    """The panels, one after the other, in which a product by tiles reads a matrix (inner, columns), or the transpose of one. Chosen for the CPU's floats."""
+    """The panels, one after the other, in which a product by tiles reads a matrix (inner, columns), or the transpose of
+    one. Chosen for the CPU's floats.
+    """
 
     inputs, parameters = ("matrix",), ("transpose",)
     differentiable = portable = False
@@ -307,7 +369,10 @@ class PackColumns(Op):
 
 
 class Packed:
-    """A product that is given its second matrix packed too, by `pack_columns`, and reads that. The first has its rows in equal steps."""
+    """A product that is given its second matrix packed too, by `pack_columns`, and reads that.
+
+    The first has its rows in equal steps.
+    """
 
     takes = None  # on memory packed for this processor, which no file holds
 
@@ -327,7 +392,9 @@ class Packed:
         run, (nothing, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
         out = layout(self.shape(arguments[:-1], parameters), a.dtype, a.device)
         if bias is not None:
-            return Plan(out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants))
+            return Plan(
+                out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants)
+            )
         return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, nothing, *constants))
 
 
@@ -347,20 +414,34 @@ def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, 
     run, (no_bias, *constants) = _loops("linear", x, weight, 1, 0, 0)
     if not has_bias:
         return run, (no_bias, *constants)
-    return (lambda x_data, weight_data, bias_data, out_data: run(x_data, weight_data, out_data, bias_data, *constants)), ()
+    return (
+        lambda x_data, weight_data, bias_data, out_data: run(x_data, weight_data, out_data, bias_data, *constants)
+    ), ()
 
 
 def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
     if a.shape[-1] != inner:
         swapped = b.ndim >= 2 and name == "matmul" and b.shape[-1] == a.shape[-1]
         hint = "; did you mean b.mT?" if swapped else hint
-        raise RuntimeError(f"{name}: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(a.shape)} @ {tuple(b.shape)}{hint}")
+        raise RuntimeError(
+            f"{name}: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(a.shape)} @ "
+            f"{tuple(b.shape)}{hint}"
+        )
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}; convert one with .to()")
+        raise RuntimeError(
+            f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}; convert one with "
+            ".to()"
+        )
     if a.dtype is dtypes.bool_:
-        raise NotImplementedError(f'\"{name}\" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for 'Bool'; convert first, for example with .to(numod.float32)"
+        )
 
 
 matmul = Matmul("matmul")
 linear = Linear("linear")
-pack_columns, packed_matmul, packed_linear = PackColumns("pack_columns"), PackedMatmul("packed_matmul"), PackedLinear("packed_linear")
+pack_columns, packed_matmul, packed_linear = (
+    PackColumns("pack_columns"),
+    PackedMatmul("packed_matmul"),
+    PackedLinear("packed_linear"),
+)

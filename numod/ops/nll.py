@@ -1,5 +1,6 @@
-"""Negative log-likelihood of classes, of each target or summed or averaged, in one pass, and its gradient, on the CPU. Elsewhere the loss is composed of other
-ops.
+"""Negative log-likelihood of classes, of each target or summed or averaged, in one pass, and its gradient, on the CPU.
+
+Elsewhere the loss is composed of other ops.
 
 x (N, C, ...), target (N, ...) of int64, weight (C) or None. Targets that equal `ignore_index` do not count.
 """
@@ -17,8 +18,9 @@ from .softmax import split
 
 
 def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, weighted, mean, each):
-    """loss () = the sum of -weight * x at the targets, or that over their weights; with `each` (N, ...) = those numbers; kept () = those weights' sum; wrong ()
-    = how many targets lie outside [0, n)."""
+    """loss () = the sum of -weight * x at the targets, or that over their weights; with `each` (N, ...) = those
+    numbers; kept () = those weights' sum; wrong () = how many targets lie outside [0, n).
+    """
     total, share, outside = float64(0), float64(0), int64(0)
     for place in range(outer * inner):
         chosen, own = target[uintp(place)], float64(0)
@@ -38,7 +40,9 @@ def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, w
 
 
 def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, weighted, mean, each):
-    """out (N, C, ...) = -weight * g at the targets, with `mean` over what `kept` holds; 0 elsewhere. g is () or, with `each`, (N, ...)."""
+    """out (N, C, ...) = -weight * g at the targets, with `mean` over what `kept` holds; 0 elsewhere. g is () or, with
+    `each`, (N, ...).
+    """
     for k in range(outer * n * inner):
         out[uintp(k)] = 0
     share = kept[0] if mean != 0 else float64(1)
@@ -46,7 +50,9 @@ def nll_gradient_kernel(g, target, weight, kept, out, outer, n, inner, ignored, 
         chosen = target[uintp(place)]
         if chosen != ignored:
             factor = float64(weight[uintp(chosen)]) if weighted != 0 else float64(1)
-            out[uintp((place // inner * n + chosen) * inner + place % inner)] = -factor * float64(g[uintp(place if each != 0 else 0)]) / share
+            out[uintp((place // inner * n + chosen) * inner + place % inner)] = (
+                -factor * float64(g[uintp(place if each != 0 else 0)]) / share
+            )
 
 
 class Nll(Op):
@@ -56,7 +62,8 @@ class Nll(Op):
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
     gradients = {
         "x": lambda grads, target, weight, kept, layout, ignore_index,
-        reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept), (ignore_index, reduction, tuple(layout.shape))),
+        reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept),
+            (ignore_index, reduction, tuple(layout.shape))),
     }  # fmt: skip
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -73,15 +80,24 @@ class Nll(Op):
 class NllGradient(Op):
     """The gradient, of `shape`; its own is the loss of what it is given."""
 
-    takes = "given[*g]:f target[n *s]:int64 weight?[_] kept[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
+    takes = (
+        "given[*g]:f target[n *s]:int64 weight?[_] kept[]:float64; ignore_index=int reduction=none|mean|sum shape=0..^*"
+    )
     inputs, parameters = ("given", "target", "weight", "kept"), ("ignore_index", "reduction", "shape")
-    gradients = {"given": lambda g, target, weight, ignore_index, reduction: nll.apply((g.contiguous(), target, weight), (ignore_index, reduction))[0]}
+    gradients = {
+        "given": lambda g, target, weight, ignore_index, reduction: nll.apply(
+            (g.contiguous(), target, weight), (ignore_index, reduction)
+        )[0]
+    }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         _, reduction, shape = parameters
         if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
-            return f"attribute 'shape' must be that of the target {(sizes['n'], *sizes['s'])} with the classes as dimension 1, got {shape}"
+            return (
+                f"attribute 'shape' must be that of the target {(sizes['n'], *sizes['s'])} with the classes as "
+                f"dimension 1, got {shape}"
+            )
         if isinstance(arguments[2], Layout) and arguments[2].size != shape[1]:
             return f"weight must have {shape[1]} elements, got {arguments[2].size}"
         wanted = (sizes["n"], *sizes["s"]) if reduction == "none" else ()
@@ -98,11 +114,23 @@ class NllGradient(Op):
         return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, given, out.shape, weight, parameters))
 
 
-def _launch(name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple) -> tuple:
+def _launch(
+    name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
+) -> tuple:
     """A launcher and its constants; where there is no weight, the first array stands for it and is not read."""
     run = bind.launcher(first.device, name, bind.source_of(kernel), signature, first.dtype, 0)
-    constants = (*split(shape, 1), parameters[0], int(isinstance(weight, Layout)), int(parameters[1] == "mean"), int(parameters[1] == "none"))
-    return (run, constants) if constants[4] else (lambda first, target, *others: run(first, target, first, *others), constants)
+    constants = (
+        *split(shape, 1),
+        parameters[0],
+        int(isinstance(weight, Layout)),
+        int(parameters[1] == "mean"),
+        int(parameters[1] == "none"),
+    )
+    return (
+        (run, constants)
+        if constants[4]
+        else (lambda first, target, *others: run(first, target, first, *others), constants)
+    )
 
 
 nll, nll_gradient = Nll("nll_loss"), NllGradient("nll_loss_gradient")

@@ -1,7 +1,8 @@
-"""Normalisation by the mean and variance of rows (layer norm; RMS norm by their squares alone) or of channels (batch norm), each way in one kernel.
+"""Normalisation by the mean and variance of rows (layer norm; RMS norm by their squares alone) or of channels (batch
+norm), each way in one kernel.
 
-Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
-they are composed of tensor operations instead.
+Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will
+itself be differentiated they are composed of tensor operations instead.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ _COLUMNS = 128  # neighbouring channels that are done together where each has on
 
 
 def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps):
-    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or not there.
+    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or
+    not there.
 
-    If not `centred`, 0 stands for the mean."""
+    If not `centred`, 0 stands for the mean.
+    """
     for task in parallel_range(rows):
         row = int64(task)
         base = row * n
@@ -52,8 +55,8 @@ def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, 
 def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, centred, scaled, summed, workers):
     """out (rows, n) = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight.
 
-    If `summed`, partial (workers, 2, n) = g * xhat and g, each summed over every `workers`-th row. Loops that write are kept short: with more
-    arrays in one, LLVM would not check that they lie apart, and not vectorise.
+    If `summed`, partial (workers, 2, n) = g * xhat and g, each summed over every `workers`-th row. Loops that write are
+    kept short: with more arrays in one, LLVM would not check that they lie apart, and not vectorise.
     """
     for task in parallel_range(workers):
         mine = int64(task) * 2 * n
@@ -80,7 +83,9 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
             slope = real(second * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
                 for k in range(n):
-                    out[uintp(base + k)] = scale * (g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope)
+                    out[uintp(base + k)] = scale * (
+                        g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope
+                    )
             else:
                 write_slopes(g, x, out, base, n, middle, x.dtype.type(1), scale, level, slope)
             if summed != 0:
@@ -90,7 +95,9 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, ce
 
 
 def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
-    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, with mean and variance of each channel."""
+    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, with mean and variance of each
+    channel.
+    """
     for task in parallel_range(channels):
         channel = int64(task)
         level = float64(0)
@@ -111,7 +118,9 @@ def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, sc
 
 
 def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
-    """out = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)); d_weight = sum(g * xhat), d_bias = sum(g) of each channel."""
+    """out = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)); d_weight = sum(g * xhat), d_bias = sum(g) of each
+    channel.
+    """
     for task in parallel_range(channels):
         channel = int64(task)
         middle = mean[uintp(channel)]
@@ -135,7 +144,9 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
 
 
 def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps, *, COLUMNS):
-    """`channel_norm_kernel` of x (images, channels): neighbouring channels at a time. wide (2, channels) holds their totals."""
+    """`channel_norm_kernel` of x (images, channels): neighbouring channels at a time. wide (2, channels) holds their
+    totals.
+    """
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
         last = min(first + COLUMNS, channels)
@@ -158,10 +169,14 @@ def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels
             wide[uintp(channels + c)] = bias[uintp(c)] if shifted != 0 else 0.0
         for image in range(images):
             for c in range(first, last):
-                out[uintp(image * channels + c)] = (x[uintp(image * channels + c)] - mean[uintp(c)]) * real(wide[uintp(c)]) + real(wide[uintp(channels + c)])
+                out[uintp(image * channels + c)] = (x[uintp(image * channels + c)] - mean[uintp(c)]) * real(
+                    wide[uintp(c)]
+                ) + real(wide[uintp(channels + c)])
 
 
-def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps, *, COLUMNS):
+def channel_norm_gradient_columns(
+    g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps, *, COLUMNS
+):
     """`channel_norm_gradient_kernel` likewise."""
     for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
         first = int64(task) * COLUMNS
@@ -188,7 +203,9 @@ def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias
 
 
 def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, TEAM):
-    """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the cache."""
+    """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the
+    cache.
+    """
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
@@ -234,7 +251,9 @@ def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, cent
 
 
 def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps, *, TEAM):
-    """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of memory."""
+    """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of
+    memory.
+    """
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     count = images * n
@@ -262,7 +281,9 @@ def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, sca
             out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
 
 
-def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, TEAM):
+def channel_norm_gradient_block(
+    g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps, *, TEAM
+):
     """`channel_norm_gradient_kernel` likewise."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -302,15 +323,30 @@ class Norm(Op):
 
     parameters = ("eps",)
 
-    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None, rows: int, n: int) -> Plan:
-        """A plan whose missing tensors are arrays nobody reads. On a GPU `rows` blocks of threads share n elements each, if those are many."""
+    def _launch(
+        self,
+        kernel: Callable,
+        x: Layout,
+        arguments: tuple,
+        results: tuple[Layout, ...],
+        numbers: tuple,
+        eps: float | None,
+        rows: int,
+        n: int,
+    ) -> Plan:
+        """A plan whose missing tensors are arrays nobody reads.
+
+        On a GPU `rows` blocks of threads share n elements each, if those are many.
+        """
         columns = kernel in _BY_COLUMNS and numbers[2] == 1 and not x.device.backend.FLAT
         tail = () if eps is None else (float(eps),)
         arrays = [x] * (len(arguments) + len(results)) + ["float64"] * columns
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = (
-            channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0]) if threads and kernel in _PARTED else None
+            channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
+            if threads and kernel in _PARTED
+            else None
         )
         if shared:
             numbers, tail, run = (), (), shared
@@ -331,10 +367,16 @@ class Norm(Op):
 
     def _check(self, x: Layout, *others: object) -> None:
         if not x.dtype.is_floating_point:
-            raise NotImplementedError(f'"{self.name}" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
+            raise NotImplementedError(
+                f"\"{self.name}\" not implemented for '{x.dtype.short}'; convert first, for example with "
+                ".to(numod.float32)"
+            )
         single_device(self.name, [each for each in (x, *others) if isinstance(each, Layout)])
         if any(isinstance(each, Layout) and each.dtype is not x.dtype for each in others):
-            raise RuntimeError(f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert with .to()")
+            raise RuntimeError(
+                f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert "
+                "with .to()"
+            )
 
 
 def planes(x: Layout) -> tuple[int, int, int]:
@@ -352,13 +394,26 @@ class RowNorm(Norm):
         super().__init__(name)
         self.centred, self.slopes = centred, RowNormGradient(f"{name}_gradient", centred)
 
-        def gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
+        def gradients(
+            grads: list,
+            x: object,
+            weight: object,
+            mean: object,
+            rstd: object,
+            eps: float,
+            wanted: tuple,
+            recording: bool,
+        ) -> tuple:
             g = grads[0].contiguous()
             if recording:
                 return composed(g, x, weight, eps, (-1,), tuple(range(x.ndim - 1)), lambda each: each, centred)
             summed = "weight" in wanted or "bias" in wanted
             d_x, partial = self.slopes.apply((g, x, weight, mean, rstd), (summed,))
-            return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
+            return (
+                (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind())
+                if summed
+                else (d_x, None, None)
+            )
 
         self.gradients = {self.inputs: gradients}
 
@@ -374,10 +429,17 @@ class RowNorm(Norm):
 
 
 class RowNormGradient(Norm):
-    """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else zeros."""
+    """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else
+    zeros.
+    """
 
     takes = "given[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
-    inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("summed",), False
+    inputs, outputs, parameters, differentiable = (
+        ("given", "x", "weight", "mean", "rstd"),
+        ("dx", "partial"),
+        ("summed",),
+        False,
+    )
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
@@ -385,7 +447,9 @@ class RowNormGradient(Norm):
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        return None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
+        return (
+            None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
@@ -422,10 +486,14 @@ class ChannelNormGradient(Norm):
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
         images, channels, n = planes(x)
         numbers = images, channels, n, int(isinstance(weight, Layout))
-        return self._launch(channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], channels, images * n)
+        return self._launch(
+            channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], channels, images * n
+        )
 
 
-def _channel_gradients(grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool) -> tuple:
+def _channel_gradients(
+    grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool
+) -> tuple:
     g = grads[0].contiguous()
     if not recording:
         return channel_norm_gradient.apply((g, x, weight, mean, var), (eps,))
@@ -433,8 +501,19 @@ def _channel_gradients(grads: list, x: object, weight: object, mean: object, var
     return composed(g, x, weight, eps, others, others, lambda each: each.reshape((-1, *(1,) * (x.ndim - 2))))
 
 
-def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable, centred: bool = True) -> tuple:
-    """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and bias."""
+def composed(
+    g: object,
+    x: object,
+    weight: object,
+    eps: float,
+    reduced: tuple,
+    summed: tuple,
+    shaped: Callable,
+    centred: bool = True,
+) -> tuple:
+    """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and
+    bias.
+    """
     apart = x - x.mean(reduced, keepdim=True) if centred else x
     rstd = ((apart * apart).mean(reduced, keepdim=True) + eps).rsqrt()
     hat = apart * rstd

@@ -1,11 +1,15 @@
-"""The base class of ops: a name, named inputs, a plan per set of layouts, and a gradient per input. Tensors are in `core`.
+"""The base class of ops: a name, named inputs, a plan per set of layouts, and a gradient per input.
 
-An op plans with layouts and runs on flat buffers. Its gradients are functions whose parameter names say what must be saved for backward:
-`g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
-input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) instead of g, and result by its
-name (or all as `outs`): what is named is kept, and may not be written to before backward. A gradient listed under several inputs' names gives a tuple, one for
-each; where it asks for `wanted` it is told whose are needed. `recording` tells whether the gradient will itself be differentiated. Those of a pointwise row are
-formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
+Tensors are in `core`.
+
+An op plans with layouts and runs on flat buffers. Its gradients are functions whose parameter names say what must be
+saved for backward: `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the
+parameter, `layout` the layout of the input the gradient is for, `layouts` those of all inputs. An op of several results
+has `grads` (None where no gradient came) instead of g, and result by its name (or all as `outs`): what is named is
+kept, and may not be written to before backward. A gradient listed under several inputs' names gives a tuple, one for
+each; where it asks for `wanted` it is told whose are needed. `recording` tells whether the gradient will itself be
+differentiated. Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever
+tensor class calls them.
 """
 
 from __future__ import annotations
@@ -43,30 +47,41 @@ dtypes.on_default_change.append(_forget_plans)
 
 
 class Plan:
-    """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
+    """How to run an op for one set of layouts:
 
-    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions
-    of the inputs of either kind (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
+    `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
+
+    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan`
+    adds `tensors` and `numbers`, the positions of the inputs of either kind (`kinds`: a letter for each, see
+    `core.apply`); `run` is the waist's.
     """
 
     __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run", "era")
 
-    def __init__(self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
+    def __init__(
+        self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0
+    ) -> None:
         self.layout, self.launch, self.constants, self.offset, self.era = layout, launch, constants, offset, _era
 
     def place(self, arguments: list) -> None:
         """Record which inputs are tensors and which are numbers (None is neither)."""
         self.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
-        self.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
-        self.kinds = "".join("t" if k in self.tensors else "n" if k in self.numbers else "-" for k in range(len(arguments)))
+        self.numbers = tuple(
+            k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None)
+        )
+        self.kinds = "".join(
+            "t" if k in self.tensors else "n" if k in self.numbers else "-" for k in range(len(arguments))
+        )
 
 
 @dataclass(slots=True)
 class Recipe:
-    """What a node saves, and how it calls its gradients: (input position or positions, function, a getter of its arguments from the node's pool).
+    """What a node saves, and how it calls its gradients:
 
-    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is asked for), then for `wide` recipes
-    *parameters, *layouts, the list of layouts, `wanted` and `recording`.
+    (input position or positions, function, a getter of its arguments from the node's pool).
+
+    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is
+    asked for), then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
 
     keep: list[int]
@@ -76,12 +91,16 @@ class Recipe:
     calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
     wanted: tuple[str, ...]
     pool: list
-    narrowed: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]  # calls and `wanted` where the gradients of fewer inputs are asked for
+    # calls and `wanted` where the gradients of fewer inputs are asked for
+    narrowed: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
 class Packing:
-    """An input packed before: `op` with `parameters` packs the input at `position`, and `product` is the op that takes it, after its other inputs."""
+    """An input packed before:
+
+    `op` with `parameters` packs the input at `position`, and `product` is the op that takes it, after its other inputs.
+    """
 
     position: int
     op: Op
@@ -97,7 +116,9 @@ def argument_names(function: Callable) -> tuple[str, ...]:
 
 def no_derivative(name: str) -> None:
     """Refuses the derivative of a gradient."""
-    raise NotImplementedError(f"the derivative of the gradient of {name} is not implemented; differentiate it once, without create_graph")
+    raise NotImplementedError(
+        f"the derivative of the gradient of {name} is not implemented; differentiate it once, without create_graph"
+    )
 
 
 def nothing_to_do(*buffers: object) -> None:
@@ -111,16 +132,20 @@ class Op:
     parameters: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()  # names of the results, if there are several
     gradients: dict = {}
-    joint: dict[tuple[str, ...], Callable] = {}  # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
+    # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
+    joint: dict[tuple[str, ...], Callable] = {}
     apply: Callable  # (inputs, parameters): runs the op on tensors; set by `core.apply`
-    complex_form: Callable | None = None  # (inputs, parameters): computes it of complex tensors, where its own kernels do not, or have other gradients there
+    # (inputs, parameters): computes it of complex tensors, where its own kernels do not, or have other gradients there
+    complex_form: Callable | None = None
     is_view = False
-    widens = True  # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
+    # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
+    widens = True
     differentiable = True
     reusable = False  # whether a backward pass keeps what the op saved, which is not the user's
     reports = False  # true for ops that tell of what they find wrong: they run though nothing reads their result
     portable = True  # false for ops on memory packed for this processor, which files do not hold
-    takes: str | None = None  # its inputs and attributes in the notation of `contract`: programs from files are checked against it
+    # its inputs and attributes in the notation of `contract`: programs from files are checked against it
+    takes: str | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,19 +161,37 @@ class Op:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
         raise TypeError(f"{self.name} writes over tensors; it has no results of its own")
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
-        """The plan that writes to existing tensors: `into` their layouts, `over` the position of the input each of them is, if any."""
+    def prepare_into(
+        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+    ) -> Plan:
+        """The plan that writes to existing tensors:
+
+        `into` their layouts, `over` the position of the input each of them is, if any.
+        """
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: object, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
-        """A launcher (op's buffers, result buffers, list of further arrays, list of numbers) with `loop` fused as an epilogue; None if no kernel supports it.
+    def finished(
+        self,
+        name: str,
+        arguments: tuple,
+        parameters: tuple,
+        loop: object,
+        product: str,
+        shape: tuple,
+        tensors: list[Layout],
+    ) -> Callable | None:
+        """A launcher (op's buffers, result buffers, list of further arrays, list of numbers) with `loop` fused as an
+        epilogue; None if no kernel supports it.
 
-        The op's result is the input `product` of `loop` (an `writer.Loop`), which is over `shape`; `tensors` are its other inputs.
+        The op's result is the input `product` of `loop` (an `writer.Loop`), which is over `shape`; `tensors` are its
+        other inputs.
         """
         return None
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
-        """How the op takes an input that stays the same from call to call; None where packing it first gains nothing."""
+        """How the op takes an input that stays the same from call to call; None where packing it first gains
+        nothing.
+        """
         return None
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
@@ -157,7 +200,10 @@ class Op:
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.era = era
         plan.place(arguments)
-        if any(getattr(each, "type", None) == "meta" for each in (*parameters, *[getattr(each, "device", None) for each in arguments])):
+        if any(
+            getattr(each, "type", None) == "meta"
+            for each in (*parameters, *[getattr(each, "device", None) for each in arguments])
+        ):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
 
@@ -169,11 +215,15 @@ class Op:
             self.plans[key] = plan
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """What is wrong with a call that fits the notation of `takes`, whose names have these `sizes`; None if nothing is."""
+        """What is wrong with a call that fits the notation of `takes`, whose names have these `sizes`; None if nothing
+        is.
+        """
         return None
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
-        """For inputs, by position, what their values must be below, where `takes` cannot say it; with a second number that they may be as well."""
+        """For inputs, by position, what their values must be below, where `takes` cannot say it; with a second number
+        that they may be as well.
+        """
         return {}
 
     def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
@@ -190,12 +240,15 @@ class Op:
         return found
 
     def fewer(self, recipe: Recipe, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
-        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take, from what the recipe keeps: a walk to some
-        tensors needs no others."""
+        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take,
+        from what the recipe keeps: a walk to some tensors needs no others.
+        """
         found = recipe.narrowed.get(asked)
         if found is None:
             calls = self._calls(list(asked)) if self.inputs else []
-            if calls and all(name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names):
+            if calls and all(
+                name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names
+            ):
                 found = (
                     [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls],
                     tuple([name for name in recipe.wanted if self.inputs.index(name) in asked]),
@@ -213,7 +266,9 @@ class Op:
         joint = self.joint.get(tuple([self.inputs[k] for k in wanted]) if self.joint else ())
         if joint is not None:
             return [(tuple(wanted), joint, argument_names(joint))]
-        calls = [(k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None]
+        calls = [
+            (k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None
+        ]
         for names, function in self.gradients.items():
             if isinstance(names, tuple) and any(self.inputs[k] in names for k in wanted):
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
@@ -224,12 +279,24 @@ class Op:
         keep = [k for k, name in enumerate(self.inputs) if name in asked]
         results = self.outputs or ("out",)
         kept_results = tuple(k for k, name in enumerate(results) if name in asked or "outs" in asked)
-        pool = ["grads" if self.outputs else "g", *(self.inputs[k] for k in keep), *(results[k] for k in kept_results), *(["outs"] if "outs" in asked else [])]
+        pool = [
+            "grads" if self.outputs else "g",
+            *(self.inputs[k] for k in keep),
+            *(results[k] for k in kept_results),
+            *(["outs"] if "outs" in asked else []),
+        ]
         wide = any(name not in pool for name in asked)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
         return Recipe(
-            keep, kept_results, "outs" in asked, wide, [(k, function, _getter(pool, k, names)) for k, function, names in calls], names_wanted, pool, {}
+            keep,
+            kept_results,
+            "outs" in asked,
+            wide,
+            [(k, function, _getter(pool, k, names)) for k, function, names in calls],
+            names_wanted,
+            pool,
+            {},
         )
 
     def __repr__(self) -> str:
@@ -248,15 +315,20 @@ def on_tensor_cores(arguments: tuple) -> bool:
 
 
 def single_device(name: str, layouts: list[Layout], written: Layout | None = None) -> object:
-    """The common device of all tensors; zero-dimensional CPU tensors that are not `written` go with any. Raises RuntimeError, in PyTorch's words, if devices
-    differ."""
+    """The common device of all tensors; zero-dimensional CPU tensors that are not `written` go with any.
+
+    Raises RuntimeError, in PyTorch's words, if devices differ.
+    """
     device = None if written is None else written.device
     for each in layouts:
-        if device is None or (written is None and device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)):
+        if device is None or (
+            written is None and device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)
+        ):
             device = each.device
         elif each.device is not device and not (each.ndim == 0 and each.device.type == "cpu"):
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, {device} and {each.device}! (in {name}; move one with .to())"
+                f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
+                f"{each.device}! (in {name}; move one with .to())"
             )
     return device
 

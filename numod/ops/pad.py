@@ -1,5 +1,6 @@
-"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by elements of its own. Public functions are in
-`core.shapes` and `nn`."""
+"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by
+elements of its own. Public functions are in `core.shapes` and `nn`.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +13,18 @@ from .op import Op, Plan
 
 # the element of n that stands at place k, for the modes that repeat elements
 _MOST = 1 << 40  # elements that are added on one side
-PLACES = {"reflect": "n - 1 - abs(n - 1 - abs(k))", "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)", "circular": "k % n"}
+PLACES = {
+    "reflect": "n - 1 - abs(n - 1 - abs(k))",
+    "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)",
+    "circular": "k % n",
+}
 
 
 def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
-    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each: `value`, or elements of x. What lies within is copied as a
-    run."""
+    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each:
+
+    `value`, or elements of x. What lies within is copied as a run.
+    """
     filling = FILLING
     first = min(max(b2, 0), m2)
     last = max(min(n2 + b2, m2), first)
@@ -51,13 +58,20 @@ def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
         if CONSTANT and ((i0 < 0) | (i0 >= n0) | (i1 < 0) | (i1 >= n1) | (i2 < 0) | (i2 >= n2)):
             out[uintp(element)] = filling
         else:
-            out[uintp(element)] = x[uintp(((element // (m2 * m1 * m0) * n0 + place_in(i0, n0)) * n1 + place_in(i1, n1)) * n2 + place_in(i2, n2))]
+            out[uintp(element)] = x[
+                uintp(
+                    ((element // (m2 * m1 * m0) * n0 + place_in(i0, n0)) * n1 + place_in(i1, n1)) * n2
+                    + place_in(i2, n2)
+                )
+            ]
 
 
 def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
-    """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has `width` neighbours of a row of out.
+    """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has
+    `width` neighbours of a row of out.
 
-    Along a dimension these are the place of the element itself, the first of the candidates, and some of the b before and m - n - b after all of them.
+    Along a dimension these are the place of the element itself, the first of the candidates, and some of the b before
+    and m - n - b after all of them.
     """
     for task in parallel_range(outer * n0 * n1 * (n2 // width)):
         base = int64(task) * width
@@ -68,7 +82,14 @@ def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
             k0 = candidate(c0, i0, n0, b0)
             for c1 in range(1 + max(b1, 0) + max(m1 - n1 - b1, 0)):
                 k1 = candidate(c1, i1, n1, b1)
-                if (k0 >= 0) & (k0 < m0) & (k1 >= 0) & (k1 < m1) & (place_in(k0 - b0, n0) == i0) & (place_in(k1 - b1, n1) == i1):
+                if (
+                    (k0 >= 0)
+                    & (k0 < m0)
+                    & (k1 >= 0)
+                    & (k1 < m1)
+                    & (place_in(k0 - b0, n0) == i0)
+                    & (place_in(k1 - b1, n1) == i1)
+                ):
                     source, target = ((plane * m0 + k0) * m1 + k1) * m2, base - start
                     for k in range(max(start + b2, 0), min(start + width + b2, m2)):
                         out[uintp(target + k - b2)] += g[uintp(source + k)]
@@ -87,15 +108,22 @@ def gradient(g: object, before: tuple, after: tuple, mode: str) -> object:
 
 
 def _sizes(shape: tuple, padded: tuple, before: tuple, end: int) -> tuple:
-    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 of the dimensions up to `end`, the last of them with all that follow."""
-    (n, m, b), inner = [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((shape, 1), (padded, 1), (before, 0))], prod(shape[end:])
+    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 of the dimensions up to `end`, the last of them with all that
+    follow.
+    """
+    (n, m, b), inner = (
+        [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((shape, 1), (padded, 1), (before, 0))],
+        prod(shape[end:]),
+    )
     return prod(shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
 
 
 class Pad(Op):
-    """A dense x with `before` and `after` more (or, negative, fewer) elements in each dimension; parameter `mode` is "constant" (of `value`) or one of PLACES.
+    """A dense x with `before` and `after` more (or, negative, fewer) elements in each dimension; parameter `mode` is
+    "constant" (of `value`) or one of PLACES.
 
-    Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the sizes.
+    Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the
+    sizes.
     """
 
     takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
@@ -113,11 +141,15 @@ class Pad(Op):
             return Plan(out, lambda *_: None)
         end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
         sizes = _sizes(x.shape, shape, before, end)
-        text = bind.source_of(padded_elements if x.device.backend.FLAT else padded_rows).replace("CONSTANT", str(mode == "constant"))
+        text = bind.source_of(padded_elements if x.device.backend.FLAT else padded_rows).replace(
+            "CONSTANT", str(mode == "constant")
+        )
         text = text.replace("FILLING", writer.stored("value", x.dtype, None))
         number = "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
         signature = bind.signature(x, x, others=[number, *["int64"] * len(sizes)])
-        return Plan(out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes)
+        return Plan(
+            out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes
+        )
 
 
 class PadBack(Op):
@@ -130,7 +162,11 @@ class PadBack(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
-        return _misfit(shape, *parameters) if min(shape, default=0) >= 0 else f"attributes 'before' and 'after' take more than {sizes['s']}"
+        return (
+            _misfit(shape, *parameters)
+            if min(shape, default=0) >= 0
+            else f"attributes 'before' and 'after' take more than {sizes['s']}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (g,), (before, after, mode) = arguments, parameters
@@ -142,14 +178,21 @@ class PadBack(Op):
         chosen = r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))"
         text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", chosen, bind.source_of(gathered_back))
         signature = bind.signature(g, g, numbers=len(numbers))
-        return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size), numbers)
+        return Plan(
+            out,
+            bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size),
+            numbers,
+        )
 
 
 def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
     """What is wrong with padding a tensor of this shape so, if anything is."""
     changed = [d for d, n in enumerate(shape) if before[d] or after[d]]
     if changed and (changed[-1] if mode == "constant" else len(shape) - 1) - changed[0] > 2:
-        return f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and {after}"
+        return (
+            f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and "
+            f"{after}"
+        )
     most = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
     if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > most(n) for n, a, b in zip(shape, before, after)):
         return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
@@ -157,7 +200,9 @@ def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
 
 
 def _with_places(text: str, mode: str) -> str:
-    """The kernel's text with a mode's formula for the element at each place; where elements do not repeat, the place itself."""
+    """The kernel's text with a mode's formula for the element at each place; where elements do not repeat, the place
+    itself.
+    """
     return re.sub(r"place_in\((.*?), (n\d)\)", lambda found: _place(mode, *found.groups()), text)
 
 

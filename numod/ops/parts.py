@@ -1,4 +1,6 @@
-"""Products on a GPU with few results and many terms: blocks of threads sum runs of the terms, and a second kernel what they found, in order."""
+"""Products on a GPU with few results and many terms: blocks of threads sum runs of the terms, and a second kernel what
+they found, in order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def divisor(n: int, most: int) -> int:
 
 
 def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
-    """A launch by which `run` computes the parts, one after the other in memory and in the dtype of sums, and then their sum."""
+    """A launch by which `run` computes the parts, one after the other in memory and in the dtype of sums, and then
+    their sum.
+    """
     summed, empty = out.dtype.compute.storage, out.device.empty
     text = bind.source_of(add_parts).replace("= total", f"= {writer.stored('total', out.dtype, out.dtype.compute)}")
     add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size)

@@ -1,7 +1,10 @@
-"""Patches of images: `unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public functions are in
-`nn.functional.vision`.
+"""Patches of images:
 
-Dense tensors seen as images (planes, h, w) and columns (planes, taps vertically, taps horizontally, patches vertically, patches horizontally).
+`unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public
+functions are in `nn.functional.vision`.
+
+Dense tensors seen as images (planes, h, w) and columns (planes, taps vertically, taps horizontally, patches vertically,
+patches horizontally).
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from .op import Op, Plan
 
 
 def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), zero beyond its edges; a task has `width` neighbours of one of `rows` rows of out."""
+    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), zero beyond its edges; a task has `width` neighbours
+    of one of `rows` rows of out.
+    """
     for task in parallel_range(rows * (n1 // width)):
         base = int64(task) * width
         start, line, tap = base % n1, base // n1 % n0, base // (n1 * n0)
@@ -31,7 +36,9 @@ def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, wi
 
 
 def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1); a task has `width` neighbours of one of `rows` rows of out."""
+    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1); a task has `width` neighbours of one of `rows`
+    rows of out.
+    """
     for task in parallel_range(rows * (w // width)):
         base = int64(task) * width
         start, row, plane = base % w, base // w % h, base // (w * h)
@@ -48,8 +55,10 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks
-    them."""
+    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse.
+
+    Parameters: pairs, vertical and horizontal; the caller checks them.
+    """
 
     takes = "x[n c *r]:buifc; sizes=0..^2 kernel=1..^2 counts=0..^2 dilation=1..^2 padding=0..^2 stride=1..^2 back=flag"
     inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
@@ -61,7 +70,9 @@ class Patches(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         shape, kernel, counts, dilation, padding, stride, back = parameters
-        made = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation))
+        made = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)
+        )
         if counts != made:
             return f"attribute 'counts' must be {made}, got {counts}"
         if back and sizes["c"] % (kernel[0] * kernel[1]):
@@ -72,12 +83,21 @@ class Patches(Op):
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (sizes, kernel, counts, *steps, back) = arguments, parameters
         taps = kernel[0] * kernel[1]
-        shape = (x.shape[0], x.shape[1] // taps, *sizes) if back else (x.shape[0], x.shape[1] * taps, counts[0] * counts[1])
+        shape = (
+            (x.shape[0], x.shape[1] // taps, *sizes) if back else (x.shape[0], x.shape[1] * taps, counts[0] * counts[1])
+        )
         out = layout(shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
         line = (sizes if back else counts)[1]
-        numbers = (out.size // line, *sizes, *kernel, *counts, *[n for pair in steps for n in pair], 1 if x.device.backend.FLAT else line)
+        numbers = (
+            out.size // line,
+            *sizes,
+            *kernel,
+            *counts,
+            *[n for pair in steps for n in pair],
+            1 if x.device.backend.FLAT else line,
+        )
         text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)

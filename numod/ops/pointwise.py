@@ -29,9 +29,10 @@ _RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex":
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: the
-    inputs (True: all) whose ints must be such as a dtype of integers holds, where others are taken modulo its range. Called with tensors or numbers it
-    computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a
+    result with its strides. `fitting`: the inputs (True: all) whose ints must be such as a dtype of integers holds,
+    where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it
+    composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
     widens = False
@@ -40,8 +41,14 @@ class Pointwise(Op, Formula):
     asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
     def __init__(
-        self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True,
-        fitting: bool | tuple[str, ...] = False, **formula: object,
+        self,
+        name: str,
+        body: str | Callable,
+        derivatives: dict[str, Callable],
+        accepts: str = "buif",
+        keeps_order: bool = True,
+        fitting: bool | tuple[str, ...] = False,
+        **formula: object,
     ) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
@@ -85,50 +92,91 @@ class Pointwise(Op, Formula):
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        if len(parameters) > 3 and parameters[3] is not None and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed:
+        if (
+            len(parameters) > 3
+            and parameters[3] is not None
+            and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed
+        ):
             return f"attribute 'strides' must be without gaps, got {parameters[3]} for sizes {parameters[2]}"
         for name, each in zip(self.inputs, arguments):
-            if name in self.integers and (each.dtype.kind not in "iu" if isinstance(each, Layout) else type(each) not in (int, bool)):
+            if name in self.integers and (
+                each.dtype.kind not in "iu" if isinstance(each, Layout) else type(each) not in (int, bool)
+            ):
                 return f"input {name!r} must be of integers"
-        complexes = any(isinstance(each, complex) or (isinstance(each, Layout) and each.dtype.is_complex) for each in arguments)
+        complexes = any(
+            isinstance(each, complex) or (isinstance(each, Layout) and each.dtype.is_complex) for each in arguments
+        )
         if complexes and parameters and parameters[0] is not None and not parameters[0].is_complex:
             return f"attribute 'compute' must be complex as the inputs are, got {parameters[0]}"
         tensors = any(isinstance(each, Layout) for each in arguments)
-        return None if tensors or len(parameters) > 2 else "at least one input must be a tensor, or the attributes have a device and a shape"
+        return (
+            None
+            if tensors or len(parameters) > 2
+            else "at least one input must be a tensor, or the attributes have a device and a shape"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
         compute, result = self.types(arguments, parameters)
         device = single_device(self.name, tensors) if tensors else parameters[1]
         shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
-        out = layout(shape, result, device, self._strides(tensors, shape) if tensors else parameters[3] if len(parameters) > 3 else None)
+        out = layout(
+            shape,
+            result,
+            device,
+            self._strides(tensors, shape) if tensors else parameters[3] if len(parameters) > 3 else None,
+        )
         loop = self._loop(arguments, compute, result, None)
-        return Plan(out, *self._refusing(arguments, compute, len(tensors) + 1, *plan_loop(loop, self.name, device, tensors, (out,), shape)))
+        return Plan(
+            out,
+            *self._refusing(
+                arguments, compute, len(tensors) + 1, *plan_loop(loop, self.name, device, tensors, (out,), shape)
+            ),
+        )
 
     def _strides(self, tensors: list[Layout], shape: tuple) -> tuple[int, ...] | None:
-        """Those of the result: in the order in memory of the tensors where these agree, else row-major. Single numbers, also expanded, have none."""
+        """Those of the result: in the order in memory of the tensors where these agree, else row-major.
+
+        Single numbers, also expanded, have none.
+        """
         whole = [each for each in tensors if each.size != 1 and any(each.strides)]
         if not self.keeps_order or not whole or whole[0].dense or any(each.shape != shape for each in whole):
             return None
         orders = {each.strides if each.packed else ordered_strides(shape, each.strides) for each in whole}
         return orders.pop() if len(orders) == 1 else None
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+    def prepare_into(
+        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+    ) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
         compute, result = self.types(arguments, parameters)
         (out,) = into
         shape = broadcast_shapes(self.name, [each.shape for each in (*tensors, out)])
         if shape != out.shape:
-            raise RuntimeError(f"{self.name}: output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}")
+            raise RuntimeError(
+                f"{self.name}: output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
         if not dtypes.can_cast(result, out.dtype):
             raise RuntimeError(f"result type {result.short} can't be cast to the desired output type {out.dtype.short}")
         device = single_device(self.name, tensors, out)
         loop = self._loop(arguments, compute, out.dtype, None if over[0] is None else self.inputs[over[0]])
         results = into if over[0] is None else ()
-        return Plan(into[0], *self._refusing(arguments, compute, len(tensors) + len(results), *plan_loop(loop, self.name, device, tensors, results, shape)))
+        return Plan(
+            into[0],
+            *self._refusing(
+                arguments,
+                compute,
+                len(tensors) + len(results),
+                *plan_loop(loop, self.name, device, tensors, results, shape),
+            ),
+        )
 
-    def _refusing(self, arguments: tuple, compute: DType, buffers: int, launch: Callable, constants: tuple) -> tuple[Callable, tuple]:
-        """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not hold."""
+    def _refusing(
+        self, arguments: tuple, compute: DType, buffers: int, launch: Callable, constants: tuple
+    ) -> tuple[Callable, tuple]:
+        """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not
+        hold.
+        """
         numbers = [(name, each) for name, each in zip(self.inputs, arguments) if not isinstance(each, Layout)]
         places = [buffers + k for k, (name, each) in enumerate(numbers) if each is int and name in self.fitting]
         if compute.kind not in "iu" or not places:
@@ -142,15 +190,27 @@ class Pointwise(Op, Formula):
         return checked, constants
 
     def types(self, arguments: tuple, parameters: tuple = ()) -> tuple[DType, DType]:
-        """Compute dtype and result dtype for layouts and number types. Raises RuntimeError for a dtype the op is not defined for."""
+        """Compute dtype and result dtype for layouts and number types.
+
+        Raises RuntimeError for a dtype the op is not defined for.
+        """
         compute = parameters[0] if parameters else None
         if compute is None:
-            values = [each for name, each in zip(self.inputs, arguments) if name not in self.conditions and name not in self.integers]
+            values = [
+                each
+                for name, each in zip(self.inputs, arguments)
+                if name not in self.conditions and name not in self.integers
+            ]
             tensors = [each for each in values if isinstance(each, Layout)]
             numbers = [each for each in values if not isinstance(each, Layout)]
             if self.accepts.startswith("f") and tensors:
-                numbers = [each for each in numbers if each is complex]  # a Python float does not turn an integer op into a float op
-            groups = [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
+                # a Python float does not turn an integer op into a float op
+                numbers = [each for each in numbers if each is complex]
+            groups = (
+                [each.dtype for each in tensors if each.ndim],
+                [each.dtype for each in tensors if not each.ndim],
+                numbers,
+            )
             compute = dtypes.result_type(*groups) if values else dtypes.bool_
         if self.result == "float" and not compute.differentiable:
             compute = dtypes.get_default_dtype()
@@ -159,8 +219,12 @@ class Pointwise(Op, Formula):
         if compute.kind not in self.accepts:
             if compute.kind == "b" and self.name in _OF_BOOLS:
                 raise RuntimeError(_OF_BOOLS[self.name])
-            hint = "take a part first, with .real, .imag or .abs()" if compute.is_complex else "convert first, for example with .to(numod.float32)"
-            raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; {hint}')
+            hint = (
+                "take a part first, with .real, .imag or .abs()"
+                if compute.is_complex
+                else "convert first, for example with .to(numod.float32)"
+            )
+            raise NotImplementedError(f"\"{self.name}\" not implemented for '{compute.short}'; {hint}")
         return compute, _RESULTS.get(self.result, lambda kind: kind)(compute)
 
     @property
@@ -176,19 +240,30 @@ class Pointwise(Op, Formula):
 
     def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> writer.Loop:
         """The loop of this one row."""
-        kinds = tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments)
+        kinds = tuple(
+            (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)
+            for each in arguments
+        )
         key = (kinds, compute, result, over)
         if key not in self._loops:
             inputs = tuple(
-                writer.Input(writer.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
+                writer.Input(
+                    writer.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers
+                )
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
             expression = self.express(*(self._argument(each, compute) for each in inputs))
-            self._loops[key] = writer.Loop(inputs, (writer.Output(expression, result, over and writer.argument_name(over)),), compute.compute)
+            self._loops[key] = writer.Loop(
+                inputs, (writer.Output(expression, result, over and writer.argument_name(over)),), compute.compute
+            )
         return self._loops[key]
 
     def _argument(self, each: writer.Input, compute: DType) -> Expression:
-        """An input as an expression. Numbers that a 16-bit float is compared with are rounded to its dtype first, as in PyTorch; in arithmetic they are not."""
+        """An input as an expression.
+
+        Numbers that a 16-bit float is compared with are rounded to its dtype first, as in PyTorch; in arithmetic they
+        are not.
+        """
         symbol = Symbol(each.name)
         if self.result != "bool" or compute.compute is compute or each.dtype is compute:
             return symbol
@@ -207,10 +282,14 @@ class Pointwise(Op, Formula):
         return self._derived[position]
 
     def refuse(self, position: int, name: str) -> None:
-        """Have a backward pass raise that asks for an input's gradient, which there is not; `name` is PyTorch's for it."""
+        """Have a backward pass raise that asks for an input's gradient, which there is not; `name` is PyTorch's for
+        it.
+        """
 
         def gradient(g: object) -> object:
-            raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() it where no gradient is needed")
+            raise NotImplementedError(
+                f"the derivative for '{name}' is not implemented; detach() it where no gradient is needed"
+            )
 
         self._derived[position] = gradient
 
@@ -225,9 +304,16 @@ class Pointwise(Op, Formula):
             return _pass_on
         names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
         # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
-        kept = {field: tuple(f"{each}_" for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
+        kept = {
+            field: tuple(f"{each}_" for each in getattr(self, field) if each in names)
+            for field in ("conditions", "integers")
+        }
         row = Pointwise(
-            f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), complex=bool(self.complex),
+            f"{self.name}_grad_{name}",
+            _function_of(expression, symbols, names),
+            {},
+            inputs=tuple(f"{each}_" for each in names),
+            complex=bool(self.complex),
             **kept,
         )
         row.asks_for = names
@@ -235,8 +321,11 @@ class Pointwise(Op, Formula):
 
 
 class OverComplex(Op):
-    """A row over complex tensors. Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of what it
-    keeps."""
+    """A row over complex tensors.
+
+    Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of
+    what it keeps.
+    """
 
     widens = False
 
@@ -271,13 +360,17 @@ def _pass_on(g: object) -> object:
 
 def _function_of(expression: Expression, symbols: dict[str, Expression], names: tuple[str, ...]) -> Callable:
     """A Python function of `names` that returns `expression` with its symbols substituted."""
-    return lambda *arguments: substitute(expression, {symbols[name]: as_expression(new) for name, new in zip(names, arguments)})
+    return lambda *arguments: substitute(
+        expression, {symbols[name]: as_expression(new) for name, new in zip(names, arguments)}
+    )
 
 
 def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
-    """Add a row to the table: a formula and, where it is better than the derived one, its gradient `d<input>` for an input.
+    """Add a row to the table: a formula and, where it is better than the derived one, its gradient `d<input>` for an
+    input.
 
-    A body of text is one operation of the target (in x, y, z); a lambda is built from other rows. Other options are those of `Pointwise`.
+    A body of text is one operation of the target (in x, y, z); a lambda is built from other rows. Other options are
+    those of `Pointwise`.
     """
     inputs = Formula(name, body, {}, inputs=options.get("inputs")).inputs
     derivatives = {each: options.pop(f"d{each}") for each in inputs if f"d{each}" in options}
@@ -286,7 +379,12 @@ def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
 
 
 def plan_loop(
-    loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]
+    loop: writer.Loop,
+    name: str,
+    device: object,
+    tensors: list[Layout],
+    results: tuple[Layout, ...],
+    shape: tuple[int, ...],
 ) -> tuple[Callable, tuple]:
     """A launcher and its constants for `loop` over `shape`, reading `tensors` and writing `results`."""
     operands = [*tensors, *results]
@@ -294,7 +392,10 @@ def plan_loop(
     if work == 0:
         return _nothing, ()
     counts = any(each.integer for each in loop.inputs)  # the loop index must be the position in row-major order
-    if all((each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides for each in operands):
+    if all(
+        (each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides
+        for each in operands
+    ):
         classes, sizes, steps = "1" * len(operands), [work], []
     elif work >= turning.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape)):
         return launch, ()
@@ -316,9 +417,16 @@ def plan_loop(
 
 
 def _turned(
-    loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]
+    loop: writer.Loop,
+    name: str,
+    device: object,
+    tensors: list[Layout],
+    results: tuple[Layout, ...],
+    shape: tuple[int, ...],
 ) -> Callable | None:
-    """A launcher that copies turned inputs first, so that the loop reads them along the lines of its results; None where no input is turned."""
+    """A launcher that copies turned inputs first, so that the loop reads them along the lines of its results; None
+    where no input is turned.
+    """
     if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
         return turning.turner(tensors[0], results[0])
     names = [each.name for each in loop.inputs if each.tensor]
@@ -330,7 +438,9 @@ def _turned(
     copies = {k: turn for k, turn in copies.items() if turn}
     if not copies:
         return None
-    run, constants = plan_loop(loop, name, device, [straight[k] if k in copies else each for k, each in enumerate(tensors)], results, shape)
+    run, constants = plan_loop(
+        loop, name, device, [straight[k] if k in copies else each for k, each in enumerate(tensors)], results, shape
+    )
 
     def launch(*given: object) -> None:
         buffers = list(given)
@@ -368,7 +478,8 @@ def broadcast_shapes(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...
         for dim, (m, n) in enumerate(zip(a, b)):
             if m != n and 1 not in (m, n):
                 raise RuntimeError(
-                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {dim} "
+                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension "
+                    f"{dim} "
                     f"({name}: {', '.join(str(tuple(each)) for each in shapes)})"
                 )
         result = tuple(n if m == 1 else m for m, n in zip(a, b))

@@ -1,4 +1,7 @@
-"""Products of a matrix with a vector on the CPU: the matrix is read once, in order. Shapes of the kernels are those of `matmul`'s."""
+"""Products of a matrix with a vector on the CPU: the matrix is read once, in order.
+
+Shapes of the kernels are those of `matmul`'s.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ from collections.abc import Callable
 from ..device import Layout, threads
 from ..kernel import bind, build
 
-_SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
-_PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
+# multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
+_SMALL, _GROUPED = 1 << 11, 1 << 18
+# a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
+_PARTS, _PART = 8, 1 << 16
 _RUN = 512  # and in runs of so many
 
 
 def vector_rows(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
-    """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time: it is read once, in order."""
+    """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time: it is
+    read once, in order.
+    """
     for task in parallel_range(batches * parts):
         batch, part = int64(task) // parts, int64(task) % parts
         first, last = part * count // parts, (part + 1) * count // parts
@@ -23,10 +30,17 @@ def vector_rows(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
         fours = inner - inner % 4
         for k in range(0, fours, 4):
             row = m + k * m_step
-            v0, v1, v2, v3 = vector[v + k * v_step], vector[v + (k + 1) * v_step], vector[v + (k + 2) * v_step], vector[v + (k + 3) * v_step]
+            v0, v1, v2, v3 = (
+                vector[v + k * v_step],
+                vector[v + (k + 1) * v_step],
+                vector[v + (k + 2) * v_step],
+                vector[v + (k + 3) * v_step],
+            )
             for j in range(first, last):
                 total = v0 * matrix[uintp(row + j)] + v1 * matrix[uintp(row + m_step + j)]
-                out[uintp(base + j)] += total + (v2 * matrix[uintp(row + 2 * m_step + j)] + v3 * matrix[uintp(row + 3 * m_step + j)])
+                out[uintp(base + j)] += total + (
+                    v2 * matrix[uintp(row + 2 * m_step + j)] + v3 * matrix[uintp(row + 3 * m_step + j)]
+                )
         for k in range(fours, inner):
             value = vector[v + k * v_step]
             for j in range(first, last):
@@ -51,7 +65,9 @@ def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
 
 
 def vector_groups(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
-    """The same for a dense vector and a matrix that caches hold: as many dot products at a time as a register has lanes."""
+    """The same for a dense vector and a matrix that caches hold: as many dot products at a time as a register has
+    lanes.
+    """
     for task in parallel_range(batches):
         batch = int64(task)
         base = batch * count
@@ -61,15 +77,24 @@ def vector_groups(vector, matrix, out, bias, batches, count, inner, v_batch, v_s
                 out[uintp(base + j)] += bias[uintp(j * bias_step)]
 
 
-def vector_product(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
-    """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for small ones."""
+def vector_product(
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int
+) -> tuple[Callable, tuple] | None:
+    """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for
+    small ones.
+    """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     if a.device.backend.FLAT or min(rows, columns) > 1:
         return None
     if rows == 1:  # (its steps along inner and outer, the vector's step), each with its batch's
         steps, count, vector, order = (*b.strides[-2:], b_batch), columns, (a_batch, a.strides[-1]), "vector, matrix"
     else:
-        steps, count, vector, order = (a.strides[-1], a.strides[-2], a_batch), rows, (b_batch, b.strides[-2]), "matrix, vector"
+        steps, count, vector, order = (
+            (a.strides[-1], a.strides[-2], a_batch),
+            rows,
+            (b_batch, b.strides[-2]),
+            "matrix, vector",
+        )
     if 1 not in steps[:2]:
         return None
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
@@ -81,8 +106,17 @@ def vector_product(name: str, a: Layout, b: Layout, batches: int, a_batch: int, 
     constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
     signature = bind.signature(*[a] * 4, numbers=len(constants) + 1)
     source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
-    run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, batches * count * inner // 4, build.FAST_REDUCTION)
+    run = bind.launcher(
+        a.device,
+        f"{name}_{function.__name__}",
+        source,
+        signature,
+        a.dtype,
+        batches * count * inner // 4,
+        build.FAST_REDUCTION,
+    )
     nothing = a.device.empty(0, a.storage)
     if parts == 1 or function is not vector_rows:
         return run, (nothing, *constants, parts)
-    return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)  # one thread reads whole rows: memory in order
+    # one thread reads whole rows: memory in order
+    return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)

@@ -1,6 +1,9 @@
-"""Cells of recurrent layers: one kernel from gates to state, and one for its gradient. The products that make the gates are `linear`'s.
+"""Cells of recurrent layers: one kernel from gates to state, and one for its gradient.
 
-Gates (N, 4 H) of an LSTM are in PyTorch's order: input, forget, cell, output; those of a GRU (N, 3 H): reset, update, new.
+The products that make the gates are `linear`'s.
+
+Gates (N, 4 H) of an LSTM are in PyTorch's order: input, forget, cell, output; those of a GRU (N, 3 H): reset, update,
+new.
 """
 
 from __future__ import annotations
@@ -80,11 +83,27 @@ def gru_gradient_kernel(given, x, y, h, d_x, d_y, d_h, n, size):
 
 
 class Cell(Op):
-    """A cell or its gradient: dense inputs of one dtype, (N, ...) each; results shaped like the inputs named in `like`."""
+    """A cell or its gradient: dense inputs of one dtype, (N, ...) each; results shaped like the inputs named in
+    `like`.
+    """
 
-    def __init__(self, name: str, kernel: Callable, inputs: tuple[str, ...], outputs: tuple[str, ...], like: tuple[str, ...], gates: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        kernel: Callable,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        like: tuple[str, ...],
+        gates: int,
+    ) -> None:
         super().__init__(name)
-        self.kernel, self.inputs, self.outputs, self.like, self.gates = kernel, inputs, outputs if len(outputs) > 1 else (), like, gates
+        self.kernel, self.inputs, self.outputs, self.like, self.gates = (
+            kernel,
+            inputs,
+            outputs if len(outputs) > 1 else (),
+            like,
+            gates,
+        )
 
     @property
     def takes(self) -> str:
@@ -96,14 +115,18 @@ class Cell(Op):
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype
         if any(each.dtype is not dtype for each in arguments) or not dtype.is_floating_point:
             raise RuntimeError(
-                f"{self.name}: expected tensors of one floating dtype, got {', '.join(str(each.dtype) for each in arguments)}; convert with .to()"
+                f"{self.name}: expected tensors of one floating dtype, got "
+                f"{', '.join(str(each.dtype) for each in arguments)}; convert with .to()"
             )
         results = tuple(layout(named[each].shape, dtype, device) for each in self.like)
         n, size = named[self.wide].shape[0], named[self.wide].shape[1] // self.gates
         for name, each in named.items():
             width = size * self.gates if name in ("gates", "x", "y") else size
             if tuple(each.shape) != (n, width):
-                raise RuntimeError(f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(each.shape)}; do weight_ih and weight_hh fit the state?")
+                raise RuntimeError(
+                    f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(each.shape)}; do weight_ih and "
+                    "weight_hh fit the state?"
+                )
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)
         signature = bind.signature(*arguments, *results, numbers=2)
@@ -117,9 +140,18 @@ class Cell(Op):
 
 
 lstm_cell = Cell("lstm_cell", lstm_kernel, ("gates", "c"), ("h_out", "c_out"), ("c", "c"), 4)
-lstm_cell_gradient = Cell("lstm_cell_gradient", lstm_gradient_kernel, ("dh", "dc", "gates", "c", "c_out"), ("d_gates", "d_c"), ("gates", "c"), 4)
+lstm_cell_gradient = Cell(
+    "lstm_cell_gradient",
+    lstm_gradient_kernel,
+    ("dh", "dc", "gates", "c", "c_out"),
+    ("d_gates", "d_c"),
+    ("gates", "c"),
+    4,
+)
 gru_cell = Cell("gru_cell", gru_kernel, ("x", "y", "h"), ("out",), ("h",), 3)
-gru_cell_gradient = Cell("gru_cell_gradient", gru_gradient_kernel, ("given", "x", "y", "h"), ("d_x", "d_y", "d_h"), ("x", "y", "h"), 3)
+gru_cell_gradient = Cell(
+    "gru_cell_gradient", gru_gradient_kernel, ("given", "x", "y", "h"), ("d_x", "d_y", "d_h"), ("x", "y", "h"), 3
+)
 
 
 def lstm_gradients(grads: list, gates: object, c: object, c_out: object, recording: bool) -> tuple:

@@ -1,9 +1,13 @@
-"""Recurrent layers over whole sequences: one kernel from the input's gates to all states, and one for its gradient. Single steps are `recurrent`'s.
+"""Recurrent layers over whole sequences: one kernel from the input's gates to all states, and one for its gradient.
 
-Rows of all sequences lie step by step: `counts[k]` of them at step k, the longest sequences first, as in a PackedSequence; `reverse` runs from the last step.
-A step is a product by register tiles and a pass over the gates (`kernel.lines`). Weights are packed once; `state`, and what else the next step needs of this
-one, stays in scratch memory that a core's first cache holds, with rows beyond the last so that tiles need no edges. A sequence that has not begun, or has
-ended, keeps its rows there as they are: what a tile computes for them is not used, or what was there. Workers share the sequences.
+Single steps are `recurrent`'s.
+
+Rows of all sequences lie step by step: `counts[k]` of them at step k, the longest sequences first, as in a
+PackedSequence; `reverse` runs from the last step. A step is a product by register tiles and a pass over the gates
+(`kernel.lines`). Weights are packed once; `state`, and what else the next step needs of this one, stays in scratch
+memory that a core's first cache holds, with rows beyond the last so that tiles need no edges. A sequence that has not
+begun, or has ended, keeps its rows there as they are: what a tile computes for them is not used, or what was there.
+Workers share the sequences.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from .recurrent import gru_cell, gru_gradients, lstm_cell, lstm_gradients
 
 
 def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """All states. START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them.
+    """All states.
+
+    START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them.
 
     There is room for `rows` rows; those beyond the counts' total are 0.
     """
@@ -56,7 +62,9 @@ def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
 
 
 def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step, h_before what each row began with."""
+    """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step,
+    h_before what each row began with.
+    """
     wide, total = COUNT * size, int64(0)
     for turn in range(steps):
         total += counts[uintp(turn)]
@@ -100,7 +108,8 @@ def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
         h_before[uintp(e)] = 0
 
 
-# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a GRU reset, update, new, and the state's
+# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a
+# GRU reset, update, new, and the state's
 # product for new
 LSTM = {
     "COUNT": "4",
@@ -115,7 +124,7 @@ LSTM = {
     "SLOPES": "lstm_slopes(given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place, "
     "d_x, row * wide, slopes, (own + i) * wide, d_c, place, size)",
     "END": "d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]",
-}
+}  # fmt: skip
 GRU = {  # `direct` is what states receive from the next beside the product
     "COUNT": "3",
     "START": "pass",
@@ -128,14 +137,15 @@ GRU = {  # `direct` is what states receive from the next beside the product
     "SLOPES": "gru_slopes(given_h, row * size, d_h, (own + i) * padded, direct, place, gates, row * 4 * size, h_before, row * size, "
     "d_x, row * wide, d_y, row * wide, slopes, (own + i) * wide, direct, place, size)",
     "END": "d_h0[uintp((low + i) * size + k)] += direct[uintp((own + i) * size + k)]",
-}
+}  # fmt: skip
 RNN = {
     **dict.fromkeys(("START", "NOTHING_YET", "GOES_ON", "BEGINS", "END"), "pass"),
     "COUNT": "1",
     "NO_STATE": "h[uintp(e)] = 0",
     "NO_SLOPE": "d_x[uintp(e)] = 0",
     "GATES": "rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, place, size)",
-    "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own + i) * size, size)",
+    "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own "
+    "+ i) * size, size)",
 }
 RNN_RELU = {name: line.replace("rnn_", "rnn_relu_") for name, line in RNN.items()}
 
@@ -148,20 +158,26 @@ def rows_before(counts, k, steps, reverse):
 
 
 _TAKES = {  # of each input, as in `contract`
-    "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64", "gates": "gates[rows four]:f",
-    **{name: f"{name}[batch size]:f" for name in ("h0", "c0")}, **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
+    "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64",
+    "gates": "gates[rows four]:f",
+    **{name: f"{name}[batch size]:f" for name in ("h0", "c0")},
+    **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
 }  # fmt: skip
 
 
 class Room(tuple):
-    """For each step the rows that there is room for, where how many there are is known only from the tensor of counts."""
+    """For each step the rows that there is room for, where how many there are is known only from the tensor of
+    counts.
+    """
 
 
 _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
 
 
 class Layer(Op):
-    """A layer of cells in one direction, or its gradient. Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
+    """A layer of cells in one direction, or its gradient.
+
+    Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
 
     `scratch` names the arrays of a sequence's scratch memory with their widths, the first of them that of the product.
     """
@@ -169,9 +185,23 @@ class Layer(Op):
     parameters = ("counted", "reverse")  # rows of each step, and the direction
     widens = False
 
-    def __init__(self, name: str, walk: Callable, cell: dict[str, str], inputs: str, results: dict[str, tuple], scratch: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        walk: Callable,
+        cell: dict[str, str],
+        inputs: str,
+        results: dict[str, tuple],
+        scratch: dict[str, str],
+    ) -> None:
         super().__init__(name)
-        self.walk, self.cell, self.inputs, self.results, self.scratch = walk, cell, tuple(inputs.split()), results, scratch
+        self.walk, self.cell, self.inputs, self.results, self.scratch = (
+            walk,
+            cell,
+            tuple(inputs.split()),
+            results,
+            scratch,
+        )
         self.outputs = tuple(results)
         if "gates" in results:
             self.parameters = (*self.parameters, "keeps")  # whether gates will be asked for
@@ -179,13 +209,23 @@ class Layer(Op):
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+        return (
+            f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps "
+            f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+        )
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         counted, gates = parameters[0], int(self.cell["COUNT"])
-        if any(n > m for n, m in zip(counted[1:], counted)) or counted[:1] > (sizes["batch"],) or sum(counted) != sizes["rows"]:
-            return f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than before, got {counted}"
+        if (
+            any(n > m for n, m in zip(counted[1:], counted))
+            or counted[:1] > (sizes["batch"],)
+            or sum(counted) != sizes["rows"]
+        ):
+            return (
+                f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than "
+                f"before, got {counted}"
+            )
         wanted = {"wide": gates * sizes["size"], "four": 4 * sizes["size"]}
         wrong = next((name for name, n in wanted.items() if sizes.get(name, n) != n), None)
         return wrong and f"gates of a state of {sizes['size']} must be {wanted[wrong]} wide, got {sizes[wrong]}"
@@ -200,28 +240,52 @@ class Layer(Op):
         (batch, size), rows, dtype = named["h0"].shape, sum(counted), weight.dtype
         wide, lanes = int(self.cell["COUNT"]) * size, tiles.host().lanes(dtype.itemsize)
         for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
-            if name in named and tuple(named[name].shape) != shape:  # weights that were replaced: the kernel would go beyond their memory
-                raise RuntimeError(f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got {tuple(named[name].shape)}")
+            # weights that were replaced: the kernel would go beyond their memory
+            if name in named and tuple(named[name].shape) != shape:
+                raise RuntimeError(
+                    f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got "
+                    f"{tuple(named[name].shape)}"
+                )
         inner, columns = (size, wide) if self.walk is forward else (wide, size)
         height = _height(batch)
         panel, padded = tiles.panel(columns, lanes, tiles.widest(height))
-        sizes = {"rows": rows, "kept": batch if keeps == [False] else rows, "batch": batch, "size": size, "wide": wide, "four": 4 * size, "padded": padded}
+        sizes = {
+            "rows": rows,
+            "kept": batch if keeps == [False] else rows,
+            "batch": batch,
+            "size": size,
+            "wide": wide,
+            "four": 4 * size,
+            "padded": padded,
+        }
         results = tuple(layout(tuple(sizes[each] for each in shape), dtype, device) for shape in self.results.values())
         arrays = (*self.inputs, *self.outputs, "panels", *self.scratch)
         kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
         constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
         words = {
-            "COUNT": self.cell["COUNT"], "ARRAYS": ", ".join(arrays), "ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}",
+            "COUNT": self.cell["COUNT"],
+            "ARRAYS": ", ".join(arrays),
+            "ROWS": height,
+            "PANEL": panel,
+            "LANES": lanes,
+            "TILE": f"tile{height}x{panel // lanes}",
         }
-        text = re.sub(rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk))
+        text = re.sub(
+            rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk)
+        )
         source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
         shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
         work = rows * size * wide // 4 if shared > 1 else 1
-        run = bind.launcher(device, self.name, source, ", ".join([*kinds, *["int64"] * (len(constants) + 1)]), dtype, work)
+        run = bind.launcher(
+            device, self.name, source, ", ".join([*kinds, *["int64"] * (len(constants) + 1)]), dtype, work
+        )
 
         def launch(*buffers: object) -> None:
             workers = max(1, min(threads.get_num_threads(), shared))
-            needed = (padded * inner, dtype.storage), *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch.values()]
+            needed = (
+                (padded * inner, dtype.storage),
+                *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch.values()],
+            )
             run(*buffers, *device.backend.scratch(needed), *constants, workers)
 
         return Plan(results, launch)
@@ -234,9 +298,17 @@ def _height(batch: int) -> int:
 
 
 def runs(x: object, *others: object) -> bool:
-    """Whether the layers' kernels can take these tensors: not empty, on the CPU, and of one floating dtype of at least 32 bits."""
+    """Whether the layers' kernels can take these tensors: not empty, on the CPU, and of one floating dtype of at least
+    32 bits.
+    """
     kinds = {each.dtype for each in (x, *others)}
-    return x.device.type == "cpu" and len(kinds) == 1 and x.dtype.is_floating_point and x.dtype.itemsize >= 4 and x.numel() > 0
+    return (
+        x.device.type == "cpu"
+        and len(kinds) == 1
+        and x.dtype.is_floating_point
+        and x.dtype.itemsize >= 4
+        and x.numel() > 0
+    )
 
 
 def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, int]]:
@@ -249,24 +321,42 @@ def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, i
 
 
 def _step_by_step(
-    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counts: object, counted: tuple, reverse: bool
+    forward: Callable,
+    backward: Callable,
+    grads: list,
+    x: object,
+    weight: object,
+    bias: object,
+    starts: tuple,
+    counts: object,
+    counted: tuple,
+    reverse: bool,
 ) -> tuple:
-    """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more, then back through them."""
+    """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more,
+    then back through them.
+    """
     if isinstance(counted, Room):
         found = tuple(n for each in counts if (n := int(each._observe())))
         used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
-        d_x, *others = _step_by_step(forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse)
+        d_x, *others = _step_by_step(
+            forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse
+        )
         return cat.apply((d_x, rest), (0,)), *others
     steps, last = list(_walk(counted, reverse)), tuple(each[:0] for each in starts)
     known = []
     for at, n, kept in steps:
-        before = tuple(cat.apply((each[:kept], first[kept:n]), (0,)) if kept < n else each[:n] for each, first in zip(last, starts))
+        before = tuple(
+            cat.apply((each[:kept], first[kept:n]), (0,)) if kept < n else each[:n] for each, first in zip(last, starts)
+        )
         y = before[0] @ weight.mT + (0 if bias is None else bias)
         last = forward(x[at : at + n], y, before)
         known.append((x[at : at + n], y, before, last))
     carried, places, d_weight, d_bias, begun = [each[:0] for each in starts], {}, 0, 0, []
     for (at, n, kept), (x_step, y, before, after) in zip(reversed(steps), reversed(known)):
-        here = [g[at : at + n] + cat.apply((rest, rest.new_zeros((n - rest.shape[0], *rest.shape[1:]))), (0,)) for g, rest in zip(grads, carried)]
+        here = [
+            g[at : at + n] + cat.apply((rest, rest.new_zeros((n - rest.shape[0], *rest.shape[1:]))), (0,))
+            for g, rest in zip(grads, carried)
+        ]
         places[at], d_y, back = backward(here, x_step, y, before, after)
         d_weight, d_bias = d_weight + d_y.mT @ before[0], d_bias + d_y.sum(0)
         back = [d_y @ weight + back[0], *back[1:]]
@@ -286,17 +376,31 @@ def _lstm_back(given: list, x: object, y: object, before: tuple, after: tuple) -
 
 
 def _lstm_layer_gradients(
-    grads: list, x: object, weight: object, h0: object, c0: object, counts: object, h: object, c: object, gates: object, counted: tuple, reverse: bool,
+    grads: list,
+    x: object,
+    weight: object,
+    h0: object,
+    c0: object,
+    counts: object,
+    h: object,
+    c: object,
+    gates: object,
+    counted: tuple,
+    reverse: bool,
     recording: bool,
 ) -> tuple:
     given = _dense(grads[:2], (h, c))
     if not recording:
         if gates.shape[0] < h.shape[0]:  # nobody was expected to ask
             gates = lstm_layer.apply((x, weight, h0, c0, counts), (counted, reverse, True))[2]
-        d_x, d_h0, d_c0, h_before = lstm_layer_gradient.apply((*given, weight, h0, c0, counts, h, c, gates), (counted, reverse))
+        d_x, d_h0, d_c0, h_before = lstm_layer_gradient.apply(
+            (*given, weight, h0, c0, counts, h, c, gates), (counted, reverse)
+        )
         return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0, d_c0
     forward = lambda x, y, before: lstm_cell.apply((x + y, before[1]))  # noqa: E731
-    d_x, d_weight, _, d_h, d_c = _step_by_step(forward, _lstm_back, given, x, weight, None, (h0, c0), counts, counted, reverse)
+    d_x, d_weight, _, d_h, d_c = _step_by_step(
+        forward, _lstm_back, given, x, weight, None, (h0, c0), counts, counted, reverse
+    )
     return d_x, d_weight, d_h, d_c
 
 
@@ -306,7 +410,17 @@ def _gru_back(given: list, x: object, y: object, before: tuple, after: tuple) ->
 
 
 def _gru_layer_gradients(
-    grads: list, x: object, weight: object, bias: object, h0: object, counts: object, h: object, gates: object, counted: tuple, reverse: bool, recording: bool
+    grads: list,
+    x: object,
+    weight: object,
+    bias: object,
+    h0: object,
+    counts: object,
+    h: object,
+    gates: object,
+    counted: tuple,
+    reverse: bool,
+    recording: bool,
 ) -> tuple:
     given = _dense(grads[:1], (h,))
     if not recording:
@@ -325,10 +439,22 @@ def _rnn_gradients(relu: bool) -> Callable:
         d_gates = given[0] * (after[0] > 0).to(x.dtype) if relu else given[0] * (1 - after[0] * after[0])
         return d_gates, d_gates, [0]
 
-    def gradients(grads: list, x: object, weight: object, h0: object, counts: object, h: object, counted: tuple, reverse: bool, recording: bool) -> tuple:
+    def gradients(
+        grads: list,
+        x: object,
+        weight: object,
+        h0: object,
+        counts: object,
+        h: object,
+        counted: tuple,
+        reverse: bool,
+        recording: bool,
+    ) -> tuple:
         given = _dense(grads, (h,))
         if not recording:
-            d_x, d_h0, h_before = (rnn_relu_layer_gradient if relu else rnn_layer_gradient).apply((*given, weight, h0, counts, h), (counted, reverse))
+            d_x, d_h0, h_before = (rnn_relu_layer_gradient if relu else rnn_layer_gradient).apply(
+                (*given, weight, h0, counts, h), (counted, reverse)
+            )
             return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0
         forward = lambda x, y, before: ((x + y).relu() if relu else (x + y).tanh(),)  # noqa: E731
         d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counts, counted, reverse)
@@ -340,14 +466,26 @@ def _rnn_gradients(relu: bool) -> Callable:
 _STATES, _GATES, _KEPT, _START = ("rows", "size"), ("rows", "wide"), ("kept", "four"), ("batch", "size")
 _BEFORE = {"d_h0": _START, "h_before": _STATES}
 lstm_layer = Layer(
-    "lstm_layer", forward, LSTM, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size", "cell": "size"}
+    "lstm_layer",
+    forward,
+    LSTM,
+    "x weight h0 c0 counts",
+    {"h": _STATES, "c": _STATES, "gates": _KEPT},
+    {"product": "padded", "state": "size", "cell": "size"},
 )
 lstm_layer_gradient = Layer(
     "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates",
     {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
     {"d_h": "padded", "slopes": "wide", "d_c": "size", "c_before": "size"},
 )  # fmt: skip
-gru_layer = Layer("gru_layer", forward, GRU, "x weight bias h0 counts", {"h": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size"})
+gru_layer = Layer(
+    "gru_layer",
+    forward,
+    GRU,
+    "x weight bias h0 counts",
+    {"h": _STATES, "gates": _KEPT},
+    {"product": "padded", "state": "size"},
+)
 gru_layer_gradient = Layer(
     "gru_layer_gradient", backward, GRU, "given_h weight h0 counts h gates", {"d_x": _GATES, "d_y": _GATES, **_BEFORE},
     {"d_h": "padded", "slopes": "wide", "direct": "size"},
@@ -355,12 +493,21 @@ gru_layer_gradient = Layer(
 (rnn_layer, rnn_layer_gradient), (rnn_relu_layer, rnn_relu_layer_gradient) = (
     (
         Layer(name, forward, cell, "x weight h0 counts", {"h": _STATES}, {"product": "padded", "state": "size"}),
-        Layer(f"{name}_gradient", backward, cell, "given_h weight h0 counts h", {"d_x": _STATES, **_BEFORE}, {"d_h": "padded", "slopes": "wide"}),
+        Layer(
+            f"{name}_gradient",
+            backward,
+            cell,
+            "given_h weight h0 counts h",
+            {"d_x": _STATES, **_BEFORE},
+            {"d_h": "padded", "slopes": "wide"},
+        ),
     )
     for name, cell in (("rnn_layer", RNN), ("rnn_relu_layer", RNN_RELU))
 )
 lstm_layer.gradients = {("x", "weight", "h0", "c0"): _lstm_layer_gradients}
 gru_layer.gradients = {("x", "weight", "bias", "h0"): _gru_layer_gradients}
-rnn_layer.gradients, rnn_relu_layer.gradients = ({("x", "weight", "h0"): _rnn_gradients(relu)} for relu in (False, True))
+rnn_layer.gradients, rnn_relu_layer.gradients = (
+    {("x", "weight", "h0"): _rnn_gradients(relu)} for relu in (False, True)
+)
 for _op in (lstm_layer_gradient, gru_layer_gradient, rnn_layer_gradient, rnn_relu_layer_gradient):
     _op.differentiable = False

@@ -1,7 +1,10 @@
-"""Lines resampled: each place of a line of the result is a weighted sum of a few places of x's line. Image sizes change so, one dimension after the other.
+"""Lines resampled: each place of a line of the result is a weighted sum of a few places of x's line.
 
-Dense tensors seen as (outer, n, inner); index int64 and weight (m, taps) say what the m places of a result's line are sums of. The weights are constants:
-they have no gradient. x's gradient is the same map turned around, and that one's is the map itself.
+Image sizes change so, one dimension after the other.
+
+Dense tensors seen as (outer, n, inner); index int64 and weight (m, taps) say what the m places of a result's line are
+sums of. The weights are constants: they have no gradient. x's gradient is the same map turned around, and that one's is
+the map itself.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ _PARTS = 16  # runs of places that threads share
 
 
 def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, width, blocks):
-    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps); a task has one of `parts` runs of m and `blocks` of
-    inner."""
+    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps); a task has one
+    of `parts` runs of m and `blocks` of inner.
+    """
     for task in parallel_range(outer * parts * blocks):
         row, part, first = int64(task) // (parts * blocks), int64(task) // blocks % parts, int64(task) % blocks * width
         last = min(first + width, inner)
@@ -26,7 +30,10 @@ def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, widt
             target = (row * m + j) * inner
             for tap in range(0, taps, 2):  # two at a time, so that the result is written half as often
                 again = min(tap + 1, taps - 1)
-                a, b = (row * n + index[uintp(j * taps + tap)]) * inner, (row * n + index[uintp(j * taps + again)]) * inner
+                a, b = (
+                    (row * n + index[uintp(j * taps + tap)]) * inner,
+                    (row * n + index[uintp(j * taps + again)]) * inner,
+                )
                 u, v = weight[uintp(j * taps + tap)], weight[uintp(j * taps + again)]
                 if tap == 0 and taps > 1:
                     for k in range(first, last):
@@ -54,7 +61,9 @@ def resample_last_kernel(x, index, weight, out, outer, n, m, taps):
 
 
 def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width, blocks):
-    """out (outer, n, inner) = g (outer, m, inner), each place given back to those it is a sum of; each task has one of `blocks` runs of `width` columns."""
+    """out (outer, n, inner) = g (outer, m, inner), each place given back to those it is a sum of; each task has one of
+    `blocks` runs of `width` columns.
+    """
     for task in parallel_range(outer * blocks):
         row, first = int64(task) // blocks, int64(task) % blocks * width
         last = min(first + width, inner)
@@ -80,7 +89,11 @@ class Resample(Op):
         """As `Op.misfit`."""
         dim, size, back = parameters
         m = (sizes["s"] or (1,))[dim] if back else size
-        return None if m == sizes["m"] and sizes["s"] else f"attribute 'size' must fit {sizes['m']} places, got {size} for x of shape {sizes['s']}"
+        return (
+            None
+            if m == sizes["m"] and sizes["s"]
+            else f"attribute 'size' must fit {sizes['m']} places, got {size} for x of shape {sizes['s']}"
+        )
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`."""
@@ -92,17 +105,38 @@ class Resample(Op):
         out = layout((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype, single_device(self.name, [x, index, weight]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        kernel, (outer, n, inner), (m, taps) = resample_back_kernel if back else resample_kernel, split((out if back else x).shape, dim), index.shape
+        kernel, (outer, n, inner), (m, taps) = (
+            resample_back_kernel if back else resample_kernel,
+            split((out if back else x).shape, dim),
+            index.shape,
+        )
         flat = x.device.backend.FLAT
         if inner == 1 and not (flat or back):
             text = bind.source_of(resample_last_kernel)
-            text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text  # as a constant: the loop over few taps is unrolled
+            # as a constant: the loop over few taps is unrolled
+            text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text
             signature = bind.signature(x, "int64", x, x, numbers=4)
-            return Plan(out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps))
+            return Plan(
+                out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps)
+            )
         width = inner if not (flat or back) else columns(x, inner)
-        numbers = (outer, n, inner, m, taps, *([] if back else [m if flat else min(m, -(-_PARTS // outer))]), width, -(-inner // width))
-        signature, text = bind.signature(x, "int64", x, x, numbers=len(numbers)), with_ones(bind.source_of(kernel), x, inner=inner)
-        launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size))
+        numbers = (
+            outer,
+            n,
+            inner,
+            m,
+            taps,
+            *([] if back else [m if flat else min(m, -(-_PARTS // outer))]),
+            width,
+            -(-inner // width),
+        )
+        signature, text = (
+            bind.signature(x, "int64", x, x, numbers=len(numbers)),
+            with_ones(bind.source_of(kernel), x, inner=inner),
+        )
+        launch = bind.launcher(
+            x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size)
+        )
         return Plan(out, launch, numbers)
 
 

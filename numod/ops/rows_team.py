@@ -1,8 +1,10 @@
-"""Rows that blocks of GPU threads hold in registers: the forms of team kernels for rows of up to SLOTS elements a thread.
+"""Rows that blocks of GPU threads hold in registers: the forms of team kernels for rows of up to SLOTS elements a
+thread.
 
-A row is read once, with all its loads in flight at once, where the general form reads it three times in fours (twice of them from the cache) and waits
-in between: bandwidth is loads in flight divided by their latency. `held` is an array of registers: every loop over it has constant bounds and is unrolled.
-A thread takes WIDTH neighbours at once, four where n is a multiple.
+A row is read once, with all its loads in flight at once, where the general form reads it three times in fours (twice of
+them from the cache) and waits in between: bandwidth is loads in flight divided by their latency. `held` is an array of
+registers: every loop over it has constant bounds and is unrolled. A thread takes WIDTH neighbours at once, four where n
+is a multiple.
 """
 
 from __future__ import annotations
@@ -47,9 +49,18 @@ def log_softmax_held(x, out, outer, n, inner, *, SLOTS, TEAM):
         give_row(out, row * n, n, thread, held)
 
 
-def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, give, hold):
-    """`normalization.row_norm_team`. Neighbours are summed as they are and their sums in float64: conversions take as long as four sums."""
-    shared, held, factor = shared_array(TEAM, float64, SHARED), cuda.local.array(SLOTS, real), cuda.local.array(WIDTH, real)
+def row_norm_held(
+    x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, TEAM, WIDTH, give, hold
+):
+    """`normalization.row_norm_team`.
+
+    Neighbours are summed as they are and their sums in float64: conversions take as long as four sums.
+    """
+    shared, held, factor = (
+        shared_array(TEAM, float64, SHARED),
+        cuda.local.array(SLOTS, real),
+        cuda.local.array(WIDTH, real),
+    )
     thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         base, total = row * n, float64(0)
@@ -121,7 +132,9 @@ _HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "ro
 
 
 def form(kernel: Callable, n: int, threads: int) -> Callable:
-    """The team kernel for rows of n elements: the variant that keeps the row in registers, if the kernel has one and the row fits, else the kernel itself."""
+    """The team kernel for rows of n elements: the variant that keeps the row in registers, if the kernel has one and
+    the row fits, else the kernel itself.
+    """
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _HELD or slots > _MOST:
         return kernel

@@ -1,4 +1,7 @@
-"""Runs of equal elements in sorted rows: the run of each element, where runs start, the longest one. Each NaN is a run of its own."""
+"""Runs of equal elements in sorted rows: the run of each element, where runs start, the longest one.
+
+Each NaN is a run of its own.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,9 @@ class Runs(Op):
         width = x.size // (x.shape[0] or 1)
         if x.size and x.device.backend.FLAT:
             return _by_threads(self.name, x, out, width)
-        return _plan(self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1)
+        return _plan(
+            self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1
+        )
 
 
 def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
@@ -98,11 +103,20 @@ class Begins(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (runs,), (count,) = arguments, parameters
-        return _plan(self.name, bind.source_of(begins_kernel), (runs,), layout((count + 1,), dtypes.int64, runs.device), (runs.size, count), runs.size)
+        return _plan(
+            self.name,
+            bind.source_of(begins_kernel),
+            (runs,),
+            layout((count + 1,), dtypes.int64, runs.device),
+            (runs.size, count),
+            runs.size,
+        )
 
 
 class LongestRun(Op):
-    """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals the first."""
+    """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals
+    the first.
+    """
 
     takes = "x[*l n]:buif places[*l n]:int64;"
     inputs, differentiable = ("x", "places"), False

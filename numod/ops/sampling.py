@@ -1,7 +1,9 @@
-"""Sampling that takes a varying number of random words: gamma, Poisson and binomial distributions; and permutations. Closed formulas are rows (`ops.table`).
+"""Sampling that takes a varying number of random words: gamma, Poisson and binomial distributions; and permutations.
 
-Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every device.
-Computed in float64 whatever the dtype.
+Closed formulas are rows (`ops.table`).
+
+Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every
+device. Computed in float64 whatever the dtype.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def binomial_kernel(count, probability, out, seed, offset, n):
     """out = a number with the binomial distribution of `count` trials of this probability."""
     for task in parallel_range(n):
         k = int64(task)
-        out[uintp(k)] = binomial_variate(seed, int64(offset) + k, float64(count[uintp(k)]), float64(probability[uintp(k)]))
+        out[uintp(k)] = binomial_variate(
+            seed, int64(offset) + k, float64(count[uintp(k)]), float64(probability[uintp(k)])
+        )
 
 
 @scalar
@@ -52,7 +56,10 @@ def word_pair(seed, counter, lane):
 
 @scalar
 def gamma_variate(seed, counter, alpha):
-    """Marsaglia and Tsang, A simple method for generating gamma variables, 2000. Below 1 that of alpha + 1 times u^(1/alpha)."""
+    """Marsaglia and Tsang, A simple method for generating gamma variables, 2000.
+
+    Below 1 that of alpha + 1 times u^(1/alpha).
+    """
     scale = 1.0
     shape = alpha
     if alpha < 1.0:
@@ -79,10 +86,13 @@ def gamma_variate(seed, counter, alpha):
 
 @scalar
 def gamma_slope(alpha, value):
-    """-(dP/d alpha) / p for the distribution function P and its density p, P = sum of value^(alpha+n) e^-value / Gamma(alpha+n+1), term by term."""
+    """-(dP/d alpha) / p for the distribution function P and its density p, P = sum of value^(alpha+n) e^-value /
+    Gamma(alpha+n+1), term by term.
+    """
     if not (alpha > 0.0 and value > 0.0):
         return 0.0 * alpha * value
-    if alpha > 1000.0:  # where the distribution is normal to many digits: Wilson and Hilferty's cube, at a fixed normal quantile
+    # where the distribution is normal to many digits: Wilson and Hilferty's cube, at a fixed normal quantile
+    if alpha > 1000.0:
         root = (value / alpha) ** 0.3333333333333333
         return root * root * (1.5 - 0.5 * root + 0.16666666666666666 / alpha)
     logarithm = log(value) - digamma(alpha + 1.0)
@@ -99,7 +109,9 @@ def gamma_slope(alpha, value):
 
 @scalar
 def poisson_variate(seed, counter, rate):
-    """Below 10 by multiplying uniform numbers (Knuth); else Hörmann, The transformed rejection method for generating Poisson random variables, 1993."""
+    """Below 10 by multiplying uniform numbers (Knuth); else Hörmann, The transformed rejection method for generating
+    Poisson random variables, 1993.
+    """
     if not rate > 0.0:
         return rate * 0.0
     lane = 0
@@ -124,15 +136,18 @@ def poisson_variate(seed, counter, rate):
         if us >= 0.07 and v <= bound:
             searching = False
         elif value >= 0.0 and not (us < 0.013 and v > us):
-            searching = log(v) + log(1.1239 + 1.1328 / (b - 3.4)) - log(a / (us * us) + b) > value * log(rate) - rate - lgamma(value + 1.0)
+            searching = log(v) + log(1.1239 + 1.1328 / (b - 3.4)) - log(a / (us * us) + b) > value * log(
+                rate
+            ) - rate - lgamma(value + 1.0)
         lane += 4
     return value
 
 
 @scalar
 def binomial_variate(seed, counter, count, probability):
-    """Below 10 expected successes by the gaps between them, which are geometric; else Hörmann, The generation of binomial random variates, 1993. Of the two
-    outcomes the rarer is counted."""
+    """Below 10 expected successes by the gaps between them, which are geometric; else Hörmann, The generation of
+    binomial random variates, 1993. Of the two outcomes the rarer is counted.
+    """
     if not (count > 0.0 and probability > 0.0):
         return count * probability * 0.0
     if probability >= 1.0:
@@ -168,10 +183,11 @@ def binomial_variate(seed, counter, count, probability):
 
 
 def permutation_kernel(keys, out, n):
-    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn exchanges with itself or one after it
-    (Durstenfeld, 1964)."""
+    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn
+    exchanges with itself or one after it (Durstenfeld, 1964).
+    """
     for k in range(n):
-        keys[uintp(k)] = k + int64(float64(keys[uintp(k)] >> 9) * (0.5 ** 53) * float64(n - k))
+        keys[uintp(k)] = k + int64(float64(keys[uintp(k)] >> 9) * (0.5**53) * float64(n - k))
         out[uintp(k)] = k
     for k in range(n):
         other = keys[uintp(k)]
@@ -181,7 +197,9 @@ def permutation_kernel(keys, out, n):
 
 
 class Sample(Op):
-    """A random number for each element of dense floating tensors of one shape and dtype, the parameters of its distribution: gradients has a row for each."""
+    """A random number for each element of dense floating tensors of one shape and dtype, the parameters of its
+    distribution: gradients has a row for each.
+    """
 
     def __init__(self, name: str, kernel: Callable, **gradients: Callable) -> None:
         super().__init__(name)
@@ -208,7 +226,10 @@ class GammaGradient(Op):
 
 
 class Permutation(Op):
-    """A permutation, int64 (n), by n random keys from 0 to 2^62, whose memory becomes scratch. On the CPU, since one exchange waits for another."""
+    """A permutation, int64 (n), by n random keys from 0 to 2^62, whose memory becomes scratch.
+
+    On the CPU, since one exchange waits for another.
+    """
 
     takes = "keys[n]:int64;"
     inputs, differentiable = ("keys",), False
@@ -220,8 +241,16 @@ class Permutation(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (keys,) = arguments
         if keys.device.type != "cpu":
-            raise NotImplementedError(f"permutation: there is no kernel for {keys.device}; move the keys with .cpu() first")
-        return Plan(keys, bind.launcher(keys.device, self.name, bind.source_of(permutation_kernel), "int64[], int64[], int64", dtypes.float64, 1), (keys.size,))
+            raise NotImplementedError(
+                f"permutation: there is no kernel for {keys.device}; move the keys with .cpu() first"
+            )
+        return Plan(
+            keys,
+            bind.launcher(
+                keys.device, self.name, bind.source_of(permutation_kernel), "int64[], int64[], int64", dtypes.float64, 1
+            ),
+            (keys.size,),
+        )
 
 
 def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) -> Plan:
@@ -233,7 +262,9 @@ def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) 
     return Plan(out, bind.launcher(like.device, name, source, signature, dtypes.float64, 64 * out.size), (out.size,))
 
 
-standard_gamma = Sample("standard_gamma", standard_gamma_kernel, alpha=lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out)))
+standard_gamma = Sample(
+    "standard_gamma", standard_gamma_kernel, alpha=lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out))
+)
 standard_gamma_gradient = GammaGradient("standard_gamma_gradient")
 poisson = Sample("poisson", poisson_kernel, rate=lambda g: g * 0.0)
 binomial = Sample("binomial", binomial_kernel, count=lambda g: g * 0.0, probability=lambda g: g * 0.0)

@@ -1,4 +1,7 @@
-"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner). Rows on a GPU are `scan_team`'s."""
+"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner).
+
+Rows on a GPU are `scan_team`'s.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,9 @@ def cumprod_kernel(x, out, outer, n, inner, *, wide):
 
 
 def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity, join):
-    """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what they are at."""
+    """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what
+    they are at.
+    """
     tiles = (inner + COLUMNS - 1) // COLUMNS
     for task in parallel_range(outer * tiles):
         place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
@@ -84,7 +89,10 @@ def recurrence_kernel(x, decay, out, outer, n, inner):
 
 
 def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
-    """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN. With the comparison reversed, the least."""
+    """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN.
+
+    With the comparison reversed, the least.
+    """
     for task in parallel_range(outer * inner):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
@@ -99,7 +107,8 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
             values[uintp(base + k * inner)] = best
             indices[uintp(base + k * inner)] = where
             k += 1
-            while k < n and beats(best, x[uintp(base + k * inner)]):  # a loop of its own, so that elements do not wait for each other's comparison
+            # a loop of its own, so that elements do not wait for each other's comparison
+            while k < n and beats(best, x[uintp(base + k * inner)]):
                 values[uintp(base + k * inner)] = best
                 indices[uintp(base + k * inner)] = where
                 k += 1
@@ -126,17 +135,28 @@ class Running(Op):
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         if inner >= _FEWEST and self.join is not scan_team.join_exponentials and not x.device.backend.FLAT:
             return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
-        text = with_ones(specialized(self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {})), x, inner=inner)
-        return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)), (outer, n, inner))
+        text = with_ones(
+            specialized(self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {})), x, inner=inner
+        )
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)),
+            (outer, n, inner),
+        )
 
     def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
         text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
-        run, empty = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size), x.device.empty
+        run, empty = (
+            bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size),
+            x.device.empty,
+        )
         return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
 
 
 class Recurrence(Op):
-    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element less."""
+    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element
+    less.
+    """
 
     takes = "x[*s]:f decay[*d]; dim=axis"
     inputs, parameters = ("x", "decay"), ("dim",)
@@ -145,7 +165,11 @@ class Recurrence(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         (x, decay), (dim,) = arguments, parameters
         expected = tuple(n - (d == dim) for d, n in enumerate(x.shape))
-        return None if x.ndim and tuple(decay.shape) == expected else f"decay must be of shape {expected}, got {tuple(decay.shape)}"
+        return (
+            None
+            if x.ndim and tuple(decay.shape) == expected
+            else f"decay must be of shape {expected}, got {tuple(decay.shape)}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, decay), (dim,) = arguments, parameters
@@ -153,7 +177,11 @@ class Recurrence(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         text = with_ones(bind.source_of(recurrence_kernel), x, inner=split(x.shape, dim)[2])
-        return Plan(out, bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)), split(x.shape, dim))
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)),
+            split(x.shape, dim),
+        )
 
 
 class RunningExtremum(Op):
@@ -161,7 +189,9 @@ class RunningExtremum(Op):
 
     takes = "x[*s]:buif; dim=axis"
     inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
-    gradients = {"x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])}
+    gradients = {
+        "x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])
+    }
 
     def __init__(self, name: str, kernel: Callable, least: bool) -> None:
         super().__init__(name)
@@ -202,7 +232,10 @@ def _backwards(x: object, dim: int) -> object:
 
 
 def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bool) -> object:
-    """The weighted results of each element, divided by it. After a row's first zero all is zero; at that zero the products of the others count."""
+    """The weighted results of each element, divided by it.
+
+    After a row's first zero all is zero; at that zero the products of the others count.
+    """
     if not x.ndim:
         return g
     x, out = x.conj(), out.conj()
@@ -218,8 +251,9 @@ def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bo
 
 
 def _recorded_cumprod_gradient(g: object, x: object) -> object:
-    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i of g[k] prod over i < j <= k of x[j].
-    Takes n times x's memory."""
+    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i
+    of g[k] prod over i < j <= k of x[j]. Takes n times x's memory.
+    """
     n, ones = x.shape[-1], x.new_ones((x.shape[-1],) * 2)
     before = x.roll(1, -1).masked_fill(x.new_identity(n)[0].bool(), 1.0).cumprod(-1)
     after = x.unsqueeze(-2).expand(*x.shape, n).masked_fill(ones.tril() != 0, 1.0).cumprod(-1)  # (..., i, k)
@@ -238,7 +272,9 @@ def from_the_end(x: object, decay: object, dim: int) -> object:
 
 
 def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
-    """sum over k >= i of g[k] exp(x[i] - out[k]), by a recurrence: of what comes to out[i + 1], exp(out[i] - out[i + 1]) <= 1 goes on to out[i]."""
+    """sum over k >= i of g[k] exp(x[i] - out[k]), by a recurrence: of what comes to out[i + 1], exp(out[i] - out[i +
+    1]) <= 1 goes on to out[i].
+    """
     share = (x - out).exp().masked_fill(out == -inf, 0.0)
     if not x.ndim or not x.shape[dim]:
         return g * share

@@ -1,10 +1,13 @@
-"""Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie together. No single thread walks a row.
+"""Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie
+together. No single thread walks a row.
 
-A block takes a tile of a row: every thread four times four neighbouring elements, all read before any is used. The totals of the fours lie in shared memory
-in the order of the elements; a thread joins four neighbouring ones, and these totals are joined each with that of the thread 1, 2, 4 ... before it. What came
-before each four is told back, and its elements are read again, from the L1 cache: to hold them, as wide as they are joined, would take the registers of
-half of the blocks. Of few long rows blocks take parts: first they only tell the parts' totals; then each begins with a turn in which the totals of the parts
-before its own are the fours. All in an order that depends on the sizes alone, so every run gives the same bits.
+A block takes a tile of a row: every thread four times four neighbouring elements, all read before any is used. The
+totals of the fours lie in shared memory in the order of the elements; a thread joins four neighbouring ones, and these
+totals are joined each with that of the thread 1, 2, 4 ... before it. What came before each four is told back, and its
+elements are read again, from the L1 cache: to hold them, as wide as they are joined, would take the registers of half
+of the blocks. Of few long rows blocks take parts: first they only tell the parts' totals; then each begins with a turn
+in which the totals of the parts before its own are the fours. All in an order that depends on the sizes alone, so every
+run gives the same bits.
 """
 
 from __future__ import annotations
@@ -41,12 +44,17 @@ def join_exponentials(a, b):
 
 @scalar
 def spaced(place):
-    """Where the total of a tile's four elements lies: a gap behind sixteen keeps threads that read four neighbours each to banks of their own."""
+    """Where the total of a tile's four elements lies: a gap behind sixteen keeps threads that read four neighbours each
+    to banks of their own.
+    """
     return uintp(place + (place >> 4))
 
 
 def running_team(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, TEAM, WIDE):
-    """out (rows, n) = the running total of x (rows, n). Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each."""
+    """out (rows, n) = the running total of x (rows, n).
+
+    Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each.
+    """
     fours = shared_array(4 * TEAM + TEAM // 4, WIDE, SHARED)
     shared = shared_array(2 * TEAM, WIDE, SHARED)
     given, told = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
@@ -54,14 +62,19 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, J
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
         begin, stop, total = part * chunk, min((part + 1) * chunk, n), WIDE(IDENTITY)
-        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):  # a turn before the first for the parts' totals
+        # a turn before the first for the parts' totals
+        for low in range(begin - 16 * TEAM if (writing != 0) & (part != 0) else begin, stop, 16 * TEAM):
             for turn in range(4):
                 first = low + 4 * (turn * TEAM + thread)
                 if (low >= begin) & (first + 4 <= stop):
                     hold_4(given, 4 * turn, x, uintp(row * n + first))
                 else:
                     for k in range(4):
-                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(WIDE(IDENTITY))
+                        given[4 * turn + k] = (
+                            x[uintp(row * n + first + k)]
+                            if (low >= begin) & (first + k < stop)
+                            else NUMBER(WIDE(IDENTITY))
+                        )
             for turn in range(4):
                 place, own = turn * TEAM + thread, WIDE(IDENTITY)
                 for k in range(4):
@@ -106,8 +119,9 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, J
 
 
 def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing, *, NUMBER, TEAM, later):
-    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always
-    NaN."""
+    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks)
+    as `totals` above. Once NaN, always NaN.
+    """
     fours = shared_array(4 * TEAM + TEAM // 4, NUMBER, SHARED)
     fours_places = shared_array(4 * TEAM + TEAM // 4, int64, SHARED)
     shared = shared_array(2 * TEAM, NUMBER, SHARED)
@@ -125,11 +139,15 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
                     hold_4(given, 4 * turn, x, uintp(row * n + first))
                 else:
                     for k in range(4):
-                        given[4 * turn + k] = x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(0)
+                        given[4 * turn + k] = (
+                            x[uintp(row * n + first + k)] if (low >= begin) & (first + k < stop) else NUMBER(0)
+                        )
             for turn in range(4):
                 first, own, place = low + 4 * (turn * TEAM + thread), NUMBER(0), int64(-1)
                 for k in range(4):
-                    own, place = later(own, place, given[4 * turn + k], first + k if (low >= begin) & (first + k < stop) else int64(-1))
+                    own, place = later(
+                        own, place, given[4 * turn + k], first + k if (low >= begin) & (first + k < stop) else int64(-1)
+                    )
                 at = turn * TEAM + thread
                 if (low < begin) & (at < part):
                     own, place = highs[uintp(row * chunks + at)], places[uintp(row * chunks + at)]
@@ -144,14 +162,18 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
             width = 1
             while width < TEAM:
                 if thread >= width:
-                    own, place = later(shared[uintp(half + thread - width)], shared_places[uintp(half + thread - width)], own, place)
+                    own, place = later(
+                        shared[uintp(half + thread - width)], shared_places[uintp(half + thread - width)], own, place
+                    )
                 half = TEAM - half
                 shared[uintp(half + thread)], shared_places[uintp(half + thread)] = own, place
                 cuda.syncthreads()
                 width = width * 2
             before, before_place = total, where
             if thread != 0:
-                before, before_place = later(total, where, shared[uintp(half + thread - 1)], shared_places[uintp(half + thread - 1)])
+                before, before_place = later(
+                    total, where, shared[uintp(half + thread - 1)], shared_places[uintp(half + thread - 1)]
+                )
             total, where = later(total, where, shared[uintp(half + TEAM - 1)], shared_places[uintp(half + TEAM - 1)])
             if writing != 0:
                 for k in range(4):
@@ -180,7 +202,10 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
 
 @scalar
 def later_of_greatest(a, a_place, b, b_place):
-    """Of the greatest of two neighbouring runs, with their places, the greater; of equal ones the later. A place of -1: the run is empty."""
+    """Of the greatest of two neighbouring runs, with their places, the greater; of equal ones the later.
+
+    A place of -1: the run is empty.
+    """
     behind = (b_place >= 0) & ((a_place < 0) | (not a > b) & ((a == a) | (b != b)))
     return (b if behind else a), (b_place if behind else a_place)
 
@@ -192,8 +217,12 @@ def later_of_least(a, a_place, b, b_place):
     return (b if behind else a), (b_place if behind else a_place)
 
 
-def running(x: Layout, name: str, join: Callable, identity: float, wide: np.dtype, result: np.dtype, n: int) -> Callable:
-    """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on in the type `wide`."""
+def running(
+    x: Layout, name: str, join: Callable, identity: float, wide: np.dtype, result: np.dtype, n: int
+) -> Callable:
+    """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on
+    in the type `wide`.
+    """
     kernel = partial(running_team, JOIN=join, IDENTITY=identity, WIDE=wide, NUMBER=x.storage, RESULT=result)
     return _in_parts(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
 

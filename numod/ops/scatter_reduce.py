@@ -1,7 +1,10 @@
-"""Products and extremes written to places: x with every source element folded into the element its index names. Sums are in `indexing`, means composed of them.
+"""Products and extremes written to places: x with every source element folded into the element its index names.
 
-Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared between tasks, but on a GPU: there each
-element of the source has a thread of its own where columns are few, and products of floats are made in any order, unless determinism is asked for.
+Sums are in `indexing`, means composed of them.
+
+Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared
+between tasks, but on a GPU: there each element of the source has a thread of its own where columns are few, and
+products of floats are made in any order, unless determinism is asked for.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from .indexing import columns, with_ones
 from .op import Op, Plan, single_device
 from .softmax import split
 
-_SWAPPED = {  # dtypes that a GPU exchanges if they are as expected: as what, and how a number becomes that and a number again
+# dtypes that a GPU exchanges if they are as expected: as what, and how a number becomes that and a number again
+_SWAPPED = {
     dtypes.int32: (np.int32, "int32", "int32"), dtypes.int64: (np.int64, "int64", "int64"),
     dtypes.float32: (np.uint32, "bits32", "float_of_bits32"), dtypes.float64: (np.uint64, "bits64", "float_of_bits64"),
 }  # fmt: skip
-KINDS = {  # what becomes of a number `held` and the next `value`; extremes are chosen, not branched: nobody foresees which is greater
+# what becomes of a number `held` and the next `value`; extremes are chosen, not branched: nobody foresees which is
+# greater
+KINDS = {
     "prod": "held * value",
     "amax": "(value if (value != value) | (value > held) else held)",
     "amin": "(value if (value != value) | (value < held) else held)",
@@ -31,7 +37,9 @@ KINDS = {  # what becomes of a number `held` and the next `value`; extremes are 
 
 
 def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks):
-    """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins over extremes."""
+    """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins
+    over extremes.
+    """
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
         first = (int64(task) % blocks) * width
@@ -55,7 +63,10 @@ def start_kernel(x, out, total):
 
 
 def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
-    """The same for GPU threads, one for each element of source, where out has x already, as bits. Who finds that another was faster begins anew."""
+    """The same for GPU threads, one for each element of source, where out has x already, as bits.
+
+    Who finds that another was faster begins anew.
+    """
     for task in parallel_range(outer * m * inner):
         place = int64(task)
         row = quotient(place, inner)
@@ -70,7 +81,10 @@ def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
-    """Of a product: the conjugate of what multiplies each factor, zeros counted rather than divided by. Of an extreme: shared evenly between equal ones."""
+    """Of a product: the conjugate of what multiplies each factor, zeros counted rather than divided by.
+
+    Of an extreme: shared evenly between equal ones.
+    """
     if reduce == "prod":
         others = x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), _other_factors(x, index, source, dim)
         return g * others[0].conj(), g.gather(dim, index) * others[1].conj()
@@ -80,10 +94,15 @@ def gradients(g: object, x: object, index: object, source: object, out: object, 
 
 
 def _other_factors(x: object, index: object, source: object, dim: int) -> object:
-    """For each source element the product of x and the other elements that go where it goes; zeros keep their gradients."""
+    """For each source element the product of x and the other elements that go where it goes; zeros keep their
+    gradients.
+    """
     zero = source == 0
     zeros, number = source.masked_fill(~zero, 0), zero.to(x.dtype)
-    zeros, number = (x.new_zeros(x.shape).scatter_add(dim, index, each).gather(dim, index) - each for each in (zeros, number))  # of the others
+    # of the others
+    zeros, number = (
+        x.new_zeros(x.shape).scatter_add(dim, index, each).gather(dim, index) - each for each in (zeros, number)
+    )
     ones = source.masked_fill(zero, 1)
     rest = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
     return rest.masked_fill(number != 0, 0) + (zeros * rest).masked_fill(number != 1, 0)
@@ -113,16 +132,35 @@ class ScatterReduce(Op):
             return Plan(out, self._by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
-        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace("merged(held, value)", KINDS[reduce])
+        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace(
+            "merged(held, value)", KINDS[reduce]
+        )
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))
 
     def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
         bits, there, back = _SWAPPED[x.dtype]
-        bits, text = np.dtype(bits), bind.source_of(scatter_reduce_elements).replace("merged(held, value)", KINDS[reduce])
+        bits, text = (
+            np.dtype(bits),
+            bind.source_of(scatter_reduce_elements).replace("merged(held, value)", KINDS[reduce]),
+        )
         text = text.replace("BITS", there).replace("NUMBER", back)
-        start = bind.launcher(x.device, f"{self.name}_start", bind.source_of(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size)
-        fold = bind.launcher(x.device, f"{self.name}_{reduce}", text, bind.signature(x, "int64", x, bits, numbers=4), x.dtype, source.size)
+        start = bind.launcher(
+            x.device,
+            f"{self.name}_start",
+            bind.source_of(start_kernel),
+            bind.signature(x, x, numbers=1),
+            x.dtype,
+            x.size,
+        )
+        fold = bind.launcher(
+            x.device,
+            f"{self.name}_{reduce}",
+            text,
+            bind.signature(x, "int64", x, bits, numbers=4),
+            x.dtype,
+            source.size,
+        )
 
         def launch(x_data: object, index: object, source_data: object, out: object, *sizes: int) -> None:
             start(x_data, out, x.size)

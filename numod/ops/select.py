@@ -1,7 +1,8 @@
-"""Selection along the last dimension of a contiguous tensor, seen as (rows, n): the k-th element, the first k, the median. Sorting is in `sort`.
+"""Selection along the last dimension of a contiguous tensor, seen as (rows, n): the k-th element, the first k, the
+median. Sorting is in `sort`.
 
-Radix select: digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then the elements are picked in order
-of position. For small k a sorted buffer is kept instead, while the row is read once.
+Radix select: digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then
+the elements are picked in order of position. For small k a sorted buffer is kept instead, while the row is read once.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ ORDERED = 32  # up to so many first elements are returned in order
 _THREADS = 1024  # tasks on a GPU
 
 
-def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips, *, key_of):
-    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or with `first` the m = rank + 1 first, in the order they stand.
+def select_kernel(
+    x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips, *, key_of
+):
+    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or with `first` the m = rank + 1
+    first, in the order they stand.
 
-    With `median` it is the middle one, or the first NaN where there is one; if it also `skips`, the middle of those that are not NaN. keys (rows, n) and
-    counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample tells a key that more than enough do not pass, and the others are left out.
+    With `median` it is the middle one, or the first NaN where there is one; if it also `skips`, the middle of those
+    that are not NaN. keys (rows, n) and counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample
+    tells a key that more than enough do not pass, and the others are left out.
     """
     for place in parallel_range(tasks):
         task, sample, block = int64(place), int64(4096), int64(64)
         for row in range(task, rows, tasks):
             base = row * n
-            half = base + n // 2  # from here on stand the places of those whose keys stand before it, where these are not all
+            # from here on stand the places of those whose keys stand before it, where these are not all
+            half = base + n // 2
             seen = n
             if first != 0 and n >= 32 * m and n >= 4 * sample:
                 for k in range(sample):
@@ -59,7 +65,9 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
                     value = x[uintp(base + k)]
                     missing += int64(value != value)
                     keys[uintp(base + k)] = key_of(value) ^ uint64(flip)
-            prefix, equals = key_at_rank(keys, counts, base, seen, task << digit, rank_for(rank, n, missing, median, skips), digit, passes)
+            prefix, equals = key_at_rank(
+                keys, counts, base, seen, task << digit, rank_for(rank, n, missing, median, skips), digit, passes
+            )
             filled = int64(0)
             for k in range(seen):
                 key = uint64(keys[uintp(base + k)])
@@ -72,8 +80,8 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
 
 
 def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip, *, key_of):
-    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what turns a
-    key.
+    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys
+    (tasks, m) is scratch, `flip` what turns a key.
 
     Most blocks hold nothing that passes the last of them, which vectors of comparisons find out.
     """
@@ -141,7 +149,9 @@ def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
 
 
 class Select(Op):
-    """Of each row the elements parameter `aim` names, and where they are: (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`.
+    """Of each row the elements parameter `aim` names, and where they are:
+
+    (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`.
 
     On the CPU up to ORDERED first ones come in order, others as they stand.
     """
@@ -156,7 +166,11 @@ class Select(Op):
         if m > n or (aim != FIRST and m > 1):
             return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"
         right = rank == m - 1 if aim == FIRST else rank < n
-        return None if right or not m else f"attribute 'rank' must be {m - 1 if aim == FIRST else f'below {n}'}, got {rank}"
+        return (
+            None
+            if right or not m
+            else f"attribute 'rank' must be {m - 1 if aim == FIRST else f'below {n}'}, got {rank}"
+        )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (m, rank, descending, aim) = arguments, parameters
@@ -168,7 +182,8 @@ class Select(Op):
         rows, flat, key = x.size // n, x.device.backend.FLAT, key_storage(x.dtype)
         if aim == FIRST and m <= ORDERED and not flat:
             return Plan(results, _first(x, rows, n, m, descending))
-        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits, since each thread has its own counts
+        # short digits, since each thread has its own counts
+        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 11, x.size * 4 if rows > 1 else 1)
         empty, flip = x.device.empty, _turning(key, descending)
@@ -189,7 +204,15 @@ def _turning(key: np.dtype, descending: bool) -> int:
 def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
     flip = _turning(key, descending)
-    run = keyed_launcher(x, "first", first_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[]", 5, x.size if rows > 1 else 1, descending)
+    run = keyed_launcher(
+        x,
+        "first",
+        first_kernel,
+        f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[]",
+        5,
+        x.size if rows > 1 else 1,
+        descending,
+    )
 
     def launch(x_data: object, values: object, indices: object) -> None:
         run(x_data, values, indices, empty(tasks * m, key), rows, n, tasks, m, flip)

@@ -1,4 +1,7 @@
-"""Softmax, log-softmax and cross-entropy with class indices. Dense inputs seen as (outer, n, inner), reduced along n."""
+"""Softmax, log-softmax and cross-entropy with class indices.
+
+Dense inputs seen as (outer, n, inner), reduced along n.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from .op import Op, Plan, single_device
 _COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
 _FEWEST = 8  # if there are so many,
 _MANY = 96  # and where it is, if there are so many rows
-_SHORT = 32  # of so few elements: alone, one fills less than a few vectors, and takes a logarithm and a division for itself
+# of so few elements: alone, one fills less than a few vectors, and takes a logarithm and a division for itself
+_SHORT = 32
 
 
 def softmax_kernel(x, out, outer, n, inner):
@@ -52,7 +56,9 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
 
 
 def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ignored, mean):
-    """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts those outside [0, n)."""
+    """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts
+    those outside [0, n).
+    """
     total, counted, outside = float64(0), int64(0), int64(0)
     for place in range(outer * inner):
         chosen = target[uintp(place)]
@@ -100,7 +106,9 @@ def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, T
 
 
 def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
-    """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
+    """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where
+    target is `ignored`.
+    """
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
         place = int64(task)
@@ -113,8 +121,9 @@ def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, igno
 
 
 def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
-    """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x and out, or of the size of x where n is
-    the last axis: room for strips of it that are turned."""
+    """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x
+    and out, or of the size of x where n is the last axis: room for strips of it that are turned.
+    """
     for task in parallel_range(strips(outer, inner, COLUMNS)):
         place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
         highest_of_columns(rows, base, n, step, width, highs, place)
@@ -134,8 +143,12 @@ def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, C
         for j in range(width):
             totals[uintp(place + j)] = log(totals[uintp(place + j)])
         for k in range(n):
-            for j in range(width):  # the loops of columns do without the freedom to add in another order, which would lose the digits of the logarithm
-                made[uintp(base + k * step + j)] = (rows[uintp(base + k * step + j)] - highs[uintp(place + j)]) - totals[uintp(place + j)]
+            # the loops of columns do without the freedom to add in another order, which would lose the digits of the
+            # logarithm
+            for j in range(width):
+                made[uintp(base + k * step + j)] = (
+                    rows[uintp(base + k * step + j)] - highs[uintp(place + j)]
+                ) - totals[uintp(place + j)]
         turn_back(made, out, base, n, width, inner, LANES)
 
 
@@ -154,7 +167,9 @@ def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, i
             out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
 
 
-def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES):
+def cross_entropy_gradient_columns(
+    g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
+):
     """`cross_entropy_gradient_kernel` likewise."""
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(strips(outer, inner, COLUMNS)):
@@ -173,7 +188,10 @@ def cross_entropy_gradient_columns(g, x, target, kept, out, rows, made, highs, t
 
 
 def softmax_team(x, out, outer, n, inner, *, TEAM):
-    """`softmax_kernel` by a block of GPU threads for each row; inner is 1. A row is read three times, twice of them from the cache."""
+    """`softmax_kernel` by a block of GPU threads for each row; inner is 1.
+
+    A row is read three times, twice of them from the cache.
+    """
     shared = shared_array(TEAM, real, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
@@ -246,11 +264,18 @@ class Softmax(Op):
 
 
 class CrossEntropy(Op):
-    """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
+    """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...).
+
+    The caller has checked the targets' range.
+    """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int"
     inputs, parameters = ("x", "target"), ("ignore_index",)
-    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply((g.contiguous(), x, target, None), (ignore_index, False))}
+    gradients = {
+        "x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply(
+            (g.contiguous(), x, target, None), (ignore_index, False)
+        )
+    }
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """As `Op.further_limits`."""
@@ -261,10 +286,14 @@ class CrossEntropy(Op):
         _check_float(self.name, x)
         if x.shape[:1] + x.shape[2:] != target.shape:
             raise RuntimeError(
-                f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target {tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}"
+                f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target "
+                f"{tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}"
             )
         if target.dtype is not dtypes.int64:
-            raise RuntimeError(f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with .long()")
+            raise RuntimeError(
+                f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with "
+                ".long()"
+            )
         device = single_device(self.name, [x, target])
         return self._plan(x, layout(target.shape, x.dtype, device), (*split(x.shape, 1), ignored, *map(int, mean)))
 
@@ -272,15 +301,31 @@ class CrossEntropy(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = bind.signature(x, "int64", x, numbers=4)
-        return Plan(out, _launcher(x, self.name, (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team), signature, *constants[:3]), constants)
+        return Plan(
+            out,
+            _launcher(
+                x,
+                self.name,
+                (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team),
+                signature,
+                *constants[:3],
+            ),
+            constants,
+        )
 
 
 class CrossEntropyTotal(CrossEntropy):
-    """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0, C), in one pass: on the CPU."""
+    """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0,
+    C), in one pass: on the CPU.
+    """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
     parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
-    gradients = {"x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(grads[0], x, target, kept, ignore_index, mean, recording)}
+    gradients = {
+        "x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(
+            grads[0], x, target, kept, ignore_index, mean, recording
+        )
+    }
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """None: the kernel counts what lies outside."""
@@ -292,7 +337,13 @@ class CrossEntropyTotal(CrossEntropy):
         if x.device.backend.FLAT or 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
-        return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
+        return Plan(
+            results,
+            bind.launcher(
+                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION
+            ),
+            constants,
+        )
 
     def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
         """Each target's loss, which threads share out, then their total."""
@@ -300,7 +351,9 @@ class CrossEntropyTotal(CrossEntropy):
         if backend.FLAT:
             add = teams.launcher(x, self.name, total_team, signature, 1, backend.team(out.size, 512))
         else:
-            add = bind.launcher(x.device, self.name, bind.source_of(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION)
+            add = bind.launcher(
+                x.device, self.name, bind.source_of(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
+            )
         (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
 
         def launch(given: object, target: object, *made: object) -> None:
@@ -312,7 +365,8 @@ class CrossEntropyTotal(CrossEntropy):
 
 
 class CrossEntropyGradient(Op):
-    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C, ...).
+    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C,
+    ...).
 
     Where `kept` is given, g is one number for all targets, and with `mean` it is divided by `kept`.
     """
@@ -341,22 +395,35 @@ class CrossEntropyGradient(Op):
         constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
         if isinstance(kept, Layout):
             return Plan(out, launch, constants)
-        return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))  # what stands for `kept` is not read
+        # what stands for `kept` is not read
+        return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))
 
 
-def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int) -> Callable:
+def _launcher(
+    x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int
+) -> Callable:
     """The launcher of a kernel, of its form for neighbouring places, or of that for blocks of threads."""
     kernel, columns, team = kernels
     if count := teams.sharing(x, n, inner):
         return teams.launcher(x, name, rows_team.form(team, n, count), signature, outer, count)
     turned = inner == 1 and n <= _SHORT and outer >= _MANY
     if not turned and inner < _FEWEST or x.device.backend.FLAT:
-        return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        return bind.launcher(
+            x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION
+        )
     buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
     arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
     source = specialized(columns, COLUMNS=_COLUMNS, LANES=tiles.host().lanes(x.dtype.itemsize))
-    run = bind.launcher(x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE)
-    empty, size, places, given_x, given_out = x.device.empty, x.size, outer * inner, names.index("x"), names.index("out")
+    run = bind.launcher(
+        x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
+    )
+    empty, size, places, given_x, given_out = (
+        x.device.empty,
+        x.size,
+        outer * inner,
+        names.index("x"),
+        names.index("out"),
+    )
 
     def launch(*given: object) -> None:
         strips = (empty(size, storage), empty(size, storage)) if turned else (given[given_x], given[given_out])
@@ -365,7 +432,9 @@ def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable]
     return launch
 
 
-def _total_gradient(g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool) -> object:
+def _total_gradient(
+    g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool
+) -> object:
     if not recording:
         return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
     each = (g / kept if mean else g).expand(target.shape).contiguous()
@@ -373,7 +442,9 @@ def _total_gradient(g: object, x: object, target: object, kept: object, ignore_i
 
 
 def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
-    unit = cross_entropy_gradient.apply((target.new_ones(target.shape, dtype=x.dtype), x, target, None), (ignore_index, False))
+    unit = cross_entropy_gradient.apply(
+        (target.new_ones(target.shape, dtype=x.dtype), x, target, None), (ignore_index, False)
+    )
     return (g * unit).sum(1)
 
 
@@ -388,7 +459,9 @@ def _source(kernel: Callable, device: object, inner: int) -> str:
     text = bind.source_of(kernel)
     if inner != 1 or not device.backend.VECTORISED:
         return text
-    return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace("):\n", "):\n    inner = 1\n", 1)
+    return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace(
+        "):\n", "):\n    inner = 1\n", 1
+    )
 
 
 def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
@@ -398,11 +471,21 @@ def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 
 def _check_float(name: str, x: Layout) -> None:
     if not x.dtype.is_floating_point:
-        raise NotImplementedError(f'\"{name}\" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .to(numod.float32)"
+        )
 
 
-softmax = Softmax("softmax", (softmax_kernel, softmax_columns, softmax_team), lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
-log_softmax = Softmax("log_softmax", (log_softmax_kernel, log_softmax_columns, log_softmax_team), lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
+softmax = Softmax(
+    "softmax",
+    (softmax_kernel, softmax_columns, softmax_team),
+    lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)),
+)
+log_softmax = Softmax(
+    "log_softmax",
+    (log_softmax_kernel, log_softmax_columns, log_softmax_team),
+    lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True),
+)
 cross_entropy = CrossEntropy("cross_entropy")
 cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")

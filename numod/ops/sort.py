@@ -1,8 +1,10 @@
-"""Stable sorts along the last dimension of a contiguous tensor, seen as (rows, n). The public functions are in `core.sorting`.
+"""Stable sorts along the last dimension of a contiguous tensor, seen as (rows, n).
 
-Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows, by merges or digit by digit;
-on a GPU every element finds its own place in each round of a merge, and long rows are `sort_digits`'. In the kernels `flip` turns every bit of a key, to sort
-downwards.
+The public functions are in `core.sorting`.
+
+Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows,
+by merges or digit by digit; on a GPU every element finds its own place in each round of a merge, and long rows are
+`sort_digits`'. In the kernels `flip` turns every bit of a key, to sort downwards.
 """
 
 from __future__ import annotations
@@ -22,14 +24,17 @@ from .op import Op, Plan
 
 _SHORT = 64  # maximum row length for insertion sort
 _MERGED = 256  # maximum row length for merge sort of words
-_LONG, _FAR = 1 << 10, 1 << 18  # elements from which longer digits save more passes than their counts cost, and to which the caches hold all targets of 11 bits
+# elements from which longer digits save more passes than their counts cost, and to which the caches hold all targets of
+# 11 bits
+_LONG, _FAR = 1 << 10, 1 << 18
 _PLACE = np.dtype(np.uint32)
 
 
 def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, flip, *, key_of, value_of):
     """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, 4, 2^digit) are scratch.
 
-    A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one number is moved instead of two.
+    A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one
+    number is moved instead of two.
     """
     for place in parallel_range(tasks):
         task = int64(place)
@@ -43,7 +48,9 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
                 low = min(low, key)
                 high = max(high, key)
             for k in range(n):
-                words[uintp(start + k)] = (((key_of(x[uintp(base + k)]) ^ uint64(flip)) - low) << uint64(32)) | uint64(k)
+                words[uintp(start + k)] = (((key_of(x[uintp(base + k)]) ^ uint64(flip)) - low) << uint64(32)) | uint64(
+                    k
+                )
             found = radix_words(words, counts, start, n, n, task * 4 << digit, digit, high - low)
             unlike = int64(0)
             for k in range(n):
@@ -89,7 +96,10 @@ def take_places(x, values, indices, words, base, found, n):
 
 @shared_scalar
 def merge_words(words, start, n):
-    """The n different words from `start` on in order, there or n further: which of the two is the result. No branch depends on what they are."""
+    """The n different words from `start` on in order, there or n further: which of the two is the result.
+
+    No branch depends on what they are.
+    """
     source = start + n
     for low in range(0, n, 16):
         high = min(low + 16, n)
@@ -135,8 +145,8 @@ def add_up(counts, first, n, before):
 
 @shared_scalar
 def radix_words(words, counts, start, n, apart, first, longest, most):
-    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart`
-    from `start`.
+    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each
+    pass is stable. The other half is `apart` from `start`.
 
     Digits are as short as the number of passes allows.
     """
@@ -170,7 +180,9 @@ def radix_words(words, counts, start, n, apart, first, longest, most):
 
 
 def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, digit, passes, flip, *, key_of):
-    """values, indices (rows, n) = x (rows, n) in order. keys, places (2, rows, n) and counts (tasks, passes, 2^digit) are scratch."""
+    """values, indices (rows, n) = x (rows, n) in order. keys, places (2, rows, n) and counts (tasks, passes, 2^digit)
+    are scratch.
+    """
     for place in parallel_range(tasks):
         task = int64(place)
         for row in range(task, rows, tasks):
@@ -183,7 +195,15 @@ def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, d
             if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # the differing bits fit into a word next to the index
                 for k in range(n):
                     keys[uintp(base + k)] = ((keys[uintp(base + k)] - low) << uint64(32)) | uint64(k)
-                take_places(x, values, indices, keys, base, radix_words(keys, counts, base, n, rows * n, task * passes << digit, digit, high - low), n)
+                take_places(
+                    x,
+                    values,
+                    indices,
+                    keys,
+                    base,
+                    radix_words(keys, counts, base, n, rows * n, task * passes << digit, digit, high - low),
+                    n,
+                )
             else:
                 if passes == 0:
                     insertion_sort(keys, places, base, n)
@@ -209,7 +229,10 @@ def insertion_sort(keys, places, base, n):
 
 @shared_scalar
 def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
-    """A row in order, digit by digit from the lowest, each pass stable; gives where it ends up: `base`, or `total` elements further."""
+    """A row in order, digit by digit from the lowest, each pass stable; gives where it ends up:
+
+    `base`, or `total` elements further.
+    """
     mask = (int64(1) << digit) - 1
     for k in range(passes << digit):
         counts[uintp(first + k)] = 0
@@ -221,7 +244,8 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     for level in range(passes):
         column = first + (level << digit)
         shift = uint64(level * digit)
-        if counts[uintp(column + (int64(uint64(keys[uintp(source)]) >> shift) & mask))] != n:  # else all have this digit
+        # else all have this digit
+        if counts[uintp(column + (int64(uint64(keys[uintp(source)]) >> shift) & mask))] != n:
             add_up(counts, column, mask + 1, int64(0))
             target = 2 * base + total - source
             for k in range(n):
@@ -236,10 +260,12 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
 
 
 def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEAM, key_of):
-    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads. A single run is the result, else keys and places
-    are.
+    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads.
 
-    A bitonic network in shared memory: neighbouring threads compare neighbouring pairs, so that banks collide only in the last rounds of each turn.
+    A single run is the result, else keys and places are.
+
+    A bitonic network in shared memory: neighbouring threads compare neighbouring pairs, so that banks collide only in
+    the last rounds of each turn.
     """
     shared = shared_array(RUN, uint64, SHARED)
     shared_places = shared_array(RUN, uint32, SHARED)
@@ -248,7 +274,11 @@ def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEA
         row, start = task // runs * n, task % runs * RUN
         count = min(n - start, RUN)
         for k in range(thread, RUN, TEAM):
-            shared[uintp(k)] = key_of(x[uintp(row + start + k)]) ^ (uint64(0) - uint64(flip)) if k < count else uint64(0xFFFFFFFFFFFFFFFF)
+            shared[uintp(k)] = (
+                key_of(x[uintp(row + start + k)]) ^ (uint64(0) - uint64(flip))
+                if k < count
+                else uint64(0xFFFFFFFFFFFFFFFF)
+            )
             shared_places[uintp(k)] = start + k  # of equal keys the order they had; what fills up the run is last
         cuda.syncthreads()
         size = 2
@@ -277,7 +307,9 @@ def sort_team(x, values, indices, keys, places, rows, n, runs, flip, *, RUN, TEA
 
 
 def merge_kernel(keys, places, total, n, width, start):
-    """Runs of `width` sorted keys from `start` on, merged in pairs into the other half: an element's place is its own plus how many pass it."""
+    """Runs of `width` sorted keys from `start` on, merged in pairs into the other half: an element's place is its own
+    plus how many pass it.
+    """
     for task in parallel_range(total):
         element = int64(task)
         inside = element % n
@@ -293,7 +325,9 @@ def merge_kernel(keys, places, total, n, width, start):
                 low = middle + 1
             else:
                 high = middle
-        target = total - start + element - inside + (min(run, run ^ 1) * width + inside - run * width + low - min(other, n))
+        target = (
+            total - start + element - inside + (min(run, run ^ 1) * width + inside - run * width + low - min(other, n))
+        )
         keys[uintp(target)] = key
         places[uintp(target)] = places[uintp(start + element)]
 
@@ -334,7 +368,11 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     empty = x.device.empty
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        scratch = empty(halves * x.size, key), empty(halves * x.size, _PLACE), empty(max(tasks * passes << digit, 1), np.dtype(np.int64))
+        scratch = (
+            empty(halves * x.size, key),
+            empty(halves * x.size, _PLACE),
+            empty(max(tasks * passes << digit, 1), np.dtype(np.int64)),
+        )
         run(x_data, values, indices, *scratch, rows, n, tasks, digit, passes, flip)
 
     return launch
@@ -348,28 +386,51 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
     turned = flip * 0xFFFFFFFF
     if n <= _MERGED:
         merge = keyed_launcher(x, "sort_rows", merge_packed_kernel, arrays, 4, work)
-        return lambda x_data, values, indices: merge(x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, turned)
+        return lambda x_data, values, indices: merge(
+            x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, turned
+        )
     digit = 8 if n < _LONG else 11 if n < _FAR else 10
     run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 5, work)
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        run(x_data, values, indices, empty(2 * tasks * n, word), empty(tasks * 4 << digit, np.dtype(np.int64)), rows, n, tasks, digit, turned)
+        run(
+            x_data,
+            values,
+            indices,
+            empty(2 * tasks * n, word),
+            empty(tasks * 4 << digit, np.dtype(np.int64)),
+            rows,
+            n,
+            tasks,
+            digit,
+            turned,
+        )
 
     return launch
 
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
-    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own; unless there are so many that digits are
-    faster."""
-    key, element, empty, together = key_storage(x.dtype), x.storage.name, x.device.empty, x.device.backend.sorted_together()
+    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own;
+    unless there are so many that digits are faster.
+    """
+    key, element, empty, together = (
+        key_storage(x.dtype),
+        x.storage.name,
+        x.device.empty,
+        x.device.backend.sorted_together(),
+    )
     run, rows = min(max(1 << (n - 1).bit_length(), 16), together), x.size // n
     runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
     if sort_digits.suits(x, n, runs):
         return sort_digits.by_digits(x, n, flip, _taking(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
-    begin = teams.launcher(x, "sort_runs", partial(keyed(x, sort_team), RUN=run), arrays + 4 * ", int64", rows * runs, threads)
+    begin = teams.launcher(
+        x, "sort_runs", partial(keyed(x, sort_team), RUN=run), arrays + 4 * ", int64", rows * runs, threads
+    )
     if runs == 1:
-        return lambda x_data, values, indices: begin(x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip)
+        return lambda x_data, values, indices: begin(
+            x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip
+        )
     merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _taking(x)
     rounds = (runs - 1).bit_length()
 
@@ -384,7 +445,9 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
 
 
 def _taking(x: Layout) -> Callable:
-    return keyed_launcher(x, "take", take_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], uint32[]", 3, x.size)
+    return keyed_launcher(
+        x, "take", take_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], uint32[]", 3, x.size
+    )
 
 
 sort = Sort("sort")

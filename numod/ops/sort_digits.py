@@ -1,9 +1,12 @@
-"""Long rows sorted by blocks of GPU threads, digit by digit of eight bits from the lowest: for `sort`, where merges would take more rounds than that.
+"""Long rows sorted by blocks of GPU threads, digit by digit of eight bits from the lowest: for `sort`, where merges
+would take more rounds than that.
 
-A pass has three steps: blocks count the digits of their tiles; a running total of the counts, the digits' before the tiles', says where each tile's keys of a
-digit go; and blocks move them there. A block first sorts its tile in shared memory, so that what it writes lies together: by four bits at a time, of which each
-thread counts those of its own neighbouring keys, and a running total of these counts, again the digits' before the threads', is where they go. Every step keeps
-the order of equal digits, and so is the sort stable. What is moved inside of a block is a word of a key's digit and its place in the tile.
+A pass has three steps: blocks count the digits of their tiles; a running total of the counts, the digits' before the
+tiles', says where each tile's keys of a digit go; and blocks move them there. A block first sorts its tile in shared
+memory, so that what it writes lies together: by four bits at a time, of which each thread counts those of its own
+neighbouring keys, and a running total of these counts, again the digits' before the threads', is where they go. Every
+step keeps the order of equal digits, and so is the sort stable. What is moved inside of a block is a word of a key's
+digit and its place in the tile.
 """
 
 from __future__ import annotations
@@ -20,18 +23,30 @@ from ..kernel.scalar import scalar
 from . import scan, teams
 from .keys import key_storage, keyed
 
-_RUNS = 32  # that a block sorts of a row, from which it takes fewer rounds by digits; and in all twice as many for each byte of a key, to be worth the launches
+# that a block sorts of a row, from which it takes fewer rounds by digits; and in all twice as many for each byte of a
+# key, to be worth the launches
+_RUNS = 32
 
 
 def suits(x: Layout, n: int, runs: int) -> bool:
-    """Whether to sort rows of n elements, each of so many `runs` that blocks sort, by digits. In the simulator, where runs are short, never."""
-    return not x.device.backend.SIMULATED and runs >= _RUNS and x.size // n * runs >= 2 * _RUNS * key_storage(x.dtype).itemsize
+    """Whether to sort rows of n elements, each of so many `runs` that blocks sort, by digits.
+
+    In the simulator, where runs are short, never.
+    """
+    return (
+        not x.device.backend.SIMULATED
+        and runs >= _RUNS
+        and x.size // n * runs >= 2 * _RUNS * key_storage(x.dtype).itemsize
+    )
 
 
 @scalar
 def apart(place):
-    """Where a word of a tile lies: a gap behind sixteen keeps threads that go along sixteen each to banks of their own. Of a multiple of TEAM and a thread's
-    number it is the sum of both, of which the compiler knows the one: else it would hold a register for each."""
+    """Where a word of a tile lies: a gap behind sixteen keeps threads that go along sixteen each to banks of their own.
+
+    Of a multiple of TEAM and a thread's number it is the sum of both, of which the compiler knows the one: else it
+    would hold a register for each.
+    """
     return uintp(place + (place >> 4))
 
 
@@ -42,14 +57,18 @@ def apart_twice(place):
 
 
 def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, TEAM, key_of):
-    """counts (rows, 256, tiles) = how many keys of each tile of a row have each digit, the eight bits from `shift` on. They are those of x if `start` is -1."""
+    """counts (rows, 256, tiles) = how many keys of each tile of a row have each digit, the eight bits from `shift` on.
+
+    They are those of x if `start` is -1.
+    """
     found = shared_array(256, int32, SHARED)
     given, raw = cuda.local.array(EACH, KEYS), cuda.local.array(EACH, x.dtype)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * tiles, int64(cuda.gridDim.x)):
         row, tile = task // tiles, task % tiles
         low = tile * EACH * TEAM
-        mine, left = row * n + low + thread, n - low - thread  # the thread's first, and how many of the row are from there on
+        # the thread's first, and how many of the row are from there on
+        mine, left = row * n + low + thread, n - low - thread
         for digit in range(thread, 256, TEAM):
             found[uintp(digit)] = 0
         if start < 0:
@@ -74,7 +93,9 @@ def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, K
 
 
 def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, shift, flip, *, EACH, KEYS, TEAM, key_of):
-    """The keys and places of each tile from `start` on (-1: of x) to where they belong by their digit, from `target` on. sums: the running total of counts."""
+    """The keys and places of each tile from `start` on (-1: of x) to where they belong by their digit, from `target`
+    on. sums: the running total of counts.
+    """
     words = shared_array(17 * EACH * TEAM // 16, uint32, SHARED)
     given = shared_array(EACH * TEAM, KEYS, SHARED)
     ranks = shared_array(18 * TEAM, uint16, SHARED)
@@ -105,7 +126,8 @@ def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, sh
                     moved[j] = keys[uintp(start + mine + j * TEAM)]
         for j in range(EACH):
             given[uintp(j * TEAM + thread)] = moved[j]
-            digit = int64((uint64(moved[j]) >> uint64(shift)) & uint64(255)) if j * TEAM < left else int64(255)  # what fills up the tile is last
+            # what fills up the tile is last
+            digit = int64((uint64(moved[j]) >> uint64(shift)) & uint64(255)) if j * TEAM < left else int64(255)
             words[apart(j * TEAM) + apart(thread)] = (digit << 16) + thread + j * TEAM
         cuda.syncthreads()
         for bits in range(16, 24, 4):
@@ -125,7 +147,8 @@ def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, sh
                 ranks[at] = before
                 before += here
             cuda.syncthreads()
-            for j in range(EACH):  # read again: what would be held of them all this time takes more registers than there are for all blocks
+            # read again: what would be held of them all this time takes more registers than there are for all blocks
+            for j in range(EACH):
                 held[j] = words[apart(thread * EACH + j)]
                 at = apart_twice((int64(held[j]) >> bits & 15) * TEAM) + apart_twice(thread)
                 found[j] = ranks[at]
@@ -161,8 +184,16 @@ def move_digits(x, keys, places, counts, sums, rows, n, tiles, start, target, sh
 
 
 def by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
-    """The launch of a sort of rows of n elements. take(x, values, indices, places, size, n, start) writes what the places from `start` on say."""
-    key, element, empty, rows, threads = key_storage(x.dtype), x.storage.name, x.device.empty, x.size // n, teams.sharing(x, n)
+    """The launch of a sort of rows of n elements. take(x, values, indices, places, size, n, start) writes what the
+    places from `start` on say.
+    """
+    key, element, empty, rows, threads = (
+        key_storage(x.dtype),
+        x.storage.name,
+        x.device.empty,
+        x.size // n,
+        teams.sharing(x, n),
+    )
     each = 64 // key.itemsize
     tiles = -(-n // (each * threads))
     counted = layout((rows, 256 * tiles), dtypes.int32, x.device)
@@ -170,7 +201,9 @@ def by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
 
     def launcher(kernel: Callable, arrays: str, numbers: int) -> Callable:
         made = partial(keyed(x, kernel), EACH=each, KEYS=key)
-        return teams.launcher(x, kernel.__name__, made, f"{element}[], {key.name}[], {arrays}{', int64' * numbers}", rows * tiles, threads)
+        return teams.launcher(
+            x, kernel.__name__, made, f"{element}[], {key.name}[], {arrays}{', int64' * numbers}", rows * tiles, threads
+        )
 
     count, move = launcher(count_digits, "int32[]", 6), launcher(move_digits, "uint32[], int32[], int64[]", 7)
 

@@ -1,5 +1,7 @@
-"""X with A X = B for triangular A, by forward or backward substitution. Dense batches: A (..., N, N), B (..., N, K). Its gradient is in
-`factorization_gradients`."""
+"""X with A X = B for triangular A, by forward or backward substitution.
+
+Dense batches: A (..., N, N), B (..., N, K). Its gradient is in `factorization_gradients`.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,11 @@ _COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay 
 
 
 def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks, *, ratio):
-    """out (matrices, n, columns) with a (matrices, n, n) @ out = b (matrices, n, columns); a task has one of `blocks` runs of `width` columns.
+    """out (matrices, n, columns) with a (matrices, n, n) @ out = b (matrices, n, columns); a task has one of `blocks`
+    runs of `width` columns.
 
-    A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the next four, so that they are read less
-    often.
+    A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the
+    next four, so that they are read less often.
     """
     for task in parallel_range(matrices * blocks):
         matrix, first = int64(task) // blocks * n, int64(task) % blocks * width
@@ -73,9 +76,11 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
 
 
 def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last, *, GROUPS, LANES, NUMBER, ratio):
-    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was subtracted.
+    """Rows `first` to `last` of out (matrices, n, columns), of which what the rows known before contribute was
+    subtracted.
 
-    A block has LANES columns of these rows in shared memory, and the corner of a: a row that is known is subtracted from the others by all its threads.
+    A block has LANES columns of these rows in shared memory, and the corner of a: a row that is known is subtracted
+    from the others by all its threads.
     """
     corner = shared_array(LANES * LANES, NUMBER, SHARED)
     tile = shared_array(LANES * LANES, NUMBER, SHARED)
@@ -91,7 +96,10 @@ def corner_team(a, out, tasks, parts, n, columns, upper, unit, first, last, *, G
         cuda.syncthreads()
         for step in range(width):
             k = width - 1 - step if upper else step
-            total, pivot = tile[uintp(k * LANES + lane)] if place < columns else NUMBER(0), NUMBER(1) if unit else corner[uintp(k * LANES + k)]
+            total, pivot = (
+                tile[uintp(k * LANES + lane)] if place < columns else NUMBER(0),
+                NUMBER(1) if unit else corner[uintp(k * LANES + k)],
+            )
             known = total if unit else ratio(total, pivot)
             for i in range(group if upper else k + 1 + group, k if upper else width, GROUPS):
                 if place < columns:
@@ -113,8 +121,9 @@ def remaining_kernel(a, out, total, n, columns, first, last, top, rows):
 
 
 class Substitution(Op):
-    """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal counts as ones. The other triangle is not
-    read."""
+    """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal
+    counts as ones. The other triangle is not read.
+    """
 
     takes = "a[*b n n]:fc b[*b n _]; upper=flag unit=flag"
     inputs, parameters = ("a", "b"), ("upper", "unit")
@@ -128,8 +137,18 @@ class Substitution(Op):
         if b.device.backend.FLAT and n > teams.panel_columns(b):
             return Plan(out, self._by_blocks(b, *map(int, parameters)))
         width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
-        launch = bind.launcher(b.device, self.name, specialized(typed(substitution_kernel, b)), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
-        return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
+        launch = bind.launcher(
+            b.device,
+            self.name,
+            specialized(typed(substitution_kernel, b)),
+            signature,
+            b.dtype,
+            n * b.size,
+            build.FAST_REDUCTION,
+        )
+        return Plan(
+            out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width))
+        )
 
     def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
         """The launch on a GPU: a few rows, then all that they contribute to the others at once."""
@@ -137,8 +156,17 @@ class Substitution(Op):
         matrices, block = b.size // (n * columns), teams.panel_columns(b)
         parts = -(-columns // block)
         blocks = [(first, min(first + block, n)) for first in range(0, n, block)][:: -1 if upper else 1]
-        solve = teams.panel(b, f"{self.name}_corner", typed(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts)
-        subtract = bind.launcher(b.device, f"{self.name}_rest", specialized(typed(remaining_kernel, b)), bind.signature(b, b, numbers=7), b.dtype, b.size)
+        solve = teams.panel(
+            b, f"{self.name}_corner", typed(corner_team, b), bind.signature(b, b, numbers=8), matrices * parts
+        )
+        subtract = bind.launcher(
+            b.device,
+            f"{self.name}_rest",
+            specialized(typed(remaining_kernel, b)),
+            bind.signature(b, b, numbers=7),
+            b.dtype,
+            b.size,
+        )
         copy = band.prepare((layout((matrices, n, columns), b.dtype, b.device),), (-n, columns))
 
         def launch(a_data: object, b_data: object, out_data: object) -> None:

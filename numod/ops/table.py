@@ -1,8 +1,11 @@
-"""The table of pointwise ops: one row per formula, with its gradient. Everything else about an op is derived from its row.
+"""The table of pointwise ops: one row per formula, with its gradient.
 
-A string is an operation that every target has; a lambda is composed of other rows and expanded where it is used. `g` is the gradient of the result.
-Conventions: branch-free (`where`), no overflow in the branch not taken, NaN propagates, gradients at kinks as in PyTorch.
-An input without a gradient rule is differentiated symbolically from the lambda; a string needs explicit rules.
+Everything else about an op is derived from its row.
+
+A string is an operation that every target has; a lambda is composed of other rows and expanded where it is used. `g` is
+the gradient of the result. Conventions: branch-free (`where`), no overflow in the branch not taken, NaN propagates,
+gradients at kinks as in PyTorch. An input without a gradient rule is differentiated symbolically from the lambda; a
+string needs explicit rules.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ NAN = float("nan")
 
 
 def acosh_slope(x):
-    """1 / sqrt(x^2 - 1) on the branch of acosh of complex numbers; of real ones below -1, where acosh is NaN, PyTorch's."""
+    """1 / sqrt(x^2 - 1) on the branch of acosh of complex numbers; of real ones below -1, where acosh is NaN,
+    PyTorch's.
+    """
     slope = rsqrt(x + 1.0) * rsqrt(x - 1.0)
     return where(slope == slope, slope, rsqrt(x * x - 1.0))
 
@@ -37,7 +42,9 @@ def tanh_gate_slope(x):
 
 
 def share_of_squares(x, y):
-    """x / (x^2 + y^2), by the ratio of the smaller to the larger: the squares would overflow or underflow. 0 where both are 0."""
+    """x / (x^2 + y^2), by the ratio of the smaller to the larger: the squares would overflow or underflow. 0 where both
+    are 0.
+    """
     larger = where(abs(x) >= abs(y), x, y)
     ratio = where(abs(x) >= abs(y), y, x) / larger
     return where(larger == 0.0, 0.0, where(abs(x) >= abs(y), 1.0, ratio) / larger / (1.0 + ratio * ratio))
@@ -59,7 +66,14 @@ def zero(g):
 add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g, complex=True)
 sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER, complex=True)
 mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True)
-div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, x, y: -g * (x / y / y), result="float", complex="complex_quotient(x, y)")
+div = pointwise(
+    "div",
+    "x / y",
+    dx=lambda g, y: g / y,
+    dy=lambda g, x, y: -g * (x / y / y),
+    result="float",
+    complex="complex_quotient(x, y)",
+)
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True, fitting=True)
@@ -67,45 +81,103 @@ nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.rea
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
-inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), result="float", complex=True)  # x ** -1: PyTorch saves its input
+# x ** -1: PyTorch saves its input
+inverse = pointwise("inverse", lambda x: 1.0 / x, dx=lambda g, x: -g / (x * x), result="float", complex=True)
 pow = pointwise(
-    "pow", "power(x, y)", integer="whole_power(x, y)",
+    "pow",
+    "power(x, y)",
+    integer="whole_power(x, y)",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
-    dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)", fitting=("y",),
+    dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)),
+    complex="complex_power(x, y)",
+    fitting=("y",),
 )
-floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="whole_quotient(x, y)", dx=zero, dy=zero, accepts=NUMBER)
+floor_divide = pointwise(
+    "floor_divide", "floor_quotient(x, y)", integer="whole_quotient(x, y)", dx=zero, dy=zero, accepts=NUMBER
+)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
 remainder = pointwise(
-    "remainder", "modulus(x, y)", integer="x - whole_quotient(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER
+    "remainder",
+    "modulus(x, y)",
+    integer="x - whole_quotient(x, y) * y",
+    dx=lambda g: g,
+    dy=lambda g, x, y: -g * floor_divide(x, y),
+    accepts=NUMBER,
 )
-fmod = pointwise("fmod", "fmod(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
+fmod = pointwise(
+    "fmod",
+    "fmod(x, y)",
+    integer="x - truncated(x, y) * y",
+    dx=lambda g: g,
+    dy=lambda g, x, y: -g * trunc(x / y),
+    accepts=NUMBER,
+)
 maximum = pointwise(
-    "maximum", "x if (x > y) | (x != x) else y",
-    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),
+    "maximum",
+    "x if (x > y) | (x != x) else y",
+    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),
 )
 minimum = pointwise(
-    "minimum", "x if (x < y) | (x != x) else y",
-    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
+    "minimum",
+    "x if (x < y) | (x != x) else y",
+    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),
+    dy=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
 )
 larger = pointwise("larger", "larger(x, y)", integer="x if x > y else y")  # `maximum` for reductions: -0 is less than 0
 smaller = pointwise("smaller", "smaller(x, y)", integer="x if x < y else y")
-fmax = pointwise("fmax", lambda x, y: where(isnan(x), y, where(isnan(y), x, maximum(x, y))),
-                 dx=lambda g, x, y: where((x >= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x >= y) | isnan(y), 0.0, g))
-fmin = pointwise("fmin", lambda x, y: where(isnan(x), y, where(isnan(y), x, minimum(x, y))),
-                 dx=lambda g, x, y: where((x <= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x <= y) | isnan(y), 0.0, g))
-clamp = pointwise("clamp", lambda x, min, max: minimum(maximum(x, min), max),
-                  dx=lambda g, x, min, max: where((x >= min) & (x <= max), g, 0.0),
-                  dmin=lambda g, x, min, max: where((x < min) & (min < max), g, 0.0), dmax=lambda g, x, min, max: where((x > max) | (max < min), g, 0.0),
-                  accepts=NUMBER, fitting=True)
-clamp_min = pointwise("clamp_min", lambda x, min: maximum(x, min), dx=lambda g, x, min: where(x >= min, g, 0.0),
-                      dmin=lambda g, x, min: where(x < min, g, 0.0), accepts=NUMBER, fitting=True)
-clamp_max = pointwise("clamp_max", lambda x, max: minimum(x, max), dx=lambda g, x, max: where(x <= max, g, 0.0),
-                      dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER, fitting=True)
-lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
-                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT,
-                 complex=lambda x, end, weight: x + weight * (end - x))
-addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True, fitting=True)
-addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True)
+fmax = pointwise(
+    "fmax",
+    lambda x, y: where(isnan(x), y, where(isnan(y), x, maximum(x, y))),
+    dx=lambda g, x, y: where((x >= y) | isnan(y), g, 0.0),
+    dy=lambda g, x, y: where((x >= y) | isnan(y), 0.0, g),
+)
+fmin = pointwise(
+    "fmin",
+    lambda x, y: where(isnan(x), y, where(isnan(y), x, minimum(x, y))),
+    dx=lambda g, x, y: where((x <= y) | isnan(y), g, 0.0),
+    dy=lambda g, x, y: where((x <= y) | isnan(y), 0.0, g),
+)
+clamp = pointwise(
+    "clamp",
+    lambda x, min, max: minimum(maximum(x, min), max),
+    dx=lambda g, x, min, max: where((x >= min) & (x <= max), g, 0.0),
+    dmin=lambda g, x, min, max: where((x < min) & (min < max), g, 0.0),
+    dmax=lambda g, x, min, max: where((x > max) | (max < min), g, 0.0),
+    accepts=NUMBER,
+    fitting=True,
+)
+clamp_min = pointwise(
+    "clamp_min",
+    lambda x, min: maximum(x, min),
+    dx=lambda g, x, min: where(x >= min, g, 0.0),
+    dmin=lambda g, x, min: where(x < min, g, 0.0),
+    accepts=NUMBER,
+    fitting=True,
+)
+clamp_max = pointwise(
+    "clamp_max",
+    lambda x, max: minimum(x, max),
+    dx=lambda g, x, max: where(x <= max, g, 0.0),
+    dmax=lambda g, x, max: where(x > max, g, 0.0),
+    accepts=NUMBER,
+    fitting=True,
+)
+lerp = pointwise(
+    "lerp",
+    lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
+    dx=lambda g, weight: g * (1.0 - weight),
+    dend=lambda g, weight: g * weight,
+    dweight=lambda g, x, end: g * (end - x),
+    accepts=FLOAT,
+    complex=lambda x, end, weight: x + weight * (end - x),
+)
+addcmul = pointwise(
+    "addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True, fitting=True
+)
+addcdiv = pointwise(
+    "addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True
+)
 weighted_sum = pointwise("weighted_sum", lambda x, y, share, other: share * x + other * y, accepts=FLOAT)
 inverse_deviation = pointwise("inverse_deviation", lambda var, weight, eps: weight * rsqrt(var + eps), accepts=FLOAT)
 
@@ -116,7 +188,10 @@ row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, compl
 index = pointwise("index", "index", inputs=())
 fill = pointwise("fill", lambda value: value, complex=True)
 arange = pointwise("arange", lambda start, step: start + step * index())
-linspace = pointwise("linspace", lambda start, end, step, half, last: where(index() < half, start + step * index(), end - step * (last - index())))
+linspace = pointwise(
+    "linspace",
+    lambda start, end, step, half, last: where(index() < half, start + step * index(), end - step * (last - index())),
+)
 
 # ---- comparison and logic
 
@@ -136,8 +211,15 @@ isinf = pointwise("isinf", lambda x: logical_not(isfinite(x)) & (x == x), result
 isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool")
 isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool")
 signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool")
-where = pointwise("where", "x if condition else y", conditions=("condition",),
-                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g), complex=True, fitting=True)
+where = pointwise(
+    "where",
+    "x if condition else y",
+    conditions=("condition",),
+    dx=lambda g, condition: where(condition, g, 0.0),
+    dy=lambda g, condition: where(condition, 0.0, g),
+    complex=True,
+    fitting=True,
+)
 bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
 bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
 bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
@@ -153,31 +235,64 @@ ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER)
 trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
 round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)
 frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
-copysign = pointwise("copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float")
+copysign = pointwise(
+    "copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float"
+)
 heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, 0)), dx=zero, dvalues=zero)
-nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(x), nan, where(isposinf(x), posinf, where(isneginf(x), neginf, x))),
-                       dx=lambda g, x: where(isfinite(x), g, 0.0))
+nan_to_num = pointwise(
+    "nan_to_num",
+    lambda x, nan, posinf, neginf: where(isnan(x), nan, where(isposinf(x), posinf, where(isneginf(x), neginf, x))),
+    dx=lambda g, x: where(isfinite(x), g, 0.0),
+)
 
 # ---- exponentials and logarithms
 
 exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float", complex="complex_exp(x)")
-exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float", complex=lambda x: exp(x * 0.6931471805599453))
+exp2 = pointwise(
+    "exp2",
+    "exp2(x)",
+    dx=lambda g, out: g * out * 0.6931471805599453,
+    result="float",
+    complex=lambda x: exp(x * 0.6931471805599453),
+)
 expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, x: g * exp(x), result="float", complex="complex_expm1(x)")
 log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float", complex="complex_log(x)")
-log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float", complex="complex_log2(x)")
-log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float", complex="complex_log10(x)")
-log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float", complex="complex_log1p(x)")
-logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
-                      dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
-sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
-deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
-root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), result="float", complex=True)  # x ** 0.5: PyTorch saves its input
-rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
-xlogy = pointwise(
-    "xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
-    dy=lambda g, x, y: where(x == 0.0, 0.0, g * x / y), result="float",
+log2 = pointwise(
+    "log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float", complex="complex_log2(x)"
 )
-logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))), result="float")
+log10 = pointwise(
+    "log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float", complex="complex_log10(x)"
+)
+log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float", complex="complex_log1p(x)")
+logaddexp = pointwise(
+    "logaddexp",
+    lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
+    dx=lambda g, x, y: g * sigmoid(x - y),
+    dy=lambda g, x, y: g * sigmoid(y - x),
+    accepts=FLOAT,
+)
+sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
+deviation = pointwise(
+    "deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float"
+)
+# x ** 0.5: PyTorch saves its input
+root = pointwise("root", lambda x: sqrt(x), dx=lambda g, x: 0.5 * g / sqrt(x), result="float", complex=True)
+rsqrt = pointwise(
+    "rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True
+)
+xlogy = pointwise(
+    "xlogy",
+    lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))),
+    dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
+    dy=lambda g, x, y: where(x == 0.0, 0.0, g * x / y),
+    result="float",
+)
+logit = pointwise(
+    "logit",
+    lambda x: log(x / (1.0 - x)),
+    dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))),
+    result="float",
+)
 
 # ---- trigonometric and hyperbolic
 
@@ -187,16 +302,31 @@ tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result
 asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float", complex="complex_asin(x)")
 acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float", complex="complex_acos(x)")
 atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float", complex="complex_atan(x)")
-atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: g * share_of_squares(y, x), dy=lambda g, x, y: -g * share_of_squares(x, y), result="float")
+atan2 = pointwise(
+    "atan2",
+    "atan2(x, y)",
+    dx=lambda g, x, y: g * share_of_squares(y, x),
+    dy=lambda g, x, y: -g * share_of_squares(x, y),
+    result="float",
+)
 sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float", complex="complex_sinh(x)")
 cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float", complex="complex_cosh(x)")
 tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float", complex="complex_tanh(x)")
-asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)")
+asinh = pointwise(
+    "asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)"
+)
 acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), result="float", complex="complex_acosh(x)")
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
-hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * (x / out), dy=lambda g, y, out: g * (y / out), accepts=FLOAT)
-sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-                 dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)), result="float", complex=True)
+hypot = pointwise(
+    "hypot", "hypot(x, y)", dx=lambda g, x, out: g * (x / out), dy=lambda g, y, out: g * (y / out), accepts=FLOAT
+)
+sinc = pointwise(
+    "sinc",
+    lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
+    dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)),
+    result="float",
+    complex=True,
+)
 deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
 rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 
@@ -205,43 +335,101 @@ rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 erf = pointwise("erf", "erf(x)", dx=lambda g, x: 1.1283791670955126 * g * exp(-x * x), result="float")
 erfc = pointwise("erfc", "erfc(x)", dx=lambda g, x: -1.1283791670955126 * g * exp(-x * x), result="float")
 erfinv = pointwise("erfinv", "erfinv(x)", dx=lambda g, out: 0.886226925452758 * g * exp(out * out), result="float")
-normal_cdf = pointwise("normal_cdf", "normal_cdf(x)", dx=lambda g, x: 0.3989422804014327 * g * exp(-0.5 * x * x), accepts=FLOAT)
+normal_cdf = pointwise(
+    "normal_cdf", "normal_cdf(x)", dx=lambda g, x: 0.3989422804014327 * g * exp(-0.5 * x * x), accepts=FLOAT
+)
 
 # ---- activations
 
-sigmoid = pointwise("sigmoid", "sigmoid_of(x)", dx=lambda g, out: g * out * (1.0 - out), result="float", complex=lambda x: 1.0 / (1.0 + exp(-x)))
+sigmoid = pointwise(
+    "sigmoid",
+    "sigmoid_of(x)",
+    dx=lambda g, out: g * out * (1.0 - out),
+    result="float",
+    complex=lambda x: 1.0 / (1.0 + exp(-x)),
+)
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
-hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
-                     dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER, fitting=True)
-leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
-elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
-                dx=lambda g, x, alpha: where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0))), accepts=FLOAT)
-selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(minimum(x, 0.0))),
-                 dx=lambda g, x: 1.0507009873554805 * where(x > 0.0, g, g * 1.6732632423543772 * exp(minimum(x, 0.0))), accepts=FLOAT)
-celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
-                 dx=lambda g, x, alpha: where(x > 0.0, g, g * exp(minimum(x, 0.0) / alpha)), accepts=FLOAT)
+hardtanh = pointwise(
+    "hardtanh",
+    lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
+    dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0),
+    accepts=NUMBER,
+    fitting=True,
+)
+leaky_relu = pointwise(
+    "leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT
+)
+elu = pointwise(
+    "elu",
+    lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
+    dx=lambda g, x, alpha: where(x > 0.0, g, g * alpha * exp(minimum(x, 0.0))),
+    accepts=FLOAT,
+)
+selu = pointwise(
+    "selu",
+    lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(minimum(x, 0.0))),
+    dx=lambda g, x: 1.0507009873554805 * where(x > 0.0, g, g * 1.6732632423543772 * exp(minimum(x, 0.0))),
+    accepts=FLOAT,
+)
+celu = pointwise(
+    "celu",
+    lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
+    dx=lambda g, x, alpha: where(x > 0.0, g, g * exp(minimum(x, 0.0) / alpha)),
+    accepts=FLOAT,
+)
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
-gelu_tanh = pointwise("gelu_tanh", lambda x: x * sigmoid(tanh_gate(near_zero(x))), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT)
+gelu_tanh = pointwise(
+    "gelu_tanh",
+    lambda x: x * sigmoid(tanh_gate(near_zero(x))),
+    dx=lambda g, x: g * tanh_gate_slope(near_zero(x)),
+    accepts=FLOAT,
+)
 silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
 softplus = pointwise(
     "softplus",
-    lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
+    lambda x, beta=1.0, threshold=20.0: where(
+        x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta
+    ),
     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)),
     accepts=FLOAT,
 )
 mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
-logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
-softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), dx=lambda g, x: g / (1.0 + abs(x)) / (1.0 + abs(x)), result="float")
-tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), dx=lambda g, x: g * square(tanh(x)), result="float", complex=True)
-softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
-                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
-hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
-                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
-threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER, fitting=True)
-hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
-                        dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)
-hardswish = pointwise("hardswish", lambda x: x * minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
-                      dx=lambda g, x: where(x <= -3.0, 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g)), accepts=FLOAT)
+logsigmoid = pointwise(
+    "logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT
+)
+softsign = pointwise(
+    "softsign", lambda x: x / (1.0 + abs(x)), dx=lambda g, x: g / (1.0 + abs(x)) / (1.0 + abs(x)), result="float"
+)
+tanhshrink = pointwise(
+    "tanhshrink", lambda x: x - tanh(x), dx=lambda g, x: g * square(tanh(x)), result="float", complex=True
+)
+softshrink = pointwise(
+    "softshrink",
+    lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
+    dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0),
+    accepts=FLOAT,
+)
+hardshrink = pointwise(
+    "hardshrink",
+    lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
+    dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0),
+    accepts=FLOAT,
+)
+threshold = pointwise(
+    "threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER, fitting=True
+)
+hardsigmoid = pointwise(
+    "hardsigmoid",
+    lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
+    dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0),
+    accepts=FLOAT,
+)
+hardswish = pointwise(
+    "hardswish",
+    lambda x: x * minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
+    dx=lambda g, x: where(x <= -3.0, 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g)),
+    accepts=FLOAT,
+)
 prelu = pointwise("prelu", lambda x, weight: where(x > 0.0, x, weight * x), accepts=FLOAT)
 
 # ---- elementwise losses
@@ -249,58 +437,117 @@ prelu = pointwise("prelu", lambda x, weight: where(x > 0.0, x, weight * x), acce
 squared_error = pointwise("squared_error", lambda x, target: square(x - target), accepts=FLOAT)
 absolute_error = pointwise("absolute_error", lambda x, target: abs(x - target), accepts=FLOAT)
 smooth_l1 = pointwise(
-    "smooth_l1", lambda x, target, beta=1.0: where(abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta),
+    "smooth_l1",
+    lambda x, target, beta=1.0: where(
+        abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta
+    ),
     dx=lambda g, x, target, beta: g * hardtanh((x - target) / beta, -1.0, 1.0),
-    dtarget=lambda g, x, target, beta: -g * hardtanh((x - target) / beta, -1.0, 1.0), accepts=FLOAT,
+    dtarget=lambda g, x, target, beta: -g * hardtanh((x - target) / beta, -1.0, 1.0),
+    accepts=FLOAT,
 )
 huber = pointwise(
-    "huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
-    dx=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta), dtarget=lambda g, x, target, delta: -g * hardtanh(x - target, -delta, delta),
+    "huber",
+    lambda x, target, delta=1.0: where(
+        abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)
+    ),
+    dx=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
+    dtarget=lambda g, x, target, delta: -g * hardtanh(x - target, -delta, delta),
     accepts=FLOAT,
 )
 margin_gap = pointwise(
-    "margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
+    "margin_gap",
+    lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0),
+    conditions=("use",),
     dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0),
-    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT,
+    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0),
+    accepts=FLOAT,
 )
 binary_cross_entropy = pointwise(
-    "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
-    dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,
+    "binary_cross_entropy",
+    lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
+    dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12),
+    accepts=FLOAT,
 )
-binary_cross_entropy_with_logits = pointwise(  # (1 - target) softplus(x) + pos_weight target softplus(-x): what both share is taken out, nothing cancels
-    "binary_cross_entropy_with_logits", lambda x, target, pos_weight=1.0:
-    (1.0 - target) * maximum(x, 0.0) + pos_weight * target * maximum(-x, 0.0) + (1.0 - target + pos_weight * target) * log1p(exp(-abs(x))),
+# (1 - target) softplus(x) + pos_weight target softplus(-x): what both share is taken out, nothing cancels
+binary_cross_entropy_with_logits = pointwise(
+    "binary_cross_entropy_with_logits",
+    lambda x, target, pos_weight=1.0: (
+        (1.0 - target) * maximum(x, 0.0)
+        + pos_weight * target * maximum(-x, 0.0)
+        + (1.0 - target + pos_weight * target) * log1p(exp(-abs(x)))
+    ),
     dx=lambda g, x, target, pos_weight: g * cross_entropy_slope(x, 1.0 - target, pos_weight * target),
-    dtarget=lambda g, x, target, pos_weight: g * (where(pos_weight == 1.0, 0.0, (1.0 - pos_weight) * logsigmoid(x)) - x),
-    dpos_weight=lambda g, x, target: -g * target * logsigmoid(x), accepts=FLOAT,
+    dtarget=lambda g, x, target, pos_weight: (
+        g * (where(pos_weight == 1.0, 0.0, (1.0 - pos_weight) * logsigmoid(x)) - x)
+    ),
+    dpos_weight=lambda g, x, target: -g * target * logsigmoid(x),
+    accepts=FLOAT,
 )
 
 # ---- checks of index tensors: their sum is 0 if all indices are valid
 
-bounds = pointwise("bounds", lambda x, low, high: where((x < low) | (x >= high), 4294967296, where(x < 0, 1, 0)), accepts="iu")
-linear_place = pointwise("linear_place", lambda x, y, n, m: where((x < -n) | (x >= n) | (y < -m) | (y >= m), -1,
-                                                                  (x + where(x < 0, n, 0)) * m + y + where(y < 0, m, 0)), accepts="iu")
-class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == ignored, 1, where((x < 0) | (x >= classes), 4294967296, 0)), accepts="iu")
+bounds = pointwise(
+    "bounds", lambda x, low, high: where((x < low) | (x >= high), 4294967296, where(x < 0, 1, 0)), accepts="iu"
+)
+linear_place = pointwise(
+    "linear_place",
+    lambda x, y, n, m: where(
+        (x < -n) | (x >= n) | (y < -m) | (y >= m), -1, (x + where(x < 0, n, 0)) * m + y + where(y < 0, m, 0)
+    ),
+    accepts="iu",
+)
+class_bounds = pointwise(
+    "class_bounds",
+    lambda x, classes, ignored: where(x == ignored, 1, where((x < 0) | (x >= classes), 4294967296, 0)),
+    accepts="iu",
+)
 
-# ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or compiled
+# ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or
+# compiled
 
 random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
-random_below = pointwise("random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z"))
+random_below = pointwise(
+    "random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z")
+)
 exponential = pointwise(
-    "exponential", lambda seed, offset, rate: neg(log(1.0 - random_uniform(seed, offset))) / rate, integers=("seed", "offset"), accepts=FLOAT
+    "exponential",
+    lambda seed, offset, rate: neg(log(1.0 - random_uniform(seed, offset))) / rate,
+    integers=("seed", "offset"),
+    accepts=FLOAT,
 )
-uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
+uniform = pointwise(
+    "uniform",
+    lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset),
+    integers=("seed", "offset"),
+    accepts=FLOAT,
+)
 normal = pointwise(
-    "normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), dmean=zero, dstd=zero, integers=("seed", "offset"), accepts=FLOAT
+    "normal",
+    lambda seed, offset, mean, std: mean + std * random_normal(seed, offset),
+    dmean=zero,
+    dstd=zero,
+    integers=("seed", "offset"),
+    accepts=FLOAT,
 )
-randint = pointwise("randint", lambda seed, offset, low, span: low + random_below(seed, offset, span), integers=("seed", "offset", "span"))
+randint = pointwise(
+    "randint",
+    lambda seed, offset, low, span: low + random_below(seed, offset, span),
+    integers=("seed", "offset", "span"),
+)
 bernoulli = pointwise(
-    "bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT
+    "bernoulli",
+    lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0),
+    dp=zero,
+    integers=("seed", "offset"),
+    accepts=FLOAT,
 )
 dropout = pointwise(  # a product, since what is dropped of an infinity or a NaN is a NaN
-    "dropout", lambda x, p, seed, offset: x * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),
-    dx=lambda g, p, seed, offset: g * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)), integers=("seed", "offset"), accepts=FLOAT,
+    "dropout",
+    lambda x, p, seed, offset: x * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),
+    dx=lambda g, p, seed, offset: g * where(random_uniform(seed, offset) < p, 0.0, 1.0 / (1.0 - p)),
+    integers=("seed", "offset"),
+    accepts=FLOAT,
 )
 
 __all__ = list(rows)

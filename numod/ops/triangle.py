@@ -1,4 +1,7 @@
-"""The part of matrices between two diagonals, and the places in a triangle. A diagonal is the difference of column and row."""
+"""The part of matrices between two diagonals, and the places in a triangle.
+
+A diagonal is the difference of column and row.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,17 @@ def band_elements(x, out, rows, m, n, low, high):
 
 @scalar
 def elements_of_triangle(rows, columns):
-    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one row."""
+    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one
+    row.
+    """
     few = min(max(rows, 0), columns)
     return few * (few + 1) // 2 + (max(rows, 0) - few) * columns
 
 
 def triangle_kernel(out, rows, columns, offset, upper, count):
-    """out (2, count) = the rows and columns of the elements up to the diagonal `offset`, or with `upper` of those beyond it; a task has a row."""
+    """out (2, count) = the rows and columns of the elements up to the diagonal `offset`, or with `upper` of those
+    beyond it; a task has a row.
+    """
     for task in parallel_range(rows):
         row = int64(task)
         limit = min(max(row + offset + 1, 0), columns)
@@ -67,13 +74,17 @@ class Band(Op):
             return Plan(out, lambda *_: None)
         m, n = x.shape[-2:]
         kernel = band_elements if x.device.backend.FLAT else band_rows
-        launch = bind.launcher(x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size)
+        launch = bind.launcher(
+            x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
+        )
         return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
 
 
 class Triangle(Op):
-    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row. Parameters: dtype, device, rows, columns,
-    diagonal, `upper`."""
+    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row.
+
+    Parameters: dtype, device, rows, columns, diagonal, `upper`.
+    """
 
     takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
     parameters, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
@@ -85,12 +96,20 @@ class Triangle(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         dtype, device, rows, columns, offset, upper = parameters
         offset = min(max(offset, -rows - 1), columns)
-        count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)  # of row + offset + 1, clipped to 0 … columns
+        # of row + offset + 1, clipped to 0 … columns
+        count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)
         count = rows * columns - count if upper else count
         out = layout((2, count), dtype, device)
         if count == 0:
             return Plan(out, lambda *_: None)
-        launch = bind.launcher(device, self.name, bind.source_of(triangle_kernel), bind.signature(dtype, numbers=5), dtypes.float64, 2 * count)
+        launch = bind.launcher(
+            device,
+            self.name,
+            bind.source_of(triangle_kernel),
+            bind.signature(dtype, numbers=5),
+            dtypes.float64,
+            2 * count,
+        )
         return Plan(out, launch, (rows, columns, offset, int(upper), count))
 
 

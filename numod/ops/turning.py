@@ -1,6 +1,8 @@
-"""Copies of turned tensors, whose elements lie side by side along another dimension than the result's: by squares that are transposed in registers.
+"""Copies of turned tensors, whose elements lie side by side along another dimension than the result's: by squares that
+are transposed in registers.
 
-A loop that reads such a tensor as it lies takes one element of each cache line, and lines a multiple of a page apart share one set of a cache.
+A loop that reads such a tensor as it lies takes one element of each cache line, and lines a multiple of a page apart
+share one set of a cache.
 """
 
 from __future__ import annotations
@@ -18,8 +20,13 @@ STRIP = 64  # columns that a task turns: so many lines of x are in the cache at 
 _KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of their width, whatever they are
 
 
-def turn_kernel(x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row, *, LANES):
-    """out (images, planes, rows, columns) = x, which steps by 1 along its rows' dimension. The last squares overlap those before."""
+def turn_kernel(
+    x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row, *, LANES
+):
+    """out (images, planes, rows, columns) = x, which steps by 1 along its rows' dimension.
+
+    The last squares overlap those before.
+    """
     strips = (columns + STRIP - 1) // STRIP
     for place in parallel_range(images * planes * strips):
         task = int64(place)
@@ -36,7 +43,9 @@ def turn_kernel(x, out, images, planes, rows, columns, x_image, x_plane, x_colum
 
 
 def turner(x: Layout, out: Layout) -> Callable | None:
-    """A function (x, out) that copies x into `out` of the same shape and dtype; None where no square fits, and where x does not need it."""
+    """A function (x, out) that copies x into `out` of the same shape and dtype; None where no square fits, and where x
+    does not need it.
+    """
     kind = _KINDS.get(x.storage.itemsize)
     if kind is None or x.size < FROM or x.device.backend.FLAT:
         return None

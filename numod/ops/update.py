@@ -1,6 +1,8 @@
-"""Optimizer steps: formulas with several results, each of which overwrites one of the inputs, in a single pass over memory.
+"""Optimizer steps: formulas with several results, each of which overwrites one of the inputs, in a single pass over
+memory.
 
-The formulas are PyTorch's. `p` is the parameter, `g` the gradient; the rest is state, and hyper-parameters as run-time numbers.
+The formulas are PyTorch's. `p` is the parameter, `g` the gradient; the rest is state, and hyper-parameters as run-time
+numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ from .op import Op, Plan, single_device
 from .pointwise import plan_loop
 
 rows: dict[str, Update] = {}
-_SMALL, _SMALL_ON_GPU = 1 << 14, 1 << 18  # maximum size of a parameter that shares a launch with others; on a GPU all threads take each in turn
+# maximum size of a parameter that shares a launch with others; on a GPU all threads take each in turn
+_SMALL, _SMALL_ON_GPU = 1 << 14, 1 << 18
 
 
 class Update(Op):
-    """A formula whose results replace the inputs named in `writes`, element by element. Tensors come first and have one shape; numbers are cast."""
+    """A formula whose results replace the inputs named in `writes`, element by element.
+
+    Tensors come first and have one shape; numbers are cast.
+    """
 
     differentiable, gradients = False, {}
     together = 8  # number of small parameters updated by one launch
@@ -46,29 +52,45 @@ class Update(Op):
         loops = [self._loop(tuple(map(kind, (*member, *numbers)))) for member in members]
         flat = devices[0].backend.FLAT
         most = _SMALL_ON_GPU if flat else _SMALL
-        small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= most for member in members for each in member)
+        small = all(
+            each.packed and each.strides == member[0].strides and 0 < each.size <= most
+            for member in members
+            for each in member
+        )
         if count > 1 and small and len(set(loops)) == len(set(devices)) == 1:
             source, signature = emit.several(self.name, loops[0], count, flat)
             work = max(member[0].size for member in members) if flat else 1
             launch = bind.launcher(devices[0], f"{self.name}_{count}", source, signature, loops[0].dtype, work)
             return Plan(into[0], launch, tuple(member[0].size for member in members))
-        parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, device, member in zip(loops, devices, members)]
+        parts = [
+            plan_loop(loop, self.name, device, member, (), tuple(member[0].shape))
+            for loop, device, member in zip(loops, devices, members)
+        ]
         return Plan(into[0], *(parts[0] if count == 1 else (_in_turn(parts, size), ())))
 
     def _check(self, member: list[Layout]) -> None:
         shapes = sorted({tuple(each.shape) for each in member})
         if len(shapes) > 1:
-            raise RuntimeError(f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, shapes))}")
+            raise RuntimeError(
+                f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, shapes))}"
+            )
         if any(member[k].overlapping for k in self.positions):
-            raise RuntimeError(f"{self.name}: a parameter whose elements share memory (an expanded tensor) cannot be updated; clone() it first")
+            raise RuntimeError(
+                f"{self.name}: a parameter whose elements share memory (an expanded tensor) cannot be updated; "
+                "clone() it first"
+            )
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> writer.Loop:
         if kinds not in self._loops:
-            inputs = tuple(writer.Input(writer.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
+            inputs = tuple(
+                writer.Input(writer.argument_name(name), kind, tensor)
+                for name, (kind, tensor) in zip(self.inputs, kinds)
+            )
             types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
             results = self.formula(*(Symbol(each.name) for each in inputs))
             outputs = tuple(
-                writer.Output(as_expression(result), types[name], writer.argument_name(name)) for name, result in zip(self.writes, results, strict=True)
+                writer.Output(as_expression(result), types[name], writer.argument_name(name))
+                for name, result in zip(self.writes, results, strict=True)
             )
             self._loops[kinds] = writer.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]
@@ -106,7 +128,10 @@ def sgd(p, g, lr, weight_decay):
 
 @update("sgd_momentum", "p buffer")
 def sgd_momentum(p, g, buffer, lr, weight_decay, momentum, gain, nesterov):
-    """With momentum; `gain` = 1 - dampening, `nesterov` is 0 or 1. Sutskever et al., On the importance of initialization and momentum, 2013."""
+    """With momentum; `gain` = 1 - dampening, `nesterov` is 0 or 1.
+
+    Sutskever et al., On the importance of initialization and momentum, 2013.
+    """
     gradient = g + weight_decay * p
     moved = momentum * buffer + gain * gradient
     return p - lr * t.where(nesterov != 0.0, gradient + momentum * moved, moved), moved
@@ -114,10 +139,11 @@ def sgd_momentum(p, g, buffer, lr, weight_decay, momentum, gain, nesterov):
 
 @update("adam", "p average square")
 def adam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps):
-    """Adam (Kingma and Ba, 2015) with L2 penalty `weight_decay`; AdamW (Loshchilov and Hutter, 2019) where `kept` = 1 - lr * decay.
+    """Adam (Kingma and Ba, 2015) with L2 penalty `weight_decay`; AdamW (Loshchilov and Hutter, 2019) where `kept` = 1 -
+    lr * decay.
 
-    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They are computed in float64 by the caller, since 1 - 0.999 is
-    inaccurate in float32.
+    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They are computed in
+    float64 by the caller, since 1 - 0.999 is inaccurate in float32.
     """
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
@@ -209,7 +235,10 @@ def nadam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step_g
 
 @update("radam", "p average square")
 def radam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps, adaptive):
-    """RAdam: with the second moment if `adaptive` (once its variance is tractable), else with the first alone. Liu et al., 2020."""
+    """RAdam: with the second moment if `adaptive` (once its variance is tractable), else with the first alone.
+
+    Liu et al., 2020.
+    """
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
     second = beta2 * square + gain2 * gradient * gradient

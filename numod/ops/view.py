@@ -16,7 +16,10 @@ rows: dict[str, View] = {}
 
 
 class View(Op):
-    """A view by a rule `(layout, *parameters) -> (shape, strides, offset)`. Its gradient rule sees `g`, the input's `layout` and the parameters."""
+    """A view by a rule `(layout, *parameters) -> (shape, strides, offset)`.
+
+    Its gradient rule sees `g`, the input's `layout` and the parameters.
+    """
 
     inputs = ("x",)
     is_view = True
@@ -25,7 +28,11 @@ class View(Op):
     def __init__(self, name: str, attributes: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)
         code = rule.__code__
-        self.rule, self.parameters, self.takes = rule, code.co_varnames[1 : code.co_argcount], f"x[*s]~:any; {attributes}"
+        self.rule, self.parameters, self.takes = (
+            rule,
+            code.co_varnames[1 : code.co_argcount],
+            f"x[*s]~:any; {attributes}",
+        )
         self.of_part, self.gradients = gradient is None, {"x": gradient or self._scatter()}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -34,7 +41,10 @@ class View(Op):
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        """As `Op.misfit`. Whether a view lies within its tensor's memory is for those to check who know that (`graph.verify`)."""
+        """As `Op.misfit`.
+
+        Whether a view lies within its tensor's memory is for those to check who know that (`graph.verify`).
+        """
         return _MISFITS[self.name](arguments[0], *parameters) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:
@@ -74,17 +84,34 @@ def _slice_misfit(x: Layout, dim: int, start: int, length: int, step: int) -> st
 
 def _view_misfit(x: Layout, shape: tuple) -> str | None:
     fits = prod(shape) == x.size and view_strides(x, shape) is not None
-    return None if fits else f"attribute 'shape' must be one in which x, {tuple(x.shape)} with strides {x.strides}, can be seen, got {shape}"
+    return (
+        None
+        if fits
+        else f"attribute 'shape' must be one in which x, {tuple(x.shape)} with strides {x.strides}, can be seen, got "
+        f"{shape}"
+    )
 
 
 _MISFITS: dict[str, Callable] = {  # what is wrong with attributes beside their types
-    "permute": lambda x, dims: None if sorted(dims) == list(range(x.ndim)) else f"attribute 'dims' must be the {x.ndim} dimensions in some order, got {dims}",
+    "permute": lambda x, dims: (
+        None
+        if sorted(dims) == list(range(x.ndim))
+        else f"attribute 'dims' must be the {x.ndim} dimensions in some order, got {dims}"
+    ),
     "slice": _slice_misfit,
-    "select": lambda x, dim, index: None if x.ndim and index < x.shape[dim] else f"attribute 'index' must be in {tuple(x.shape)[dim:][:1]}, got {index}",
+    "select": lambda x, dim, index: (
+        None
+        if x.ndim and index < x.shape[dim]
+        else f"attribute 'index' must be in {tuple(x.shape)[dim:][:1]}, got {index}"
+    ),
     "unsqueeze": lambda x, dim: None if dim <= x.ndim else f"attribute 'dim' must be at most {x.ndim}, got {dim}",
     "view": _view_misfit,
-    "as_strided": lambda x, shape, strides, offset: None if len(shape) == len(strides) else "attribute 'strides' must have an entry for each size",
-    "diagonal": lambda x, offset, dim1, dim2: None if x.ndim > 1 and dim1 != dim2 else "attributes 'dim1' and 'dim2' must be two dimensions",
+    "as_strided": lambda x, shape, strides, offset: (
+        None if len(shape) == len(strides) else "attribute 'strides' must have an entry for each size"
+    ),
+    "diagonal": lambda x, offset, dim1, dim2: (
+        None if x.ndim > 1 and dim1 != dim2 else "attributes 'dim1' and 'dim2' must be two dimensions"
+    ),
 }
 
 
@@ -99,16 +126,22 @@ def expand(x: Layout, shape: tuple) -> tuple:
     """Dimensions of size 1 expanded without copying, new dimensions in front; -1 keeps a size."""
     missing = len(shape) - x.ndim
     if missing < 0:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({x.ndim})")
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({x.ndim})"
+        )
     sizes, strides = [], []
     for d, wanted in enumerate(shape):
         n, s = (x.shape[d - missing], x.strides[d - missing]) if d >= missing else (1, 0)
         if wanted == -1 and d < missing:
-            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
+            raise RuntimeError(
+                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+            )
         wanted = n if wanted == -1 else wanted
         if wanted != n and n != 1:
             raise RuntimeError(
-                f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at non-singleton dimension {d}. "
+                f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at non-singleton "
+                f"dimension {d}. "
                 f"Target sizes: {list(shape)}. Tensor sizes: {list(x.shape)}"
             )
         sizes.append(wanted)
@@ -151,7 +184,11 @@ def reshape(x: Layout, shape: tuple) -> tuple:
     return shape, view_strides(x, shape), 0
 
 
-@view("as_strided", "shape=0..^* strides=0..^* offset=int", lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset))
+@view(
+    "as_strided",
+    "shape=0..^* strides=0..^* offset=int",
+    lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset),
+)
 def as_strided(x: Layout, shape: tuple, strides: tuple, offset: int) -> tuple:
     """Any shape and strides over the storage, `offset` counted from this tensor's first element."""
     return shape, strides, offset
@@ -171,7 +208,8 @@ def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
 def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides that give `x` the new shape without copying, or None.
 
-    Walks both shapes from the last dimension: each run of contiguous old dimensions must be covered exactly by new ones.
+    Walks both shapes from the last dimension: each run of contiguous old dimensions must be covered exactly by new
+    ones.
     """
     if x.dense or x.size == 0:
         return dense_strides(shape)
@@ -194,7 +232,9 @@ def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) -> object:
-    """A gradient of layout `whole`, zero but for its part (shape, strides, offset from its first element), which is `g`."""
+    """A gradient of layout `whole`, zero but for its part (shape, strides, offset from its first element), which is
+    `g`.
+    """
     low = min(0, offset)
     part = layout(tuple(shape), whole.dtype, whole.device, tuple(strides))
     if part.overlapping:
@@ -209,6 +249,8 @@ def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) 
     else:
         flat.as_strided(shape, strides, offset - low).copy_(g)
     if whole.overlapping:  # elements of the input that share memory get equal parts of the gradient
-        visits = flat.new_zeros(flat.shape).index_add_(0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size))
+        visits = flat.new_zeros(flat.shape).index_add_(
+            0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size)
+        )
         flat = flat / visits.clamp_(min=1)
     return flat.as_strided(whole.shape, whole.strides, -low)

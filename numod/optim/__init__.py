@@ -1,4 +1,7 @@
-"""Optimizers: in-place updates of parameters by the ops of `ops.update`. Learning rate schedules are in `lr_scheduler`."""
+"""Optimizers: in-place updates of parameters by the ops of `ops.update`.
+
+Learning rate schedules are in `lr_scheduler`.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ from .optimizer import Optimizer
 from .sgd import SGD
 from .sparse_adam import SparseAdam
 
-adamw, adadelta, adagrad, adamax, asgd, nadam, radam, rmsprop, rprop = adam, *[adaptive] * 8  # PyTorch's files, as attributes
+# PyTorch's files, as attributes
+adamw, adadelta, adagrad, adamax, asgd, nadam, radam, rmsprop, rprop = adam, *[adaptive] * 8
 
 __all__ = [
-    "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "Rprop", "lr_scheduler", "swa_utils",
+    "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",
+    "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

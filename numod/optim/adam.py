@@ -18,8 +18,19 @@ class Adam(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False,
-        *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
@@ -28,33 +39,81 @@ class Adam(Optimizer):
             raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
         if isinstance(betas[0], Tensor) is not isinstance(betas[1], Tensor):
             raise ValueError("betas must be either both floats or both Tensors")
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+        }
         super().__init__(
-            params, {**defaults, "capturable": capturable, "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
+            params,
+            {
+                **defaults,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
         )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         if group["amsgrad"]:
-            return by_step(self, update.adam_amsgrad, parameters, group, zeros("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
+            return by_step(
+                self, update.adam_amsgrad, parameters, group, zeros("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+            )
         return by_step(self, update.adam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
-        """The scalars of the next step: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
+        """The scalars of the next step: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see
+        `ops.update.adam`).
+        """
         step = next_step(states)
         (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), float(group["weight_decay"])
         kept, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
-        return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, lr / (1.0 - beta1**step), sqrt(1.0 - beta2**step), float(group["eps"])
+        return (
+            kept,
+            penalty,
+            1.0 - beta1,
+            float(beta2),
+            1.0 - beta2,
+            lr / (1.0 - beta1**step),
+            sqrt(1.0 - beta2**step),
+            float(group["eps"]),
+        )
 
 
 class AdamW(Adam):
     """Adam with decoupled weight decay. Loshchilov and Hutter, 2019."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
-        amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
-            fused=fused, decoupled_weight_decay=True,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
         )

@@ -13,27 +13,63 @@ from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative,
 
 
 def _filled(each: Tensor, value: float) -> Tensor:
-    """A tensor like this one, full of a number; of a complex one both parts, since optimizers take complex numbers as pairs."""
+    """A tensor like this one, full of a number; of a complex one both parts, since optimizers take complex numbers as
+    pairs.
+    """
     return each.new_full(each.shape, complex(value, value) if each.is_complex() else value)
 
 
 class RMSprop(Optimizer):
-    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with `momentum`. Hinton, Coursera lecture 6e,
-    2012."""
+    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with
+    `momentum`. Hinton, Coursera lecture 6e, 2012.
+    """
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
-        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay)
         if not alpha >= 0.0:
             raise ValueError(f"Invalid alpha value: {alpha}")
-        defaults = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay}
-        super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+        }
+        super().__init__(
+            params,
+            {
+                **defaults,
+                "capturable": capturable,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        names = ("square_avg", *(("momentum_buffer",) if group["momentum"] > 0 else ()), *(("grad_avg",) if group["centered"] else ()))
-        row = getattr(update, "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] > 0 else ""))
+        names = (
+            "square_avg",
+            *(("momentum_buffer",) if group["momentum"] > 0 else ()),
+            *(("grad_avg",) if group["centered"] else ()),
+        )
+        row = getattr(
+            update,
+            "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] > 0 else ""),
+        )
         return by_step(self, row, parameters, group, zeros(*names))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
@@ -47,16 +83,35 @@ class Adagrad(Optimizer):
     """Gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
-        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+        self,
+        params: Iterable,
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         non_negative(lr=lr, weight_decay=weight_decay, eps=eps)
         if not lr_decay >= 0.0:
             raise ValueError(f"Invalid lr_decay value: {lr_decay}")
         if not initial_accumulator_value >= 0.0:
             raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
-        defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value}
-        super().__init__(params, {**defaults, "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused})
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+        }
+        super().__init__(
+            params,
+            {**defaults, "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused},
+        )
         for group in self.param_groups:
             for each in group["params"]:
                 self.state[each] = self._first(group, each)
@@ -69,40 +124,77 @@ class Adagrad(Optimizer):
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step = next_step(states)
-        return float(group["lr"]) / (1 + (step - 1) * group["lr_decay"]), float(group["weight_decay"]), float(group["eps"])
+        return (
+            float(group["lr"]) / (1 + (step - 1) * group["lr_decay"]),
+            float(group["weight_decay"]),
+            float(group["eps"]),
+        )
 
 
 class Adadelta(Optimizer):
     """Steps scaled by the ratio of running root mean squares of past steps and gradients. Zeiler, 2012."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
-        capturable: bool = False, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
+        super().__init__(
+            params, {**defaults, "capturable": capturable, "foreach": foreach, "differentiable": differentiable}
+        )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         return by_step(self, update.adadelta, parameters, group, zeros("square_avg", "acc_delta"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         next_step(states)
-        return float(group["lr"]), float(group["weight_decay"]), float(group["rho"]), 1.0 - group["rho"], float(group["eps"])
+        return (
+            float(group["lr"]),
+            float(group["weight_decay"]),
+            float(group["rho"]),
+            1.0 - group["rho"],
+            float(group["eps"]),
+        )
 
 
 class Adamax(Optimizer):
     """Adam with the infinity norm: an exponentially decayed maximum of gradients. Kingma and Ba, 2015."""
 
     def __init__(
-        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
@@ -110,15 +202,31 @@ class Adamax(Optimizer):
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
-        return float(group["lr"]) / (1 - beta1 ** next_step(states)), float(group["weight_decay"]), 1.0 - beta1, float(beta2), float(group["eps"])
+        return (
+            float(group["lr"]) / (1 - beta1 ** next_step(states)),
+            float(group["weight_decay"]),
+            1.0 - beta1,
+            float(beta2),
+            float(group["eps"]),
+        )
 
 
 class NAdam(Optimizer):
     """Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
 
     def __init__(
-        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
@@ -126,13 +234,32 @@ class NAdam(Optimizer):
         if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
         defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
-        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable})
+        super().__init__(
+            params,
+            {
+                **defaults,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },
+        )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        return by_step(self, update.nadam, parameters, group, lambda each: {"mu_product": 1.0, **zeros("exp_avg", "exp_avg_sq")(each)})
+        return by_step(
+            self,
+            update.nadam,
+            parameters,
+            group,
+            lambda each: {"mu_product": 1.0, **zeros("exp_avg", "exp_avg_sq")(each)},
+        )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (beta1, beta2), lr, decay = next_step(states), group["betas"], float(group["lr"]), group["momentum_decay"]
@@ -140,7 +267,11 @@ class NAdam(Optimizer):
         for state in states:
             state["mu_product"] *= mu
         product = states[0]["mu_product"]
-        kept, penalty = (1.0 - lr * group["weight_decay"], 0.0) if group["decoupled_weight_decay"] else (1.0, float(group["weight_decay"]))
+        kept, penalty = (
+            (1.0 - lr * group["weight_decay"], 0.0)
+            if group["decoupled_weight_decay"]
+            else (1.0, float(group["weight_decay"]))
+        )
         rates = lr * (1.0 - mu) / (1.0 - product), lr * following / (1.0 - product * following)
         return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, *rates, 1.0 - beta2**step, float(group["eps"])
 
@@ -149,35 +280,78 @@ class RAdam(Optimizer):
     """Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach, "capturable": capturable}
-        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+        }
+        super().__init__(
+            params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable}
+        )
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         return by_step(self, update.radam, parameters, group, zeros("exp_avg", "exp_avg_sq"))
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (beta1, beta2), lr = next_step(states), group["betas"], float(group["lr"])
-        kept, penalty = (1.0 - lr * group["weight_decay"], 0.0) if group["decoupled_weight_decay"] else (1.0, float(group["weight_decay"]))
+        kept, penalty = (
+            (1.0 - lr * group["weight_decay"], 0.0)
+            if group["decoupled_weight_decay"]
+            else (1.0, float(group["weight_decay"]))
+        )
         longest = 2.0 / (1.0 - beta2) - 1.0
-        length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)  # the length of the equivalent simple moving average
+        # the length of the equivalent simple moving average
+        length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)
         adaptive = length > 5.0
         root = sqrt(1.0 - beta2**step)
         if adaptive:
             root *= sqrt((length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length))
-        return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, lr / (1.0 - beta1**step), root, float(group["eps"]), float(adaptive)
+        return (
+            kept,
+            penalty,
+            1.0 - beta1,
+            float(beta2),
+            1.0 - beta2,
+            lr / (1.0 - beta1**step),
+            root,
+            float(group["eps"]),
+            float(adaptive),
+        )
 
 
 class Rprop(Optimizer):
     """Steps that grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
-        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
@@ -200,15 +374,38 @@ class ASGD(Optimizer):
     """SGD that keeps the average of the parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:
         non_negative(lr=lr, weight_decay=weight_decay)
-        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
-        return by_step(self, update.asgd, parameters, group, lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)})
+        return by_step(
+            self,
+            update.asgd,
+            parameters,
+            group,
+            lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)},
+        )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (eta, share) = next_step(states), (states[0]["eta"], states[0]["mu"])

@@ -33,7 +33,14 @@ class Hooked:
     """An optimizer's hooks, with PyTorch's names. The `step` of a subclass is wrapped, so that hooks run around it."""
 
     def __init__(self) -> None:
-        for when in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+        for when in (
+            "step_pre",
+            "step_post",
+            "state_dict_pre",
+            "state_dict_post",
+            "load_state_dict_pre",
+            "load_state_dict_post",
+        ):
             setattr(self, f"_optimizer_{when}_hooks", Hooks())
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -42,7 +49,9 @@ class Hooked:
             cls.step = _around_step(cls.step)
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step, `args` beginning with the optimizer; it may return new (args, kwargs)."""
+        """Call `hook(optimizer, args, kwargs)` before each step, `args` beginning with the optimizer; it may return new
+        (args, kwargs).
+        """
         return Handle.add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
@@ -97,7 +106,8 @@ def _around_step(step: Callable) -> Callable:
 
     @wraps(step)
     def hooked(self: Hooked, *args: Any, **named: Any) -> Any:
-        if "_optimizer_step_pre_hooks" not in vars(self):  # an optimizer around another one, which never called Optimizer.__init__
+        # an optimizer around another one, which never called Optimizer.__init__
+        if "_optimizer_step_pre_hooks" not in vars(self):
             return step(self, *args, **named)
         args = (self, *args)  # PyTorch's hooks get the optimizer among the arguments, too
         for hook in chain(_before_any_step.values(), self._optimizer_step_pre_hooks.values()):

@@ -1,4 +1,7 @@
-"""L-BFGS: quasi-Newton steps from the last gradients, with a line search by the strong Wolfe conditions. Nocedal and Wright, 2006, chapters 3 and 7."""
+"""L-BFGS: quasi-Newton steps from the last gradients, with a line search by the strong Wolfe conditions.
+
+Nocedal and Wright, 2006, chapters 3 and 7.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from .optimizer import Optimizer, non_negative
 
 
 class LBFGS(Optimizer):
-    """L-BFGS over one group of parameters; `step(closure)` calls the closure, which computes the loss and its gradients, up to `max_eval` times.
+    """L-BFGS over one group of parameters; `step(closure)` calls the closure, which computes the loss and its
+    gradients, up to `max_eval` times.
 
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
     """
@@ -21,12 +25,25 @@ class LBFGS(Optimizer):
     reads_anew = False
 
     def __init__(
-        self, params: Iterable, lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
-        history_size: int = 100, line_search_fn: str | None = None,
+        self,
+        params: Iterable,
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
     ) -> None:
         non_negative(lr=lr)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        defaults = {"lr": lr, "max_iter": max_iter, "max_eval": max_eval, "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+        }
         super().__init__(params, {**defaults, "history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -35,7 +52,9 @@ class LBFGS(Optimizer):
     def _gradient(self) -> Tensor:
         """All gradients as a vector of real numbers."""
         with_gradients(self._params)
-        return f.cat([f.reshape(_reals(p.new_zeros(p.shape) if p._grad is None else p._grad), (-1,)) for p in self._params], 0)
+        return f.cat(
+            [f.reshape(_reals(p.new_zeros(p.shape) if p._grad is None else p._grad), (-1,)) for p in self._params], 0
+        )
 
     def _move(self, step: float, direction: Tensor) -> None:
         offset = 0
@@ -66,7 +85,15 @@ class LBFGS(Optimizer):
             self._iterate(closure, group, state, loss, gradient, evaluations)
         return first
 
-    def _iterate(self, closure: Callable, group: dict[str, Any], state: dict[str, Any], loss: float, gradient: Tensor, evaluations: int) -> None:
+    def _iterate(
+        self,
+        closure: Callable,
+        group: dict[str, Any],
+        state: dict[str, Any],
+        loss: float,
+        gradient: Tensor,
+        evaluations: int,
+    ) -> None:
         direction, step = state.get("d"), state.get("t")
         old_gradient, scale = state.get("prev_flat_grad"), state.get("H_diag", 1)
         pairs = list(zip(state.get("old_dirs", []), state.get("old_stps", []), state.get("ro", [])))
@@ -85,7 +112,11 @@ class LBFGS(Optimizer):
                 shares = state.setdefault("al", [None] * group["history_size"])
                 direction = _two_loops(gradient, pairs, scale, shares)
             old_gradient, old_loss = gradient.clone(), loss
-            step = min(1.0, 1.0 / (float(gradient.abs().sum()) or 1.0)) * float(group["lr"]) if state["n_iter"] == 1 else float(group["lr"])
+            step = (
+                min(1.0, 1.0 / (float(gradient.abs().sum()) or 1.0)) * float(group["lr"])
+                if state["n_iter"] == 1
+                else float(group["lr"])
+            )
             slope = float(gradient @ direction)
             if slope > -group["tolerance_change"]:
                 break
@@ -103,11 +134,23 @@ class LBFGS(Optimizer):
                     loss, gradient, calls = float(closure()), self._gradient(), 1
             evaluations += calls
             state["func_evals"] += calls
-            small = float((direction * step).abs().max()) <= group["tolerance_change"] or abs(loss - old_loss) < group["tolerance_change"]
+            small = (
+                float((direction * step).abs().max()) <= group["tolerance_change"]
+                or abs(loss - old_loss) < group["tolerance_change"]
+            )
             if evaluations >= group["max_eval"] or float(gradient.abs().max()) <= group["tolerance_grad"] or small:
                 break
         changes, moves, inverses = (list(each) for each in zip(*pairs)) if pairs else ([], [], [])
-        state.update(d=direction, t=step, old_dirs=changes, old_stps=moves, ro=inverses, H_diag=scale, prev_flat_grad=old_gradient, prev_loss=old_loss)
+        state.update(
+            d=direction,
+            t=step,
+            old_dirs=changes,
+            old_stps=moves,
+            ro=inverses,
+            H_diag=scale,
+            prev_flat_grad=old_gradient,
+            prev_loss=old_loss,
+        )
 
 
 def _reals(each: Tensor) -> Tensor:
@@ -115,8 +158,13 @@ def _reals(each: Tensor) -> Tensor:
     return f.view_as_real(each) if each.is_complex() else each
 
 
-def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float, shares: list[float | None]) -> Tensor:
-    """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient. `shares` gets what each pair contributed."""
+def _two_loops(
+    gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float, shares: list[float | None]
+) -> Tensor:
+    """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient.
+
+    `shares` gets what each pair contributed.
+    """
     q = -gradient
     for k, (change, moved, inverse) in reversed(list(enumerate(pairs))):
         shares[k] = float(moved @ q) * inverse
@@ -128,10 +176,20 @@ def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scal
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], tuple[float, Tensor]], step: float, direction: Tensor, loss: float, gradient: Tensor, slope: float, c1: float = 1e-4,
-    c2: float = 0.9, tolerance: float = 1e-9, most: int = 25,
+    evaluate: Callable[[float], tuple[float, Tensor]],
+    step: float,
+    direction: Tensor,
+    loss: float,
+    gradient: Tensor,
+    slope: float,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance: float = 1e-9,
+    most: int = 25,
 ) -> tuple[float, Tensor, float, int]:
-    """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best one found."""
+    """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best one
+    found.
+    """
     size = float(direction.abs().max())
     start = (0.0, loss, gradient, slope)
     before, calls, bracket = start, 0, None
@@ -147,7 +205,9 @@ def strong_wolfe(
             bracket = [before, point]
         if bracket is not None:
             break
-        following = _cubic(before[0], before[1], before[3], step, point[1], point[3], step + 0.01 * (step - before[0]), step * 10)
+        following = _cubic(
+            before[0], before[1], before[3], step, point[1], point[3], step + 0.01 * (step - before[0]), step * 10
+        )
         before, step = point, following
     if bracket is None:
         bracket = [start, before]
@@ -155,7 +215,16 @@ def strong_wolfe(
 
 
 def _zoom(
-    evaluate: Callable, bracket: list[tuple], direction: Tensor, loss: float, slope: float, size: float, c1: float, c2: float, tolerance: float, calls: int,
+    evaluate: Callable,
+    bracket: list[tuple],
+    direction: Tensor,
+    loss: float,
+    slope: float,
+    size: float,
+    c1: float,
+    c2: float,
+    tolerance: float,
+    calls: int,
     most: int,
 ) -> tuple[float, Tensor, float, int]:
     """Narrow a bracket of points (step, loss, gradient, slope) until one meets the conditions."""
@@ -169,7 +238,8 @@ def _zoom(
         least, greatest = min(a, b), max(a, b)
         margin = 0.1 * (greatest - least)
         if min(greatest - step, step - least) < margin:
-            if stuck or step >= greatest or step <= least:  # a second time near an end of the bracket: move away from it
+            # a second time near an end of the bracket: move away from it
+            if stuck or step >= greatest or step <= least:
                 step, stuck = (greatest - margin if abs(step - greatest) < abs(step - least) else least + margin), False
             else:
                 stuck = True
@@ -192,7 +262,16 @@ def _zoom(
     return best, gradient, step, calls
 
 
-def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low: float | None = None, high: float | None = None) -> float:
+def _cubic(
+    x1: float,
+    f1: float,
+    g1: float,
+    x2: float,
+    f2: float,
+    g2: float,
+    low: float | None = None,
+    high: float | None = None,
+) -> float:
     """The minimum of the cubic through two points with slopes, within bounds (by default the points themselves)."""
     if low is None:
         low, high = min(x1, x2), max(x1, x2)
@@ -201,5 +280,9 @@ def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low
     if square < 0:
         return (low + high) / 2.0
     d2 = square**0.5
-    place = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    place = (
+        x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
+        if x1 <= x2
+        else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    )
     return min(max(place, low), high)

@@ -1,4 +1,7 @@
-"""Optimizers that work on matrices: Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations."""
+"""Optimizers that work on matrices:
+
+Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,22 @@ class _Composed(Optimizer):
 
 
 class Adafactor(_Composed):
-    """Adafactor: the second moment factored into row and column means, relative step sizes, clipped updates. Shazeer and Stern, 2018."""
+    """Adafactor: the second moment factored into row and column means, relative step sizes, clipped updates.
+
+    Shazeer and Stern, 2018.
+    """
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,
-        weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
+        self,
+        params: Iterable,
+        lr: float = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
     ) -> None:
         one_element("lr", lr)
         if not lr >= 0.0:
@@ -52,14 +66,26 @@ class Adafactor(_Composed):
         if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         super().__init__(
-            params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+            params,
+            {
+                "lr": lr,
+                "beta2_decay": beta2_decay,
+                "eps": eps,
+                "d": d,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+            },
         )
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         if not state:
             state["step"] = 0
             if g.ndim > 1:
-                state["row_var"], state["col_var"] = g.new_zeros((*g.shape[:-1], 1)), g.new_zeros((*g.shape[:-2], 1, g.shape[-1]))
+                state["row_var"], state["col_var"] = (
+                    g.new_zeros((*g.shape[:-1], 1)),
+                    g.new_zeros((*g.shape[:-2], 1, g.shape[-1])),
+                )
             else:
                 state["variance"] = g.new_zeros(g.shape)
         state["step"] += 1
@@ -81,21 +107,41 @@ class Adafactor(_Composed):
 
 
 class Muon(_Composed):
-    """Muon: momentum orthogonalised by Newton-Schulz iterations. Raises ValueError for parameters that are not matrices. Jordan et al., 2024."""
+    """Muon: momentum orthogonalised by Newton-Schulz iterations.
+
+    Raises ValueError for parameters that are not matrices. Jordan et al., 2024.
+    """
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
-        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
     ) -> None:
         non_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps}
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients,
+            "eps": eps,
+        }
         super().__init__(params, {**defaults, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
         for group in self.param_groups:
             for each in group["params"]:
                 if each.ndim != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {each.shape}")
+                    raise ValueError(
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {each.shape}"
+                    )
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         if not state:
@@ -105,13 +151,19 @@ class Muon(_Composed):
         direction = g.lerp(buffer, momentum) if group["nesterov"] else buffer
         direction = orthogonalized(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rows, columns = p.shape
-        ratio = 0.2 * sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else sqrt(max(1, rows / columns))
+        ratio = (
+            0.2 * sqrt(max(rows, columns))
+            if group["adjust_lr_fn"] == "match_rms_adamw"
+            else sqrt(max(1, rows / columns))
+        )
         p.mul_(1 - float(group["lr"]) * group["weight_decay"])
         p.sub_(direction.to(p.dtype), alpha=float(group["lr"]) * ratio)
 
 
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """Approximately the orthogonal factor of `matrix`, by the iteration x <- a x + (b x x^T + c (x x^T)^2) x, in bfloat16 as in the paper."""
+    """Approximately the orthogonal factor of `matrix`, by the iteration x <- a x + (b x x^T + c (x x^T)^2) x, in
+    bfloat16 as in the paper.
+    """
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:

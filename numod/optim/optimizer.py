@@ -16,7 +16,10 @@ from ..core.tensor import Tensor
 from ..core.values import tensor
 from ..ops.update import Update
 from .hooks import Hooked, through
-from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook, register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
+from .hooks import (
+    register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
+)
 
 
 class _RequiredParameter:
@@ -30,25 +33,33 @@ required = _RequiredParameter()
 
 
 class Optimizer(Hooked):
-    """Base of optimizers: `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
+    """Base of optimizers:
 
-    `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as PyTorch does. Subclasses define
-    `_updates(parameters, group)`.
+    `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
+
+    `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as
+    PyTorch does. Subclasses define `_updates(parameters, group)`.
     """
 
-    # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled programs call at every run
+    # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled
+    # programs call at every run
     reads_anew = True
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod." + type(params).__name__)
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod."
+                + type(params).__name__
+            )
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         super().__init__()
         _check_options(defaults)
         if hasattr(params, "parameters"):
-            raise TypeError(f"{type(params).__name__!r} object is not iterable; pass its parameters(), not the module itself")
+            raise TypeError(
+                f"{type(params).__name__!r} object is not iterable; pass its parameters(), not the module itself"
+            )
         params = list(params)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
@@ -56,7 +67,8 @@ class Optimizer(Hooked):
             self.add_param_group(dict(group))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("param_groups", "state") or hasattr(type(self), name):  # recorded programs know what was there, or the class's methods
+        # recorded programs know what was there, or the class's methods
+        if name in ("param_groups", "state") or hasattr(type(self), name):
             changes.note(name)
         super().__setattr__(name, value)
 
@@ -99,13 +111,17 @@ class Optimizer(Hooked):
                 raise ValueError("can't optimize a non-leaf Tensor")
         if len(set(new["params"])) != len(new["params"]):
             warnings.warn(
-                "optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once",
+                "optimizer contains a parameter group with duplicate parameters; each step writes them as often as "
+                "they were given, so pass each once",
                 stacklevel=4,
             )
         for group in self.param_groups:
             if ("param_names" in new) != ("param_names" in group):
                 how = "with names" if "param_names" in new else "without names"
-                raise ValueError(f"all optimizer param groups should be with/without names. cannot add param group {how} to the optimizer")
+                raise ValueError(
+                    f"all optimizer param groups should be with/without names. cannot add param group {how} to the "
+                    "optimizer"
+                )
             if not set(group["params"]).isdisjoint(new["params"]):
                 raise ValueError("some parameters appear in more than one parameter group")
 
@@ -122,7 +138,10 @@ class Optimizer(Hooked):
                     each._grad.zero_()
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Update all parameters that have a gradient. A `closure` is called first to compute the loss and gradients; its value is returned."""
+        """Update all parameters that have a gradient.
+
+        A `closure` is called first to compute the loss and gradients; its value is returned.
+        """
         loss = None
         if closure is not None:
             with enable_grad():
@@ -133,7 +152,9 @@ class Optimizer(Hooked):
                 apply_updates(op, members, numbers)
         return loss
 
-    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple[Update, list[tuple[Tensor, ...]], Callable[[], tuple]]]:
+    def _updates(
+        self, parameters: list[Tensor], group: dict[str, Any]
+    ) -> list[tuple[Update, list[tuple[Tensor, ...]], Callable[[], tuple]]]:
         """The updates of a step: (op, a tuple of tensors per parameter, a function that returns the step's scalars)."""
         raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
@@ -150,16 +171,30 @@ class Optimizer(Hooked):
             groups.append({**settings, "params": [numbers[id(each)] for each in group["params"]]})
         state = {}
         for each, values in self.state.items():
-            saved = {name: _saved(name, value) for name, value in values.items()} if isinstance(values, dict) else deepcopy(values)
+            saved = (
+                {name: _saved(name, value) for name, value in values.items()}
+                if isinstance(values, dict)
+                else deepcopy(values)
+            )
             state[numbers.get(id(each), each)] = saved
         return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a copy of `state_dict`. Raises ValueError if the groups do not match, KeyError for what is no optimizer's state."""
+        """Load a copy of `state_dict`.
+
+        Raises ValueError if the groups do not match, KeyError for what is no optimizer's state.
+        """
         state_dict = through(self._optimizer_load_state_dict_pre_hooks, self, dict(state_dict))
         if "param_groups" not in state_dict:
-            inside = next((name for name, value in state_dict.items() if isinstance(value, dict) and "param_groups" in value), None)
-            hint = "pass what an optimizer's state_dict() returned" if inside is None else f"an optimizer's state is in its entry {inside!r}: load that"
+            inside = next(
+                (name for name, value in state_dict.items() if isinstance(value, dict) and "param_groups" in value),
+                None,
+            )
+            hint = (
+                "pass what an optimizer's state_dict() returned"
+                if inside is None
+                else f"an optimizer's state is in its entry {inside!r}: load that"
+            )
             raise KeyError(f"param_groups; the state dict has the keys {list(state_dict)[:9]}; {hint}")
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -170,11 +205,17 @@ class Optimizer(Hooked):
                     "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
                     f"group {k} has {len(theirs['params'])} parameters there and {len(mine['params'])} here"
                 )
-        by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
+        by_number = {
+            number: each
+            for mine, theirs in zip(self.param_groups, saved)
+            for number, each in zip(theirs["params"], mine["params"])
+        }
         self.state = defaultdict(dict)
         for number, values in state_dict["state"].items():
             each = by_number.get(number)
-            self.state[number if each is None else each] = values if each is None else {name: _placed(name, value, each) for name, value in values.items()}
+            self.state[number if each is None else each] = (
+                values if each is None else {name: _placed(name, value, each) for name, value in values.items()}
+            )
         for mine, theirs in zip(self.param_groups, saved):
             kept = {name: mine[name] for name in ("params", "param_names") if name in mine}
             mine.clear()
@@ -221,7 +262,8 @@ def to_update(group: dict[str, Any]) -> list[Tensor]:
     return parameters
 
 
-_COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a Python number here, and a tensor of one element in PyTorch's state dicts
+# state that is a Python number here, and a tensor of one element in PyTorch's state dicts
+_COUNTS = ("step", "mu_product", "eta", "mu")
 
 
 def _saved(name: str, value: Any) -> Any:
@@ -229,18 +271,31 @@ def _saved(name: str, value: Any) -> Any:
 
 
 def _placed(name: str, value: Any, parameter: Tensor) -> Any:
-    """A loaded state value: floating tensors are converted to the parameter's dtype and device, step counts to numbers."""
+    """A loaded state value: floating tensors are converted to the parameter's dtype and device, step counts to
+    numbers.
+    """
     if not isinstance(value, Tensor):
         return deepcopy(value)
     if name in _COUNTS:
         return int(value.item()) if name == "step" else value.item()
-    return value.to(device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True)
+    return value.to(
+        device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True
+    )
 
 
-def by_step(optimizer: Optimizer, op: Update, parameters: list[Tensor], group: dict[str, Any], begin: Callable[[Tensor], dict[str, Any]]) -> list[tuple]:
-    """The updates of a step by `op`, one for all parameters that have taken equally many. A member is a parameter, its gradient and its state's tensors.
+def by_step(
+    optimizer: Optimizer,
+    op: Update,
+    parameters: list[Tensor],
+    group: dict[str, Any],
+    begin: Callable[[Tensor], dict[str, Any]],
+) -> list[tuple]:
+    """The updates of a step by `op`, one for all parameters that have taken equally many.
 
-    `begin(parameter)` creates the state at a parameter's first step; the optimizer's `_numbers(group, states)` gives the scalars.
+    A member is a parameter, its gradient and its state's tensors.
+
+    `begin(parameter)` creates the state at a parameter's first step; the optimizer's `_numbers(group, states)` gives
+    the scalars.
     """
     found: dict[int, tuple[list, list]] = {}
     names = getattr(begin, "names", None)
@@ -249,21 +304,33 @@ def by_step(optimizer: Optimizer, op: Update, parameters: list[Tensor], group: d
         if not state:
             state.update({"step": 0, **begin(each)})
         members, states = found.setdefault(state["step"], ([], []))
-        held = [value for value in state.values() if isinstance(value, Tensor)] if names is None else [_held(state, name) for name in names]
+        held = (
+            [value for value in state.values() if isinstance(value, Tensor)]
+            if names is None
+            else [_held(state, name) for name in names]
+        )
         members.append((each, gradient, *held))
         states.append(state)
     return [(op, members, partial(optimizer._numbers, group, states)) for members, states in found.values()]
 
 
 def _held(state: dict[str, Any], name: str) -> Tensor:
-    """A tensor of a parameter's state. Raises KeyError, before the step counts, where the group's options have changed since the state was made."""
+    """A tensor of a parameter's state.
+
+    Raises KeyError, before the step counts, where the group's options have changed since the state was made.
+    """
     if name not in state:
-        raise KeyError(f"{name}: the state of a parameter, made by its first step, has no such entry; make a new optimizer to change options that need it")
+        raise KeyError(
+            f"{name}: the state of a parameter, made by its first step, has no such entry; make a new optimizer to "
+            "change options that need it"
+        )
     return state[name]
 
 
 def zeros(*names: str) -> Callable[[Tensor], dict[str, Any]]:
-    """The function that creates a parameter's initial state: zeros under these names, which are its attribute `names`."""
+    """The function that creates a parameter's initial state: zeros under these names, which are its attribute
+    `names`.
+    """
 
     def begin(each: Tensor) -> dict[str, Any]:
         return {name: each.new_zeros(each.shape) for name in names}
@@ -281,12 +348,19 @@ def next_step(states: list[dict[str, Any]]) -> int:
 
 def gradients_of(parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
     """The gradients, negated if the group maximizes."""
-    return [-each._grad.detach() for each in parameters] if group.get("maximize") else [each._grad for each in parameters]
+    return (
+        [-each._grad.detach() for each in parameters] if group.get("maximize") else [each._grad for each in parameters]
+    )
 
 
 def non_negative(**values: float) -> None:
     """Raise ValueError, as PyTorch words it, for a hyper-parameter that is negative or NaN."""
-    names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
+    names = {
+        "lr": "learning rate",
+        "eps": "epsilon value",
+        "weight_decay": "weight_decay value",
+        "momentum": "momentum value",
+    }
     for name, value in values.items():
         one_element(name, value)
         if not value >= 0.0:

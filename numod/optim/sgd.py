@@ -17,20 +17,47 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
-        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         non_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
         defaults |= {"foreach": foreach, "differentiable": differentiable, "fused": fused}
         super().__init__(params, defaults)
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         gradients = gradients_of(parameters, group)
         if not group["momentum"]:
-            return [(update.sgd, list(zip(parameters, gradients)), lambda: (float(group["lr"]), float(group["weight_decay"])))] if parameters else []
+            return (
+                [
+                    (
+                        update.sgd,
+                        list(zip(parameters, gradients)),
+                        lambda: (float(group["lr"]), float(group["weight_decay"])),
+                    )
+                ]
+                if parameters
+                else []
+            )
         first, later = [], []
         for each, gradient in zip(parameters, gradients):
             state = self.state[each]
@@ -40,8 +67,13 @@ class SGD(Optimizer):
                 first.append((each, gradient, buffer))
             else:
                 later.append((each, gradient, buffer))
-        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []  # at the first step the buffer is the gradient itself
-        return [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))] if later else calls
+        # at the first step the buffer is the gradient itself
+        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []
+        return (
+            [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))]
+            if later
+            else calls
+        )
 
 
 def _numbers(group: dict[str, Any], gain: float) -> tuple[float, ...]:

@@ -13,14 +13,22 @@ from .optimizer import Optimizer, check_betas, non_negative, to_update
 
 
 class SparseAdam(Optimizer):
-    """Adam on the rows (dimension 0) whose gradient is not all zeros; gradients are dense here, also those of `nn.Embedding(sparse=True)`.
+    """Adam on the rows (dimension 0) whose gradient is not all zeros; gradients are dense here, also those of
+    `nn.Embedding(sparse=True)`.
 
     Raises ValueError for hyper-parameters that are not positive or betas outside [0, 1).
     """
 
     reads_anew = False
 
-    def __init__(self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> None:
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
         non_negative(lr=lr)
         for name, value in (("learning rate", lr), ("epsilon value", eps)):
             if not 0.0 < value:
@@ -32,7 +40,10 @@ class SparseAdam(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Update the rows that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
+        """Update the rows that have a gradient.
+
+        A closure computes the loss (with gradients) first and its value is returned.
+        """
         loss = None if closure is None else enable_grad()(closure)()
         for group in self.param_groups:
             for each in to_update(group):
@@ -42,9 +53,13 @@ class SparseAdam(Optimizer):
     def _step(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]
         if not state:
-            state.update(step=0, exp_avg=parameter.new_zeros(parameter.shape), exp_avg_sq=parameter.new_zeros(parameter.shape))
+            state.update(
+                step=0, exp_avg=parameter.new_zeros(parameter.shape), exp_avg_sq=parameter.new_zeros(parameter.shape)
+            )
         state["step"] += 1
-        weights, gradient, mean, square = (_rows_of(each) for each in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]))
+        weights, gradient, mean, square = (
+            _rows_of(each) for each in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        )
         touched = f.reshape(f.nonzero((gradient != 0).any(1)), -1)
         g, m, v = (f.index_select(each, 0, touched) for each in (gradient, mean, square))
         g = -g if group["maximize"] else g

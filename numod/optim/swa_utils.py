@@ -1,4 +1,6 @@
-"""Averages of model weights over training: stochastic weight averaging, exponential moving averages, and the SWA learning rate schedule."""
+"""Averages of model weights over training: stochastic weight averaging, exponential moving averages, and the SWA
+learning rate schedule.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from .lr_scheduler import LRScheduler
 from .lr_scheduler.base import per_group
 from .optimizer import Optimizer
 
-__all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn", "update_bn"]
+__all__ = [
+    "AveragedModel",
+    "SWALR",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
@@ -62,10 +72,17 @@ def _check_decay(decay: float) -> None:
 
 
 class AveragedModel(Module):
-    """A copy of `model`, in `module`, whose parameters (and buffers, where `use_buffers`) are an average of those given to `update_parameters`."""
+    """A copy of `model`, in `module`, whose parameters (and buffers, where `use_buffers`) are an average of those given
+    to `update_parameters`.
+    """
 
     def __init__(
-        self, model: Module, device: Any = None, avg_fn: Callable | None = None, multi_avg_fn: Callable | None = None, use_buffers: bool = False
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: Callable | None = None,
+        multi_avg_fn: Callable | None = None,
+        use_buffers: bool = False,
     ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
@@ -105,8 +122,14 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
-    """Recompute the running statistics of the model's batch norms over the inputs of `loader` (of tuples or lists the first item)."""
-    layers = [each for each in model.modules() if hasattr(each, "running_mean") and hasattr(each, "num_batches_tracked") and each.track_running_stats]
+    """Recompute the running statistics of the model's batch norms over the inputs of `loader` (of tuples or lists the
+    first item).
+    """
+    layers = [
+        each
+        for each in model.modules()
+        if hasattr(each, "running_mean") and hasattr(each, "num_batches_tracked") and each.track_running_stats
+    ]
     if not layers:
         return
     momenta, training = [each.momentum for each in layers], model.training
@@ -123,10 +146,16 @@ def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Anneals the rate from its current value to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then keeps it constant."""
+    """Anneals the rate from its current value to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then
+    keeps it constant.
+    """
 
     def __init__(
-        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10, anneal_strategy: Literal["cos", "linear"] = "cos",
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
         last_epoch: int = -1,
     ) -> None:
         for group, rate in zip(optimizer.param_groups, per_group("swa_lr", swa_lr, optimizer)):

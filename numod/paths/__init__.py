@@ -1,5 +1,7 @@
-"""PyTorch's import paths for things that live elsewhere in numod, so that `import numod.optim.adamw` works. The files of this folder are small namespaces that
-model files import."""
+"""PyTorch's import paths for things that live elsewhere in numod, so that `import numod.optim.adamw` works.
+
+The files of this folder are small namespaces that model files import.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,18 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         name: f"paths.{name}"
         for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx quasirandom signal types".split()
     },
-    **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
-    "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
-    "_dynamo._trace_wrapped_higher_order_op": "paths.compiler", "_dynamo.eval_frame": "paths.compiler",
-    "__config__": "paths.configuration", "storage": "paths.storage",
+    **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp",
+    "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler",
+    "_dynamo.utils": "paths.compiler", "_dynamo._trace_wrapped_higher_order_op": "paths.compiler",
+    "_dynamo.eval_frame": "paths.compiler", "__config__": "paths.configuration", "storage": "paths.storage",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
-    "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx", "signal.windows": "paths.windows",
-    **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
-    "overrides": "core.overrides",
-    "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
-    "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx",
+    "signal.windows": "paths.windows",
+    **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
+    "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",
+    "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
+    "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy",
+    "autograd.profiler_util": "profiler.legacy",
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **{name: "paths.fx" for name in "fx.graph_module fx.node _subclasses _subclasses.fake_tensor fx.experimental fx.experimental.proxy_tensor".split()},
@@ -48,7 +52,9 @@ class Finder:
         if root != "numod" or rest not in HOMES and rest not in named.MODULES:
             return None
         is_package = any(each.startswith(f"{rest}.") for each in (*HOMES, *named.MODULES))
-        return ModuleSpec(name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package)
+        return ModuleSpec(
+            name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package
+        )
 
 
 class _Loader:
@@ -59,7 +65,9 @@ class _Loader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(self.home)
-        self.before = {name: getattr(module, name, None) for name in ("__spec__", "__loader__", "__package__", "__path__")}
+        self.before = {
+            name: getattr(module, name, None) for name in ("__spec__", "__loader__", "__package__", "__path__")
+        }
         return module
 
     def exec_module(self, module: ModuleType) -> None:

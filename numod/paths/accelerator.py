@@ -1,4 +1,7 @@
-"""`numod.accelerator`: the device beside the CPU, under the names that do not say which it is. It is CUDA's, or there is none."""
+"""`numod.accelerator`: the device beside the CPU, under the names that do not say which it is.
+
+It is CUDA's, or there is none.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from .. import cuda
 from ..device.device import Device
 from . import cpu
 
-__all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache", "is_available", "memory_allocated", "set_device_index", "synchronize"]
+__all__ = [
+    "current_accelerator", "current_device_index", "device_count", "empty_cache", "is_available", "memory_allocated",
+    "set_device_index", "synchronize",
+]  # fmt: skip
 
 device_count, is_available = cuda.device_count, cuda.is_available
 current_device_index = current_device_idx = cuda.current_device
@@ -22,8 +28,14 @@ def current_accelerator(check_available: bool = False) -> Device | None:
 
 
 def get_device_module(device: Device | str | None = None) -> ModuleType:
-    """`numod.cuda` or `numod.cpu`: the module of the device, or of the one that there is. Raises RuntimeError for a device without one."""
+    """`numod.cuda` or `numod.cpu`: the module of the device, or of the one that there is.
+
+    Raises RuntimeError for a device without one.
+    """
     kind = Device(device if device is not None else current_accelerator() or "cpu").type
     if kind not in ("cpu", "cuda"):
-        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'numod.{kind}'; there are numod.cpu and numod.cuda.")
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as 'numod.{kind}'; there are numod.cpu "
+            "and numod.cuda."
+        )
     return cuda if kind == "cuda" else cpu

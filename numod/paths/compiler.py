@@ -1,4 +1,7 @@
-"""`numod.compiler`: questions about compiling. What compiles is `numod.compile`, which never replaces a function by itself."""
+"""`numod.compiler`: questions about compiling.
+
+What compiles is `numod.compile`, which never replaces a function by itself.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from ..graph.trace import recording
 from . import later
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "nested_compile_region", "reset",
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "list_backends", "nested_compile_region", "reset",
 ]  # fmt: skip
 
 OptimizedModule = name_only("_dynamo.OptimizedModule", "numod.compile gives a module of its own class")
@@ -31,7 +34,10 @@ is_dynamo_compiling = is_compiling
 
 
 def is_compile_supported(device_type: str) -> bool:
-    """False, so that libraries which compile some of their own functions leave them eager. `numod._dynamo.utils` has it."""
+    """False, so that libraries which compile some of their own functions leave them eager.
+
+    `numod._dynamo.utils` has it.
+    """
     return False
 
 

@@ -28,5 +28,7 @@ def synchronize(device: object = None) -> None:
 
 
 def empty_cache() -> None:
-    """Give the memory that is kept for later large tensors back to the system, as `numod.cuda.empty_cache` does for a GPU's."""
+    """Give the memory that is kept for later large tensors back to the system, as `numod.cuda.empty_cache` does for a
+    GPU's.
+    """
     host_memory.release()

@@ -1,4 +1,6 @@
-"""einops knows numod's tensors: by its own backend for PyTorch, with numod in PyTorch's place. einops looks for backends among the subclasses of its class."""
+"""einops knows numod's tensors: by its own backend for PyTorch, with numod in PyTorch's place. einops looks for
+backends among the subclasses of its class.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`numod.futures`: Python's futures under PyTorch's methods, for libraries whose functions may answer later (captum's `forward_func`)."""
+"""`numod.futures`:
+
+Python's futures under PyTorch's methods, for libraries whose functions may answer later (captum's `forward_func`).
+"""
 
 from __future__ import annotations
 

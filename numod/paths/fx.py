@@ -13,7 +13,9 @@ Graph, GraphModule, Interpreter, Node, Proxy, Tracer, Transformer, symbolic_trac
     name_only(f"fx.{_name}", "numod.graph.trace records a function")
     for _name in ("Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "symbolic_trace")
 )
-FakeTensor, FakeTensorMode = (name_only(_name, "shapes without values are those of device='meta'") for _name in ("FakeTensor", "FakeTensorMode"))
+FakeTensor, FakeTensorMode = (
+    name_only(_name, "shapes without values are those of device='meta'") for _name in ("FakeTensor", "FakeTensorMode")
+)
 
 
 def is_fake(x: Any) -> bool:

@@ -22,7 +22,9 @@ tqdm = name_only("hub.tqdm", "numod.utils.progress shows a loop's progress; impo
 
 def _get_torch_home() -> str:
     """$TORCH_HOME, or `torch` in $XDG_CACHE_HOME or ~/.cache."""
-    return os.path.expanduser(os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch"))
+    return os.path.expanduser(
+        os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch")
+    )
 
 
 def get_dir() -> str:
@@ -46,11 +48,19 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
 
 
 def load_state_dict_from_url(
-    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False, file_name: str | None = None,
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """The state dict at a URL, downloaded unless the file is there. With `check_hash` its name, `name-<hash>.ext`, says how its SHA-256 begins.
-    Only data is read, whatever `weights_only` is: downloads are not to be trusted."""
+    """The state dict at a URL, downloaded unless the file is there.
+
+    With `check_hash` its name, `name-<hash>.ext`, says how its SHA-256 begins. Only data is read, whatever
+    `weights_only` is: downloads are not to be trusted.
+    """
     folder = Path(model_dir or os.path.join(get_dir(), "checkpoints"))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (file_name or os.path.basename(urlparse(url).path))

@@ -13,9 +13,13 @@ from ..errors import name_only
 from ..ops.softmax import log_softmax, softmax
 
 _TensorMeta = type(Tensor)
-TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")  # of PyTorch's script compiler; files name it in annotations
-SymBool, SymFloat, SymInt = (name_only(_name, "sizes are numbers") for _name in ("SymBool", "SymFloat", "SymInt"))  # of PyTorch's exporter
-Graph, Node, Value = (name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value"))
+# of PyTorch's script compiler; files name it in annotations
+TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")
+# of PyTorch's exporter
+SymBool, SymFloat, SymInt = (name_only(_name, "sizes are numbers") for _name in ("SymBool", "SymFloat", "SymInt"))
+Graph, Node, Value = (
+    name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value")
+)
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
 
 

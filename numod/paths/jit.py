@@ -1,4 +1,8 @@
-"""`numod.jit`: PyTorch's marks for its script compiler. They change nothing: kernels are compiled as they are, and `numod.compile` records functions."""
+"""`numod.jit`:
+
+PyTorch's marks for its script compiler. They change nothing: kernels are compiled as they are, and `numod.compile`
+records functions.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from ..serialization import load, save
 from .futures import Future
 
 __all__ = [
-    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze", "ignore", "interface", "is_scripting",
-    "is_tracing", "isinstance", "load", "optimized_execution", "save", "script", "script_if_tracing", "script_method", "trace", "unused", "wait",
-]
+    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze",
+    "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save", "script",
+    "script_if_tracing", "script_method", "trace", "unused", "wait",
+]  # fmt: skip
 _isinstance = isinstance
 
 
@@ -21,7 +26,9 @@ class TracerWarning(Warning):
 
 
 class ScriptModule:
-    """What model files ask whether a module is (`isinstance(m, torch.jit.ScriptModule)`): none is, since `script` gives the module as it is."""
+    """What model files ask whether a module is (`isinstance(m, torch.jit.ScriptModule)`): none is, since `script` gives
+    the module as it is.
+    """
 
 
 class ScriptFunction:

@@ -1,4 +1,7 @@
-"""`numod.library`: a library's own operators, Python functions that `numod.ops.<namespace>.<name>` finds. Kernels in C++ cannot be registered."""
+"""`numod.library`: a library's own operators, Python functions that `numod.ops.<namespace>.<name>` finds.
+
+Kernels in C++ cannot be registered.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from ..errors import name_only
 
 __all__ = ["CustomOpDef", "Library", "custom_op", "define", "impl", "register_autograd", "register_fake", "triton_op"]
 _KERNELS = "an operator is a Python function: numod.library.custom_op"
-Library, define, impl, triton_op, wrap_triton = (name_only(f"library.{_name}", _KERNELS) for _name in ("Library", "define", "impl", "triton_op", "wrap_triton"))
+Library, define, impl, triton_op, wrap_triton = (
+    name_only(f"library.{_name}", _KERNELS) for _name in ("Library", "define", "impl", "triton_op", "wrap_triton")
+)
 _registered: dict[str, CustomOpDef] = {}
 
 
@@ -35,10 +40,14 @@ class CustomOpDef:
         return self._gradient.apply(*args)
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-        """Have backward(ctx, *gradients) give the inputs' gradients; setup_context(ctx, inputs, output) keeps what it needs."""
+        """Have backward(ctx, *gradients) give the inputs' gradients; setup_context(ctx, inputs, output) keeps what it
+        needs.
+        """
         keep = setup_context or (lambda ctx, inputs, output: None)
         methods = {"forward": self._function, "setup_context": keep, "backward": backward}
-        self._gradient = type(self._name.rpartition("::")[2], (Function,), {name: staticmethod(each) for name, each in methods.items()})
+        self._gradient = type(
+            self._name.rpartition("::")[2], (Function,), {name: staticmethod(each) for name, each in methods.items()}
+        )
 
     def register_fake(self, fn: Callable, /) -> Callable:
         """The function: shapes are those of the results."""
@@ -49,12 +58,18 @@ def custom_op(
     name: str, fn: Callable | None = None, /, *, mutates_args: str | Sequence[str] = (), device_types: object = None, schema: str | None = None,
     tags: object = None,
 ) -> Any:  # fmt: skip
-    """An operator named "namespace::name" of a function, or a decorator that makes one. Raises ValueError for another name, or a namespace of numod's own."""
+    """An operator named "namespace::name" of a function, or a decorator that makes one.
+
+    Raises ValueError for another name, or a namespace of numod's own.
+    """
     if fn is None:
         return lambda function: custom_op(name, function)
     space, separator, own = name.partition("::")
     if not separator or not isinstance(vars(ops).get(space, SimpleNamespace()), SimpleNamespace):
-        raise ValueError(f"custom_op: expected a name such as 'mylibrary::{own or space}', with a namespace of your own, got {name!r}")
+        raise ValueError(
+            f"custom_op: expected a name such as 'mylibrary::{own or space}', with a namespace of your own, got "
+            f"{name!r}"
+        )
     made = _registered[name] = CustomOpDef(name, fn)
     setattr(vars(ops).setdefault(space, SimpleNamespace()), own, made)
     return made
@@ -67,7 +82,9 @@ def _operator(op: str | CustomOpDef) -> CustomOpDef:
     return found
 
 
-def register_autograd(op: str | CustomOpDef, backward: Callable, /, *, setup_context: Callable | None = None, lib: object = None) -> None:
+def register_autograd(
+    op: str | CustomOpDef, backward: Callable, /, *, setup_context: Callable | None = None, lib: object = None
+) -> None:
     """Give an operator its gradient, as its method of this name."""
     _operator(op).register_autograd(backward, setup_context=setup_context)
 

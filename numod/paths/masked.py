@@ -1,4 +1,7 @@
-"""`numod.masked`: reductions and softmaxes of the elements where a mask is true, PyTorch's `torch.masked`. There are no masked tensors, only masks."""
+"""`numod.masked`: reductions and softmaxes of the elements where a mask is true, PyTorch's `torch.masked`.
+
+There are no masked tensors, only masks.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from ..dtypes import dtype as DType
 Dims = int | Sequence[int] | None
 
 __all__ = [
-    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax",
-    "softmin", "std", "sum", "var",
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median",
+    "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var",
 ]  # fmt: skip
 
 
@@ -34,7 +37,11 @@ def _spread(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:
-    return input if mask is None else numod.where(_spread(input, mask), input, numod.tensor(value, dtype=input.dtype, device=input.device))
+    return (
+        input
+        if mask is None
+        else numod.where(_spread(input, mask), input, numod.tensor(value, dtype=input.dtype, device=input.device))
+    )
 
 
 def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
@@ -52,12 +59,16 @@ def _named(function: Callable, name: str, text: str) -> Callable:
     return function
 
 
-def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def sum(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The sum of the elements where `mask` is true; 0 where there are none."""
     return numod.sum(_filled(input, mask, 0), _dims(input, dim), bool(keepdim), dtype=_widened(input, dtype))
 
 
-def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The product of the elements where `mask` is true; 1 where there are none."""
     result = _filled(input, mask, 1).to(_widened(input, dtype))
     for d in sorted((each % builtins.max(input.ndim, 1) for each in _dims(input, dim)), reverse=True):
@@ -66,20 +77,43 @@ def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
 
 
 def _extreme(name: str, ending: Callable) -> Callable:
-    def reduction(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-        return getattr(numod, name)(_filled(input, mask, ending(input)), _dims(input, dim), bool(keepdim)).to(dtype or input.dtype)
+    def reduction(
+        input: Tensor,
+        dim: Dims = None,
+        *,
+        keepdim: bool = False,
+        dtype: DType | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        return getattr(numod, name)(_filled(input, mask, ending(input)), _dims(input, dim), bool(keepdim)).to(
+            dtype or input.dtype
+        )
 
     return _named(reduction, name, f"{name} of the elements where `mask` is true.")
 
 
 def _place(name: str, ending: Callable) -> Callable:
-    def reduction(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+    def reduction(
+        input: Tensor,
+        dim: int | None = None,
+        *,
+        keepdim: bool = False,
+        dtype: DType | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, ending(input)), dim, bool(keepdim)).to(dtype or input.dtype)
 
-    return _named(reduction, name, f"The place of {name[3:]} of the elements where `mask` is true, in the dtype of the input, as in PyTorch.")
+    return _named(
+        reduction,
+        name,
+        f"The place of {name[3:]} of the elements where `mask` is true, in the dtype of the input, as in PyTorch.",
+    )
 
 
-amax, amin, argmax, argmin = _extreme("amax", _least), _extreme("amin", _greatest), _place("argmax", _least), _place("argmin", _greatest)
+amax = _extreme("amax", _least)
+amin = _extreme("amin", _greatest)
+argmax = _place("argmax", _least)
+argmin = _place("argmin", _greatest)
 
 
 def _running(name: str, identity: int) -> Callable:
@@ -92,8 +126,13 @@ def _running(name: str, identity: int) -> Callable:
 cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
 
 
-def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The mean of the elements where `mask` is true; NaN where there are none. Raises ValueError for integers without a floating `dtype`."""
+def mean(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
+    """The mean of the elements where `mask` is true; NaN where there are none.
+
+    Raises ValueError for integers without a floating `dtype`.
+    """
     dtype = dtype or input.dtype
     if not dtype.differentiable:
         raise ValueError(f"masked mean expects input dtype to be floating point, got {dtype}; give dtype=numod.float32")
@@ -105,8 +144,12 @@ def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tens
     return numod.sum(whole, _dims(input, dim), bool(keepdim))
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
-    """The lower median of the elements where `mask` is true; NaN where there are none, which is a ValueError for integers."""
+def median(
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
+    """The lower median of the elements where `mask` is true; NaN where there are none, which is a ValueError for
+    integers.
+    """
     floating = input.is_floating_point()
     result = numod.nanmedian(_filled(input if floating else input.float(), mask, numod.nan), dim, bool(keepdim)).values
     if not floating and bool(result.isnan().any()):
@@ -114,43 +157,84 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType 
     return result if floating else result.to(dtype or input.dtype)
 
 
-def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The logarithm of the sum of exponentials of the elements where `mask` is true."""
-    return numod.logsumexp(_filled(input, mask, _least(input)), _dims(input, dim), bool(keepdim)).to(dtype or input.dtype)
+    return numod.logsumexp(_filled(input, mask, _least(input)), _dims(input, dim), bool(keepdim)).to(
+        dtype or input.dtype
+    )
 
 
-def logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DType | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """log(exp(input) + exp(other)), without what the masks take out."""
-    return numod.logaddexp(_filled(input, input_mask, _least(input)), _filled(other, other_mask, _least(other))).to(dtype or input.dtype)
+    return numod.logaddexp(_filled(input, input_mask, _least(input)), _filled(other, other_mask, _least(other))).to(
+        dtype or input.dtype
+    )
 
 
-def norm(input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of the elements where `mask` is true."""
-    return numod.linalg.vector_norm(_filled(input, mask, numod.inf if ord < 0 else 0), ord, _dims(input, dim), bool(keepdim), dtype=dtype)
+    return numod.linalg.vector_norm(
+        _filled(input, mask, numod.inf if ord < 0 else 0), ord, _dims(input, dim), bool(keepdim), dtype=dtype
+    )
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The elements where `mask` is true, divided by their norm; 0 elsewhere."""
     return _filled(input, mask, 0) / norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask).clamp_min(eps)
 
 
 def var(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance of the elements where `mask` is true: the sum of squared distances from their mean over their number less `correction` (1)."""
+    """The variance of the elements where `mask` is true: the sum of squared distances from their mean over their number
+    less `correction` (1).
+    """
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     less = correction if correction is not None else float(unbiased is None or unbiased)
     dtype = dtype or (input.dtype if input.dtype.differentiable else numod.float32)
     x = input.to(dtype if dtype.differentiable else numod.float32)
     distance = x - sum(x, dim, keepdim=True, mask=mask) / _count(input, dim, True, mask)
-    total = sum(distance * distance.conj() if distance.is_complex() else distance * distance, dim, keepdim=keepdim, mask=mask)
+    total = sum(
+        distance * distance.conj() if distance.is_complex() else distance * distance, dim, keepdim=keepdim, mask=mask
+    )
     return (total / (_count(input, dim, keepdim, mask) - less).clamp_min(0)).to(dtype)
 
 
 def std(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The root of the variance."""

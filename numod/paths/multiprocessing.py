@@ -1,4 +1,7 @@
-"""`numod.multiprocessing`: Python's, with PyTorch's `spawn`. Tensors that processes send each other are copied unless `share_memory_` was called."""
+"""`numod.multiprocessing`:
+
+Python's, with PyTorch's `spawn`. Tensors that processes send each other are copied unless `share_memory_` was called.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ __all__ = _python.__all__ + [
 ]  # fmt: skip
 
 
-def start_processes(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> list[Any]:
+def start_processes(
+    fn: Callable,
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> list[Any]:
     """Run fn(number, *args) in `nprocs` processes, and wait for them if `join`. Raises RuntimeError where one fails."""
     context = _python.get_context(start_method)
     processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
@@ -25,7 +35,14 @@ def start_processes(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool 
     return processes
 
 
-def spawn(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> list[Any]:
+def spawn(
+    fn: Callable,
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> list[Any]:
     """`start_processes`, by starting new interpreters."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
@@ -36,7 +53,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """"file_system"."""
+    """ "file_system"."""
     return "file_system"
 
 

@@ -1,5 +1,6 @@
-"""Parts of PyTorch that numod has not, whose names libraries import, in annotations, as base classes and for `isinstance`. There is nothing behind a name:
-using it raises NotImplementedError, which says what to do instead."""
+"""Parts of PyTorch that numod has not, whose names libraries import, in annotations, as base classes and for
+`isinstance`. There is nothing behind a name: using it raises NotImplementedError, which says what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from ..errors import name_only
 ONE_PROCESS = "a program is one process; run the model whole, on one device"
 _EXPORTER = "it writes no ONNX file; save a recorded program by numod.serialization.save_program"
 _QUANTIZATION = (
-    "DeQuantStub QConfig QConfigMapping QuantStub convert fuse_modules fuse_modules_qat get_default_qat_qconfig get_default_qconfig prepare prepare_qat"
+    "DeQuantStub QConfig QConfigMapping QuantStub convert fuse_modules fuse_modules_qat "
+    "get_default_qat_qconfig get_default_qconfig prepare prepare_qat"
 )
 MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "_custom_ops": ("custom_op impl impl_abstract", "numod.library.custom_op makes an operator of a function"),
@@ -18,25 +20,31 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
         name: ("associative_scan", "write the scan as a loop, or by numod.cumsum; numod.compile records either")
         for name in ("_higher_order_ops", "_higher_order_ops.associative_scan")
     },
-    "_tensor_str": ("PRINT_OPTS _add_suffixes _str_intern _tensor_str", "repr(x) is the text, and numod.set_printoptions sets its form"),
-    **{name: (_QUANTIZATION, "Module.to(numod.bfloat16) halves the weights") for name in ("ao", "ao.nn", "ao.nn.quantized", "ao.quantization")},
+    "_tensor_str": ("PRINT_OPTS _add_suffixes _str_intern _tensor_str",
+        "repr(x) is the text, and numod.set_printoptions sets its form"),
+    **{name: (_QUANTIZATION, "Module.to(numod.bfloat16) halves the weights") for name in ("ao", "ao.nn",
+        "ao.nn.quantized", "ao.quantization")},
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
     "distributed.nn": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
     "distributed.nn.functional": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
     "distributed.optim": ("DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer", ONE_PROCESS),
     "distributed.rpc": ("RRef init_rpc remote rpc_async rpc_sync shutdown", ONE_PROCESS),
-    "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor", ONE_PROCESS),
+    "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor",
+        ONE_PROCESS),
     "nn.attention.flex_attention": (
         "AuxOutput AuxRequest BlockMask _DEFAULT_SPARSE_BLOCK_SIZE _identity _score_mod_signature _mask_mod_signature and_masks create_block_mask "
         "create_mask create_nested_block_mask flex_attention noop_mask or_masks",
         "add the scores' change to attn_mask of numod.nn.functional.scaled_dot_product_attention",
     ),
-    "nested": ("as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor", "pad by numod.nn.utils.rnn.pad_sequence, and mask the padding"),
+    "nested": ("as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
+        "pad by numod.nn.utils.rnn.pad_sequence, and mask the padding"),
     **{f"onnx.symbolic_opset{number}": ("", _EXPORTER) for number in range(9, 21)},
     "onnx.operators": ("reshape_from_tensor_shape shape_as_tensor", _EXPORTER),
     "utils._python_dispatch": ("TorchDispatchMode", "the calls of a function are seen by numod.profiler.profile"),
-    "utils.tensorboard": ("FileWriter RecordWriter SummaryWriter", "the package tensorboardX writes the same files, from numbers and NumPy arrays"),
-    "utils.flop_counter": ("FlopCounterMode flop_registry register_flop_formula", "numod.profiler.profile(with_flops=True) counts them"),
+    "utils.tensorboard": ("FileWriter RecordWriter SummaryWriter",
+        "the package tensorboardX writes the same files, from numbers and NumPy arrays"),
+    "utils.flop_counter": ("FlopCounterMode flop_registry register_flop_formula",
+        "numod.profiler.profile(with_flops=True) counts them"),
     "utils.cpp_extension": (
         "BuildExtension CUDAExtension CppExtension include_paths load load_inline",
         "it builds no C++; write the function of numod's, and numod.compile it"

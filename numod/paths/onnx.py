@@ -1,4 +1,6 @@
-"""`numod.onnx`: what model files ask PyTorch's exporter. numod saves recorded programs by `numod.serialization.save_program`."""
+"""`numod.onnx`: what model files ask PyTorch's exporter. numod saves recorded programs by
+`numod.serialization.save_program`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ __getattr__ = later("onnx")
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[Callable], Callable]:
-    """A decorator that gives the function as it is: nothing calls what writes a library's own operators. `numod.onnx.symbolic_helper` has it."""
+    """A decorator that gives the function as it is: nothing calls what writes a library's own operators.
+
+    `numod.onnx.symbolic_helper` has it.
+    """
     return lambda function: function
 
 

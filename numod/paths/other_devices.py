@@ -1,4 +1,6 @@
-"""`numod.mps`, `numod.mtia` and `numod.xpu`: kinds of devices that numod has no kernels for, which scripts ask for before they choose one."""
+"""`numod.mps`, `numod.mtia` and `numod.xpu`: kinds of devices that numod has no kernels for, which scripts ask for
+before they choose one.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from ..func.trees import leaves, map_leaves, registered
 
 PyTree = Any
-__all__ = ["register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
+__all__ = [
+    "register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only",
+    "tree_unflatten",
+]  # fmt: skip
 
 
 class NodeDef(NamedTuple):
@@ -20,9 +23,11 @@ class NodeDef(NamedTuple):
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **named: Any) -> None:
-    """Have trees go on in instances of a class: flatten_fn(x) gives (list of parts, context), unflatten_fn(parts, context) an instance.
+    """Have trees go on in instances of a class: flatten_fn(x) gives (list of parts, context), unflatten_fn(parts,
+    context) an instance.
 
-    Raises ValueError for a class that is registered. The keywords, for saved programs and paths of keys, have no effect.
+    Raises ValueError for a class that is registered. The keywords, for saved programs and paths of keys, have no
+    effect.
     """
     if cls in registered:
         raise ValueError(f"{cls} is already registered as pytree node.")
@@ -50,7 +55,9 @@ def _namedtuple_unflatten(values: list[Any], context: type) -> tuple:
     return context(*values)
 
 
-_SEQUENCES = {kind: NodeDef(lambda d: (list(d), None), lambda values, context, kind=kind: kind(values)) for kind in (list, tuple)}
+_SEQUENCES = {
+    kind: NodeDef(lambda d: (list(d), None), lambda values, context, kind=kind: kind(values)) for kind in (list, tuple)
+}
 SUPPORTED_NODES = ChainMap(registered, _SEQUENCES, {
     dict: NodeDef(_dict_flatten, _dict_unflatten), namedtuple: NodeDef(_namedtuple_flatten, _namedtuple_unflatten),
     OrderedDict: NodeDef(_dict_flatten, lambda values, context: OrderedDict(zip(context, values))),
@@ -63,7 +70,10 @@ def _get_node_type(tree: Any) -> Any:
 
 
 class TreeSpec:
-    """A structure made by hand. A structure is the tree itself with None in it, so that is what the constructor gives."""
+    """A structure made by hand.
+
+    A structure is the tree itself with None in it, so that is what the constructor gives.
+    """
 
     def __new__(cls, type: Any, context: Any, children_specs: list[Any]) -> Any:
         return SUPPORTED_NODES[type].unflatten_fn(children_specs, context)

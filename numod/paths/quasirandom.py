@@ -1,5 +1,8 @@
-"""`numod.quasirandom`: Sobol sequences, the same numbers as PyTorch's. Direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences with better
-two-dimensional projections, 2008 (`sobol.npz`, made by `tests/sobol_table.py`)."""
+"""`numod.quasirandom`:
+
+Sobol sequences, the same numbers as PyTorch's. Direction numbers: S. Joe and F. Y. Kuo, Constructing Sobol sequences
+with better two-dimensional projections, 2008 (`sobol.npz`, made by `tests/sobol_table.py`).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,12 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points of a low-discrepancy sequence in the unit cube. Sobol, 1967; scrambled as by Owen, 1998, with the same points as PyTorch's for a `seed`.
+    """Points of a low-discrepancy sequence in the unit cube.
 
-    The engine's state is in `sobolstate` (dimension, 30), the direction numbers, `shift`, the first point, and `quasi`, the last one, as 30-bit integers.
+    Sobol, 1967; scrambled as by Owen, 1998, with the same points as PyTorch's for a `seed`.
+
+    The engine's state is in `sobolstate` (dimension, 30), the direction numbers, `shift`, the first point, and `quasi`,
+    the last one, as 30-bit integers.
     """
 
     MAXBIT = 30
@@ -28,7 +34,9 @@ class SobolEngine:
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not 1 <= dimension <= self.MAXDIM:
-            raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], got {dimension}")
+            raise ValueError(
+                f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], got {dimension}"
+            )
         self.dimension, self.scramble, self.seed = dimension, scramble, seed
         state, shift = _directions(dimension), np.zeros(dimension, np.int64)
         if scramble:
@@ -43,13 +51,17 @@ class SobolEngine:
         return result if out is None else write_result("draw", result, out.resize_(result.shape))
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: dtypes.dtype | None = None) -> Tensor:
-        """The next 2 ** m points. Raises ValueError unless the number of points drawn so far becomes a power of 2, as the sequence's balance asks."""
+        """The next 2 ** m points.
+
+        Raises ValueError unless the number of points drawn so far becomes a power of 2, as the sequence's balance asks.
+        """
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
                 "The balance properties of Sobol' points require n to be a power of 2. "
-                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
+                f"{self.num_generated} points have been previously generated, then: "
+                f"n={self.num_generated}+2**{m}={total}. "
                 "If you still want to do this, please use 'SobolEngine.draw()' instead."
             )
         return self.draw(n, out, dtype)
@@ -66,7 +78,10 @@ class SobolEngine:
         return self
 
     def _advance(self, n: int) -> np.ndarray:
-        """The next n points as integers. Each differs from the one before by the direction number of the lowest zero bit of that one's index."""
+        """The next n points as integers.
+
+        Each differs from the one before by the direction number of the lowest zero bit of that one's index.
+        """
         first, last = self.num_generated, self.quasi.numpy()
         indices = np.arange(max(first, 1), first + n) - 1  # of the points before; the first of all is the shift itself
         lowest = np.log2(~indices & (indices + 1)).astype(np.int64)
@@ -77,7 +92,11 @@ class SobolEngine:
         return found if first == 0 else found[1:]
 
     def __repr__(self) -> str:
-        more = [f"dimension={self.dimension}"] + ["scramble=True"] * bool(self.scramble) + ([f"seed={self.seed}"] if self.seed is not None else [])
+        more = (
+            [f"dimension={self.dimension}"]
+            + ["scramble=True"] * bool(self.scramble)
+            + ([f"seed={self.seed}"] if self.seed is not None else [])
+        )
         return f"{type(self).__name__}({', '.join(more)})"
 
 
@@ -90,7 +109,9 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _directions(dimension: int) -> np.ndarray:
-    """The direction numbers (dimension, 30), the j-th with its highest bit at 29 - j: the initial ones and those that follow by the polynomials' recurrence."""
+    """The direction numbers (dimension, 30), the j-th with its highest bit at 29 - j: the initial ones and those that
+    follow by the polynomials' recurrence.
+    """
     bits = SobolEngine.MAXBIT
     polynomials, initial = (each[:dimension] for each in _table())
     degrees = np.log2(polynomials).astype(np.int64)
@@ -107,14 +128,19 @@ def _directions(dimension: int) -> np.ndarray:
 
 
 def _scrambled(state: np.ndarray, seed: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """(direction numbers multiplied by random lower triangular matrices of bits, a random shift). The bits are those that PyTorch's generator draws."""
+    """(direction numbers multiplied by random lower triangular matrices of bits, a random shift).
+
+    The bits are those that PyTorch's generator draws.
+    """
     dimension, bits = state.shape
-    draw = np.random.RandomState((randint(1 << 32, ()).item() if seed is None else seed) & 0xFFFFFFFF)  # MT19937, seeded as PyTorch's
+    # MT19937, seeded as PyTorch's
+    draw = np.random.RandomState((randint(1 << 32, ()).item() if seed is None else seed) & 0xFFFFFFFF)
     coins = lambda *shape: draw.randint(0, 1 << 32, shape, np.uint32).astype(np.int64) & 1  # noqa: E731
     shift = coins(dimension, bits) @ (1 << np.arange(bits))
     matrices = np.tril(coins(dimension, bits, bits))
     matrices[:, range(bits), range(bits)] = 1
-    rows = matrices @ (1 << np.arange(bits - 1, -1, -1))  # (dimension, bits): a row's bits, the first of them the highest
+    # (dimension, bits): a row's bits, the first of them the highest
+    rows = matrices @ (1 << np.arange(bits - 1, -1, -1))
     found = np.zeros_like(state)
     for p in range(bits):
         parity = np.bitwise_count(rows[:, p, None] & state) & 1

@@ -1,4 +1,7 @@
-"""`numod.storage`: the classes of tensors' memory, for annotations and `isinstance`. `Tensor.untyped_storage` gives one."""
+"""`numod.storage`: the classes of tensors' memory, for annotations and `isinstance`.
+
+`Tensor.untyped_storage` gives one.
+"""
 
 from ..core import storages
 from ..core.storages import TypedStorage

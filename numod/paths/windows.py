@@ -1,6 +1,8 @@
-"""`numod.signal.windows`: window functions of M samples, symmetric by default; without `sym` the first M of a symmetric window of M + 1, for periods.
+"""`numod.signal.windows`: window functions of M samples, symmetric by default; without `sym` the first M of a symmetric
+window of M + 1, for periods.
 
-n counts the samples from 0, and N is the index of the last one of the symmetric window. Raises ValueError for M < 0 and dtypes that are not floating.
+n counts the samples from 0, and N is the index of the last one of the symmetric window. Raises ValueError for M < 0 and
+dtypes that are not floating.
 """
 
 from __future__ import annotations
@@ -16,14 +18,25 @@ from ..core.tensor import Tensor
 from ..dtypes import dtype as DType, float32, float64, get_default_dtype
 from ..ops import table as t
 
-__all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann", "kaiser", "nuttall"]
+__all__ = [
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming",
+    "hann", "kaiser", "nuttall",
+]  # fmt: skip
 
 
 def _window(shape: Callable) -> Callable:
     """The window function of a shape, which takes n and N in float64."""
 
     @functools.wraps(shape)
-    def window(M: int, *, sym: bool = True, dtype: DType | None = None, device: object = None, requires_grad: bool = False, **options: object) -> Tensor:
+    def window(
+        M: int,
+        *,
+        sym: bool = True,
+        dtype: DType | None = None,
+        device: object = None,
+        requires_grad: bool = False,
+        **options: object,
+    ) -> Tensor:
         dtype = dtype or get_default_dtype()
         if M < 0:
             raise ValueError(f"{shape.__name__} requires non-negative window length, got M={M}")

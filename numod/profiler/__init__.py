@@ -1,9 +1,13 @@
-"""The profiler: where a program's time goes, from Python code down to the compiler's passes. It has the interface of `torch.profiler`.
+"""The profiler: where a program's time goes, from Python code down to the compiler's passes.
 
-`profile` is what users call; `steps` says when it records. It starts a `watch`, which replaces functions (`exchange`) by bodies that note when they begin and
-end (`bodies`, `launches` for kernels, `compiling` for the compiler) in the `recorder`. `event` makes nested slices of the notes; from those come tables
-(`averages`), an HTML page (`report`), traces and stacks (`chrome`), and reports on kernels (`kernels`, against the `roofline`). `perf_map` and `jit_dump` serve
-Linux `perf`; `command` is `python -m numod profile`, `script` runs the user's; `legacy` and `ranges` are PyTorch's further interfaces.
+It has the interface of `torch.profiler`.
+
+`profile` is what users call; `steps` says when it records. It starts a `watch`, which replaces functions (`exchange`)
+by bodies that note when they begin and end (`bodies`, `launches` for kernels, `compiling` for the compiler) in the
+`recorder`. `event` makes nested slices of the notes; from those come tables (`averages`), an HTML page (`report`),
+traces and stacks (`chrome`), and reports on kernels (`kernels`, against the `roofline`). `perf_map` and `jit_dump`
+serve Linux `perf`; `command` is `python -m numod profile`, `script` runs the user's; `legacy` and `ranges` are
+PyTorch's further interfaces.
 """
 
 from __future__ import annotations
@@ -14,10 +18,18 @@ from .event import DeviceType
 from .jit_dump import JitDump
 from .kernels import KernelReport
 from .perf_map import write_perf_map
-from .profile import ProfilerActivity, kineto_available, profile, record_function, supported_activities, tensorboard_trace_handler
+from .profile import (
+    ProfilerActivity,
+    kineto_available,
+    profile,
+    record_function,
+    supported_activities,
+    tensorboard_trace_handler,
+)
 from .steps import ProfilerAction, schedule
 
 __all__ = [
-    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile",
-    "record_function", "schedule", "supported_activities", "tensorboard_trace_handler", "write_perf_map",
-]
+    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity",
+    "itt", "kineto_available", "profile", "record_function", "schedule", "supported_activities",
+    "tensorboard_trace_handler", "write_perf_map",
+]  # fmt: skip

@@ -11,8 +11,8 @@ from .event import Event, Shown, time_text
 
 WIDTH = 100
 _SUMS = (
-    "count", "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage",
-    "device_memory_usage", "self_device_memory_usage", "flops", "multiply_adds", "bytes_moved",
+    "count", "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage",
+    "self_cpu_memory_usage", "device_memory_usage", "self_device_memory_usage", "flops", "multiply_adds", "bytes_moved",
 )  # fmt: skip
 _ALIASES = {name.replace("device", "cuda"): name for name in (*_SUMS, "device_time") if "device" in name}
 
@@ -22,7 +22,11 @@ class FunctionEventAvg(Shown):
 
     def __init__(self, first: Event) -> None:
         self.key = self.name = first.name
-        self.category, self.input_shapes, self.stack, self.module, self.subject = first.category, first.input_shapes, first.stack, first.module, first.subject
+        self.category = first.category
+        self.input_shapes = first.input_shapes
+        self.stack = first.stack
+        self.module = first.module
+        self.subject = first.subject
         self.is_user_annotation = first.is_user_annotation
         for name in _SUMS:
             setattr(self, name, 0)
@@ -45,7 +49,10 @@ class FunctionEventAvg(Shown):
         raise AttributeError(f"'FunctionEventAvg' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
-        return f"<FunctionEventAvg {self.key}: {self.count} calls, self {self.self_cpu_time_total_str}, total {self.cpu_time_total_str}>"
+        return (
+            f"<FunctionEventAvg {self.key}: {self.count} calls, self {self.self_cpu_time_total_str}, total "
+            f"{self.cpu_time_total_str}>"
+        )
 
 
 class EventList(list):
@@ -58,11 +65,20 @@ class EventList(list):
         """Total self time of all entries in microseconds."""
         return sum(each.self_cpu_time_total for each in self)
 
-    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
-        """One entry per name (and input shapes, and innermost source lines). A slice nested in one of the same key adds only to count and self time."""
+    def key_averages(
+        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
+        """One entry per name (and input shapes, and innermost source lines).
+
+        A slice nested in one of the same key adds only to count and self time.
+        """
         found: dict[tuple, FunctionEventAvg] = {}
         for event in self:
-            key = (event.name, str(event.input_shapes) if group_by_input_shapes else "", tuple(event.stack[:group_by_stack_n]))
+            key = (
+                event.name,
+                str(event.input_shapes) if group_by_input_shapes else "",
+                tuple(event.stack[:group_by_stack_n]),
+            )
             if key not in found:
                 found[key] = FunctionEventAvg(event)
             inside = _nested(event)
@@ -95,20 +111,36 @@ class EventList(list):
         return total
 
     def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
-        max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None,
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
     ) -> str:
-        """A table of at most 100 columns, sorted in descending order of `sort_by`: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory column.
+        """A table of at most 100 columns, sorted in descending order of `sort_by`: a time (`self_cpu_time_total`, ...),
+        `count`, `flops` or a memory column.
 
         `time_unit`: s, ms or us; by default chosen per value. Raises AttributeError for an unknown `sort_by`.
         """
         rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
         if sort_by is not None:
             if self and not hasattr(self[0], sort_by):
-                raise AttributeError(f"table: cannot sort by {sort_by!r}; choose from {', '.join((*_SUMS, 'cpu_time', 'device_time'))}")
+                raise AttributeError(
+                    f"table: cannot sort by {sort_by!r}; choose from {', '.join((*_SUMS, 'cpu_time', 'device_time'))}"
+                )
             rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
         return _table(
-            rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header, time_unit
+            rows[: row_limit if row_limit >= 0 else None],
+            self,
+            max_name_column_width,
+            max_shapes_column_width,
+            max_src_column_width,
+            header,
+            time_unit,
         )
 
     def __repr__(self) -> str:
@@ -126,34 +158,62 @@ def _nested(event: Event) -> bool:
     return False
 
 
-def _table(rows: list, everything: EventList, name_width: int, shapes_width: int, source_width: int, header: str | None, unit: str | None) -> str:
+def _table(
+    rows: list,
+    everything: EventList,
+    name_width: int,
+    shapes_width: int,
+    source_width: int,
+    header: str | None,
+    unit: str | None,
+) -> str:
     shown = partial(time_text, unit=unit)
     whole = everything.self_cpu_time_total or 1.0
     columns = [
-        ("self", 9, lambda each: shown(each.self_cpu_time_total)), ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
-        ("total", 9, lambda each: shown(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)), ("mean", 9, lambda each: shown(each.cpu_time)),
+        ("self", 9, lambda each: shown(each.self_cpu_time_total)),
+        ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
+        ("total", 9, lambda each: shown(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)),
+        ("mean", 9, lambda each: shown(each.cpu_time)),
     ]  # fmt: skip
     if any(each.device_time_total for each in everything):
         columns.append(("CUDA", 9, lambda each: shown(each.device_time_total)))
     if any(each.cpu_memory_usage for each in everything):
-        columns.append(("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage) if each.self_cpu_memory_usage else ""))
+        columns.append(
+            ("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage) if each.self_cpu_memory_usage else "")
+        )
     if any(each.flops for each in everything):
-        columns.append(("GFLOP/s", 7, lambda each: f"{each.flops / each.cpu_time_total / 1e3:.2f}" if each.flops and each.cpu_time_total else ""))
+        columns.append(
+            (
+                "GFLOP/s",
+                7,
+                lambda each: (
+                    f"{each.flops / each.cpu_time_total / 1e3:.2f}" if each.flops and each.cpu_time_total else ""
+                ),
+            )
+        )
     texts = [("name", name_width, lambda each: each.name)]
     if everything.shown_shapes:
         texts.append(("input shapes", shapes_width, lambda each: str(each.input_shapes) if each.input_shapes else ""))
     if everything.shown_stack:
         texts.append(("line", source_width, lambda each: _short(each.stack)))
     if len(texts) > 1:
-        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]  # width left for text columns
+        # width left for text columns
+        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]
     return _laid_out(rows, texts, columns, header, f"Self CPU time total: {shown(everything.self_cpu_time_total)}")
 
 
 def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
     """Lines with text columns on the left, truncated to the width available, and numbers on the right."""
     left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
-    shares = _share(left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts])
-    line = "  ".join([*(_cut(title, share).ljust(share) for (title, *_), share in zip(texts, shares)), *(title.rjust(width) for title, width, _ in columns)])
+    shares = _share(
+        left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts]
+    )
+    line = "  ".join(
+        [
+            *(_cut(title, share).ljust(share) for (title, *_), share in zip(texts, shares)),
+            *(title.rjust(width) for title, width, _ in columns),
+        ]
+    )
     rule = "-" * len(line)
     body = []
     for each in rows:

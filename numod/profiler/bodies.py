@@ -16,12 +16,15 @@ from .launches import Launches
 
 
 def around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
-    """A wrapper of `plain` that records a slice under a name, or under the name that a function gives for the type of the first argument."""
+    """A wrapper of `plain` that records a slice under a name, or under the name that a function gives for the type of
+    the first argument.
+    """
 
     def watched(first: object, *arguments: object, **keywords: object) -> object:
         start = clock()
         try:
-            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the call without further arguments costs half
+            # the call without further arguments costs half
+            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)
         finally:
             note(start, category, subject, first.__class__)
 
@@ -29,7 +32,9 @@ def around(note: Callable, clock: Callable, plain: Callable, category: str, subj
 
 
 def around_record(plain: Callable, note: Callable) -> Callable:
-    """A wrapper of `tape.record` that notes the number of the new node, without a time; it belongs to the op that ends next on this thread."""
+    """A wrapper of `tape.record` that notes the number of the new node, without a time; it belongs to the op that ends
+    next on this thread.
+    """
 
     def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
         plain(op, inputs, layouts, parameters, result)
@@ -80,7 +85,8 @@ def around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
     return backward_at_once if isgeneratorfunction(plain) else backward
 
 
-# ---- replacement code of `core.apply`'s functions, in whose globals it runs; `plain`, `note`, `clock` and `describe` are provided by the exchange
+# ---- replacement code of `core.apply`'s functions, in whose globals it runs; `plain`, `note`, `clock` and `describe`
+# are provided by the exchange
 
 
 def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
@@ -161,7 +167,11 @@ def function_applied(*arguments: object) -> object:
 
 
 BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
-DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
+DETAILED = (
+    (waist.apply, _apply_described),
+    (waist.apply_into, _apply_into_described),
+    (waist.apply_updates, _apply_updates_described),
+)
 
 
 class CompiledCall:

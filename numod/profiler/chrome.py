@@ -17,15 +17,31 @@ from .event import Event, Memory
 if TYPE_CHECKING:
     from .profile import profile
 
-_CATEGORIES = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation", "step": "user_annotation", "kernel": "kernel", "module": "python_function"}
+_CATEGORIES = {
+    "op": "cpu_op",
+    "node": "cpu_op",
+    "user": "user_annotation",
+    "step": "user_annotation",
+    "kernel": "kernel",
+    "module": "python_function",
+}
 
 
 def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: dict[str, str], path: str) -> None:
-    """Write slices, flow arrows from each op to its gradient, memory usage, and (for parallel kernels) the number of threads that ran them."""
-    document = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata, "traceEvents": list(_trace(events, memory)), "traceName": path}
+    """Write slices, flow arrows from each op to its gradient, memory usage, and (for parallel kernels) the number of
+    threads that ran them.
+    """
+    document = {
+        "schemaVersion": 1,
+        "displayTimeUnit": "ms",
+        **metadata,
+        "traceEvents": list(_trace(events, memory)),
+        "traceName": path,
+    }
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8") as file:
-        file.write(json.dumps(document, separators=(",", ":")))  # in one piece: json.dump writes many small ones, ten times slower
+        # in one piece: json.dump writes many small ones, ten times slower
+        file.write(json.dumps(document, separators=(",", ":")))
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
@@ -34,12 +50,20 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
     for event in events:
         tid = threads.setdefault(event.thread, len(threads) + 1)
         yield {
-            "ph": "X", "cat": _CATEGORIES.get(event.category, event.category), "name": event.name, "pid": pid, "tid": tid,
+            "ph": "X", "cat": _CATEGORIES.get(event.category, event.category), "name": event.name, "pid": pid,
+            "tid": tid,
             "ts": event.start / 1e3, "dur": event.duration / 1e3, "args": describe(event),
         }  # fmt: skip
         if shared and event.category == "kernel":
             for moment, count in ((event.start, len(event.parts.busy) if event.parts else 1), (event.end, 0)):
-                yield {"ph": "C", "name": "threads in kernels", "pid": pid, "tid": 0, "ts": moment / 1e3, "args": {"threads": count}}
+                yield {
+                    "ph": "C",
+                    "name": "threads in kernels",
+                    "pid": pid,
+                    "tid": 0,
+                    "ts": moment / 1e3,
+                    "args": {"threads": count},
+                }
         for start, end, thread in event.parts.chunks if event.parts else ():
             if thread != event.thread:
                 worker = threads.setdefault(thread, len(threads) + 1)
@@ -53,7 +77,13 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             yield {**arrow, "ph": "f", "bp": "e", "tid": tid, "ts": event.start / 1e3}
     names = {each.ident: each.name for each in threading.enumerate()}
     for thread, tid in threads.items():
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": names.get(thread, f"thread {tid}")}}
+        yield {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": pid,
+            "tid": tid,
+            "args": {"name": names.get(thread, f"thread {tid}")},
+        }
     used = 0
     for each in memory:
         used += each.size
@@ -95,8 +125,10 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
 
 
 def export_memory(memory: Sequence[Memory], path: str) -> None:
-    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. The categories of buffers are unknown: all are counted as the last
-    one."""
+    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind].
+
+    The categories of buffers are unknown: all are counted as the last one.
+    """
     times, sizes, used = [], [], 0
     for each in memory:
         used += each.size

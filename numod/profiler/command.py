@@ -1,4 +1,7 @@
-"""`python -m numod profile script.py`: run a script under the profiler; a table, an HTML page and a trace. Only the command."""
+"""`python -m numod profile script.py`: run a script under the profiler; a table, an HTML page and a trace.
+
+Only the command.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,45 @@ import sys
 from .event import time_text
 
 _COLUMNS = (
-    "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "self_device_time_total", "device_time_total", "self_cpu_memory_usage", "cpu_memory_usage",
-    "flops", "bytes_moved",
+    "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "self_device_time_total", "device_time_total",
+    "self_cpu_memory_usage", "cpu_memory_usage", "flops", "bytes_moved",
 )  # fmt: skip
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     """Register `profile`."""
-    parser = commands.add_parser("profile", help="run a script and show where its time goes: a table, an HTML page, a trace for Perfetto")
-    parser.add_argument("--output", metavar="NAME", help="names of the files: NAME.html and NAME.trace.json (default: the script's, here, with _profile)")
+    parser = commands.add_parser(
+        "profile", help="run a script and show where its time goes: a table, an HTML page, a trace for Perfetto"
+    )
     parser.add_argument(
-        "--sort", metavar="COLUMN", default="self_cpu_time_total", help=f"sort the table by this column: {', '.join(_COLUMNS)} (default: %(default)s)"
+        "--output",
+        metavar="NAME",
+        help="names of the files: NAME.html and NAME.trace.json (default: the script's, here, with _profile)",
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        default="self_cpu_time_total",
+        help=f"sort the table by this column: {', '.join(_COLUMNS)} (default: %(default)s)",
     )
     parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of each table (default: %(default)s)")
-    parser.add_argument("--perf-map", action="store_true", help="name compiled kernels for Linux perf: perf record -g python -m numod profile --perf-map ...")
     parser.add_argument(
-        "--jit-dump", action="store_true", help="write the kernels' code for perf inject --jit: perf record -k mono python -m numod profile --jit-dump ..."
+        "--perf-map",
+        action="store_true",
+        help="name compiled kernels for Linux perf: perf record -g python -m numod profile --perf-map ...",
     )
-    parser.add_argument("--no-stack", dest="stack", action="store_false", help="do not record lines of code, which cost more than all else")
+    parser.add_argument(
+        "--jit-dump",
+        action="store_true",
+        help="write the kernels' code for perf inject --jit: perf record -k mono python -m numod profile --jit-dump "
+        "...",
+    )
+    parser.add_argument(
+        "--no-stack",
+        dest="stack",
+        action="store_false",
+        help="do not record lines of code, which cost more than all else",
+    )
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=_run)
@@ -73,13 +97,24 @@ def _problem(script: str, column: str, folder: str) -> str:
 
 
 def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
-    """A table of rows (place, kind, calls, forward time, backward time), the longest first. A module's times exclude its submodules."""
+    """A table of rows (place, kind, calls, forward time, backward time), the longest first.
+
+    A module's times exclude its submodules.
+    """
     rows = sorted(rows, key=lambda row: -row[3] - row[4])[:limit]
     shown = [(what, kind, "calls", "forward", "backward")]
-    shown += [(_end(place, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward)) for place, kind, calls, forward, backward in rows]
-    return "\n".join(f"{place:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip() for place, kind, calls, forward, backward in shown) + "\n"
+    shown += [
+        (_end(place, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward))
+        for place, kind, calls, forward, backward in rows
+    ]
+    return (
+        "\n".join(
+            f"{place:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip()
+            for place, kind, calls, forward, backward in shown
+        )
+        + "\n"
+    )
 
 
 def _end(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[3 - width :]
-

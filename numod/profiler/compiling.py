@@ -1,4 +1,7 @@
-"""Records when kernels are compiled or loaded, and how long each compiler pass takes. What is compiled is decided in `kernel.build`."""
+"""Records when kernels are compiled or loaded, and how long each compiler pass takes.
+
+What is compiled is decided in `kernel.build`.
+"""
 
 from __future__ import annotations
 
@@ -57,9 +60,17 @@ def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
     event.Listener.register(_Passes)
     event.register("numba:run_pass", passes)
     exchange.later(lambda: event.unregister("numba:run_pass", passes))
-    exchange.replace(CPUCodeLibrary, "_optimize_final_module", lambda plain: _around(plain, note, clock, "LLVM: optimise", lambda library: library.name))
-    exchange.replace(compiler, "emit", lambda plain: _around(plain, note, clock, "LLVM: emit object", lambda library: library.name))
-    exchange.replace(compiler, "entry", lambda plain: _around(plain, note, clock, "LLVM: link object", lambda name, *_: name))
+    exchange.replace(
+        CPUCodeLibrary,
+        "_optimize_final_module",
+        lambda plain: _around(plain, note, clock, "LLVM: optimise", lambda library: library.name),
+    )
+    exchange.replace(
+        compiler, "emit", lambda plain: _around(plain, note, clock, "LLVM: emit object", lambda library: library.name)
+    )
+    exchange.replace(
+        compiler, "entry", lambda plain: _around(plain, note, clock, "LLVM: link object", lambda name, *_: name)
+    )
 
 
 def _around(plain: Callable, note: Callable, clock: Callable, stage: str, owner: Callable[..., str]) -> Callable:

@@ -1,6 +1,8 @@
-"""Events: recorded notes turned into nested slices, with names, module paths, and the work that their ops' shapes imply.
+"""Events: recorded notes turned into nested slices, with names, module paths, and the work that their ops' shapes
+imply.
 
-Names are PyTorch's where it has one for the thing. Times are in microseconds, as in PyTorch; `start` and `end` in nanoseconds.
+Names are PyTorch's where it has one for the thing. Times are in microseconds, as in PyTorch; `start` and `end` in
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -40,9 +42,23 @@ class DeviceType(Enum):
 class Shown:
     """Attributes that PyTorch's events and averages share: times as text, and constants."""
 
-    cpu_time_str, cpu_time_total_str, self_cpu_time_total_str, device_time_str, device_time_total_str, self_device_time_total_str = (
+    (
+        cpu_time_str,
+        cpu_time_total_str,
+        self_cpu_time_total_str,
+        device_time_str,
+        device_time_total_str,
+        self_device_time_total_str,
+    ) = (
         property(lambda self, name=name: time_text(getattr(self, name)))
-        for name in ("cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total", "self_device_time_total")
+        for name in (
+            "cpu_time",
+            "cpu_time_total",
+            "self_cpu_time_total",
+            "device_time",
+            "device_time_total",
+            "self_device_time_total",
+        )
     )
     self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
     device_type, node_id, scope, overload_name, use_device = DeviceType.CPU, -1, 0, "", None
@@ -50,14 +66,19 @@ class Shown:
 
 
 class Event(Shown):
-    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile,
-    load, pass, import, gc."""
+    """A slice of time.
+
+    `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data,
+    compiled, kernel, compile, load, pass, import, gc.
+    """
 
     module = ""  # path of the module it ran in, or whose gradient it computed
     forward: Event | None = None  # of a gradient: the event of its forward op
     memory_delta = 0  # bytes allocated minus bytes freed in the slice itself
 
-    def __init__(self, start: int, end: int, thread: int, category: str, subject: Any = None, detail: Any = None) -> None:
+    def __init__(
+        self, start: int, end: int, thread: int, category: str, subject: Any = None, detail: Any = None
+    ) -> None:
         self.start, self.end, self.thread, self.category, self.detail = start, end, thread, category, detail
         self.call = subject if isinstance(subject, Call) else None
         self.subject = self.call.op if self.call else subject
@@ -69,7 +90,11 @@ class Event(Shown):
     def name(self) -> str:
         """The name in tables."""
         if isinstance(self.subject, Op):
-            return f"numod::{self.subject.name}" if self.category == "op" else Node.name(SimpleNamespace(op=self.subject, outputs=()))
+            return (
+                f"numod::{self.subject.name}"
+                if self.category == "op"
+                else Node.name(SimpleNamespace(op=self.subject, outputs=()))
+            )
         if isinstance(self.subject, Module):
             return f"nn.Module: {self.module}"
         if isinstance(self.subject, Kernel):
@@ -94,7 +119,9 @@ class Event(Shown):
     device_time_total = 0.0
     device_time = cuda_time = cuda_time_total = property(lambda self: self.device_time_total)
     self_cuda_time_total = property(lambda self: self.self_device_time_total)
-    time_range = property(lambda self: SimpleNamespace(start=self.start / 1e3, end=self.end / 1e3, elapsed_us=lambda: self.cpu_time_total))
+    time_range = property(
+        lambda self: SimpleNamespace(start=self.start / 1e3, end=self.end / 1e3, elapsed_us=lambda: self.cpu_time_total)
+    )
     count = 1
 
     # ---- attributes of an op's call
@@ -107,7 +134,14 @@ class Event(Shown):
     @cached_property
     def input_dtypes(self) -> list[str]:
         """dtypes of the inputs (`float32`), types of numbers (`int`)."""
-        return [str(each.dtype).rpartition(".")[2] if isinstance(each, Layout) else each.__name__ for each in self.call.inputs] if self.call else []
+        return (
+            [
+                str(each.dtype).rpartition(".")[2] if isinstance(each, Layout) else each.__name__
+                for each in self.call.inputs
+            ]
+            if self.call
+            else []
+        )
 
     external_id = property(lambda self: self.id)
     trace_name = property(lambda self: self.name)
@@ -124,7 +158,16 @@ class Event(Shown):
     def stack(self) -> list[str]:
         """Source lines of the user's code, innermost first; of a gradient, those of its forward op."""
         own = self.call.stack if self.call else ()
-        return list(own or (self.forward.stack if self.forward else self.cpu_parent.stack if self.cpu_parent and self.category in ("kernel", "op") else ()))
+        return list(
+            own
+            or (
+                self.forward.stack
+                if self.forward
+                else self.cpu_parent.stack
+                if self.cpu_parent and self.category in ("kernel", "op")
+                else ()
+            )
+        )
 
     @property
     def sequence_nr(self) -> int:
@@ -151,7 +194,10 @@ class Memory:
 
 
 def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
-    """(slices in the order of their starts, with their nesting; changes of memory usage). In a thread's notes inner slices precede outer ones."""
+    """(slices in the order of their starts, with their nesting; changes of memory usage).
+
+    In a thread's notes inner slices precede outer ones.
+    """
     collecting = gc.isenabled()
     gc.disable()  # the garbage collector would traverse all these objects repeatedly, and none of them is garbage
     try:
@@ -175,7 +221,8 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         stack = open_.setdefault(thread, [])
         children, later = event.cpu_children, []
         while stack and stack[-1].start >= start:
-            # what started after this slice's end was noted between that end and this note: a garbage collection, or memory of the op
+            # what started after this slice's end was noted between that end and this note: a garbage collection, or
+            # memory of the op
             inner = stack.pop()
             (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
@@ -188,7 +235,9 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
             memory.append(Memory(end, sum(event.call.sizes)))
     costs: dict[int, tuple[int, ...]] = {}
     for event in events:  # inner slices come first
-        event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (sum(event.call.sizes) if event.call else 0)
+        event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (
+            sum(event.call.sizes) if event.call else 0
+        )
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
         for each in event.cpu_children:
             each.cpu_parent = event
@@ -208,11 +257,16 @@ def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
     if event.category == "kernel" and event.detail is not None:
         event.self_device_time_total = event.detail.microseconds(event.duration)
     event.device_time_total = event.self_device_time_total + sum([each.device_time_total for each in inner])
-    counted_inside = any([each.category == "op" and each.flops for each in inner])  # as the ops of which one on 16-bit floats consists
+    # as the ops of which one on 16-bit floats consists
+    counted_inside = any([each.category == "op" and each.flops for each in inner])
     if event.call and event.call.results and not counted_inside:
         if id(event.call) not in costs:
             given = event.call[:4]
-            costs[id(event.call)] = (cost.flops(*given), cost.multiply_adds(*given), cost.bytes_moved(event.subject, event.call.inputs, event.call.results))
+            costs[id(event.call)] = (
+                cost.flops(*given),
+                cost.multiply_adds(*given),
+                cost.bytes_moved(event.subject, event.call.inputs, event.call.results),
+            )
         event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
     recorded_by_op = any([each.category != "kernel" for each in inner])
     if event.category == "compiled" and event.detail is not None and not recorded_by_op:

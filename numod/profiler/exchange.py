@@ -1,7 +1,8 @@
 """Exchange: temporary replacement of functions (monkey patching). By what they are replaced is decided in `watch`.
 
-Attributes that are looked up at each call (methods in classes, functions in modules) are replaced there. A function that other modules have
-imported by name must stay the same object: its code object is replaced. So there is no overhead while nothing is exchanged.
+Attributes that are looked up at each call (methods in classes, functions in modules) are replaced there. A function
+that other modules have imported by name must stay the same object: its code object is replaced. So there is no overhead
+while nothing is exchanged.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ class Exchange:
         self._undo.append(lambda: delattr(owner, name))
 
     def recode(self, function: FunctionType, body: FunctionType, **names: object) -> CodeType:
-        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any, and return it. In it `plain` is the original, `names` what
-        they are given as."""
+        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any, and return it.
+
+        In it `plain` is the original, `names` what they are given as.
+        """
         function = behind.get(function, function)
         code = recoded(function, body, plain=original(function), **names)
         self.exchange_code(function, code)
@@ -41,7 +44,8 @@ class Exchange:
         """Set a function's code object again to one that `recode` made before: faster."""
         inner = behind.get(function, function)
         before, inner.__code__ = inner.__code__, code
-        self._undo.append(lambda: setattr(behind.get(function, function), "__code__", before))  # which may by now be behind another
+        # which may by now be behind another
+        self._undo.append(lambda: setattr(behind.get(function, function), "__code__", before))
 
     def later(self, undo: Callable[[], object]) -> None:
         """Also call this in `undo`."""

@@ -1,4 +1,5 @@
-"""Code for Linux `perf`: a jitdump file, from which `perf inject --jit` creates an object file per kernel, so that `perf annotate` shows its instructions.
+"""Code for Linux `perf`: a jitdump file, from which `perf inject --jit` creates an object file per kernel, so that
+`perf annotate` shows its instructions.
 
     perf record -k mono python -m numod profile --jit-dump script.py
     perf inject --jit -i perf.data -o perf.jit.data && perf report -i perf.jit.data
@@ -27,15 +28,21 @@ _HEADER, _PREFIX, _CODE = struct.Struct("<IIIIIIQQ"), struct.Struct("<IIQ"), str
 class JitDump:
     """Writes the code of all kernels of this process, present and future ones, until `close`. Linux only.
 
-    `path` is the file, jit-<process>.dump in a folder: the name that `perf` expects. Raises OSError if it cannot be written.
+    `path` is the file, jit-<process>.dump in a folder: the name that `perf` expects. Raises OSError if it cannot be
+    written.
     """
 
     def __init__(self, folder: str = "/tmp") -> None:
         self.path = os.path.join(folder, f"jit-{os.getpid()}.dump")
         self._file = open(self.path, "w+b")
-        self._file.write(_HEADER.pack(_MAGIC, _VERSION, _HEADER.size, _MACHINES.get(platform.machine(), 0), 0, os.getpid(), _now(), 0))
+        self._file.write(
+            _HEADER.pack(
+                _MAGIC, _VERSION, _HEADER.size, _MACHINES.get(platform.machine(), 0), 0, os.getpid(), _now(), 0
+            )
+        )
         self._file.flush()
-        self._mark = mmap.mmap(self._file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)  # perf finds the file by this mapping
+        # perf finds the file by this mapping
+        self._mark = mmap.mmap(self._file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         self._written: set[int] = set()
         self._write_all()
         build.listeners.append(self._write_new)
@@ -68,7 +75,9 @@ class JitDump:
     def _write(self, address: int, code: bytes, name: bytes) -> None:
         length = _PREFIX.size + _CODE.size + len(name) + len(code)
         self._file.write(_PREFIX.pack(_LOAD, length, _now()))
-        self._file.write(_CODE.pack(os.getpid(), get_native_id(), address, address, len(code), len(self._written)) + name + code)
+        self._file.write(
+            _CODE.pack(os.getpid(), get_native_id(), address, address, len(code), len(self._written)) + name + code
+        )
 
 
 def _now() -> int:

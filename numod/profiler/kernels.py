@@ -15,8 +15,10 @@ from .roofline import machine
 
 @dataclass
 class KernelReport:
-    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are those of the ops, attributed to their longest kernel.
-    Of parallel launches: `shared_time` in all, in it the `busiest` thread's work and the mean `shared` by all.
+    """Times in microseconds.
+
+    `dispatch`: the time of its ops outside kernels. Flops and bytes are those of the ops, attributed to their longest
+    kernel. Of parallel launches: `shared_time` in all, in it the `busiest` thread's work and the mean `shared` by all.
     """
 
     kernel: Kernel
@@ -42,17 +44,21 @@ class KernelReport:
 
     @property
     def imbalance(self) -> float:
-        """Work of the busiest thread divided by the mean over all threads: 1 if balanced; 0 if the kernel was not run in parallel."""
+        """Work of the busiest thread divided by the mean over all threads: 1 if balanced; 0 if the kernel was not run
+        in parallel.
+        """
         return self.busiest / self.shared if self.shared else 0.0
 
     @property
     def waiting(self) -> float:
-        """The fraction of time in which not even the busiest thread worked: starting threads, and synchronizing at the end."""
+        """The fraction of time in which not even the busiest thread worked: starting threads, and synchronizing at the
+        end.
+        """
         return max(1.0 - self.busiest / self.shared_time, 0.0) if self.shared_time else 0.0
 
     @property
     def built(self) -> str:
-        """"compile" or "load" if that happened while the profiler was on; else ""."""
+        """ "compile" or "load" if that happened while the profiler was on; else ""."""
         return self.building.category if self.building else ""
 
     @property
@@ -86,7 +92,12 @@ class KernelReport:
         return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {rates}{self._sharing()}; {k.why}"
 
     def _sharing(self) -> str:
-        return f", {self.threads} threads, the busiest {self.imbalance:.2f} of the mean, {100 * self.waiting:.0f} % waiting" if self.shared else ""
+        return (
+            f", {self.threads} threads, the busiest {self.imbalance:.2f} of the mean, {100 * self.waiting:.0f} % "
+            "waiting"
+            if self.shared
+            else ""
+        )
 
 
 def reports(events: Sequence[Event]) -> list[KernelReport]:
@@ -130,7 +141,8 @@ def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None
     if event.module:
         report.modules[event.module] = None
     kernels = [each for each in op.cpu_children if each.category == "kernel"]
-    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):  # chunks cannot be attributed to a launch
+    # chunks cannot be attributed to a launch
+    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):
         return
     report.dispatch += op.self_cpu_time_total
     report.flops += op.flops

@@ -1,7 +1,8 @@
 """Launches: the time spent inside compiled kernels, apart from the ops around them.
 
-Plans hold the entry points of compiled kernels in closures, so that a launch needs no lookup. While recording, timed wrappers replace them in those
-closures. A GPU launch returns before its kernel has run: events in its stream, before and after it, give the GPU's time.
+Plans hold the entry points of compiled kernels in closures, so that a launch needs no lookup. While recording, timed
+wrappers replace them in those closures. A GPU launch returns before its kernel has run: events in its stream, before
+and after it, give the GPU's time.
 """
 
 from __future__ import annotations
@@ -64,7 +65,13 @@ class Launches:
                 start = clock()
                 result = entry(*arguments)
                 end = clock()
-                note(start, "kernel", kernel, Parts([each for each in chunks.take() if each[0] >= start], arguments[-1]), end)
+                note(
+                    start,
+                    "kernel",
+                    kernel,
+                    Parts([each for each in chunks.take() if each[0] >= start], arguments[-1]),
+                    end,
+                )
                 return result
 
             if kernel.parallel:
@@ -74,8 +81,15 @@ class Launches:
         return self._timed.get(id(entry), entry)
 
     def _time_gpu(self, entry: Callable) -> Callable:
-        """A timed wrapper of a GPU launcher from the back end's `launch_on`. The note's detail is the pair of events."""
-        dispatcher, note, clock, gpu, simulated = getattr(entry, "kernel", None), self.note, self.clock, self._gpu, config.cuda_simulator()
+        """A timed wrapper of a GPU launcher from the back end's `launch_on`.
+
+        The note's detail is the pair of events.
+        """
+        dispatcher = getattr(entry, "kernel", None)
+        note = self.note
+        clock = self.clock
+        gpu = self._gpu
+        simulated = config.cuda_simulator()
         kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
         if kernel is None or id(entry) in self._timed or id(entry) in self._plain:
             return self._timed.get(id(entry), entry)
@@ -91,7 +105,8 @@ class Launches:
                 marks[1].record(stream)
             note(start, "kernel", kernel, Marks(*marks) if marks else Simulated())
 
-        launch.kernel, launch.shape = entry.kernel, entry.shape  # a program that is compiled meanwhile keeps it, and may become a graph
+        # a program that is compiled meanwhile keeps it, and may become a graph
+        launch.kernel, launch.shape = entry.kernel, entry.shape
         self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return launch
 
@@ -201,10 +216,15 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
 
 
 def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable], wrappers: Iterable[int]) -> None:
-    """The same in the programs of a compiled function, and in its fast path into the last one. What a timed wrapper (by id) holds stays: its entry point."""
+    """The same in the programs of a compiled function, and in its fast path into the last one.
+
+    What a timed wrapper (by id) holds stays: its entry point.
+    """
     space = getattr(short, "__globals__", {})
     if "slow" in space:
-        space.update({name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")})
+        space.update(
+            {name: wire(each, exchange, set(wrappers)) for name, each in space.items() if name.startswith("launch")}
+        )
     for section in _sections(compiled):
         name = "launch" if section.linked else "launchers"
         setattr(section, name, wire(getattr(section, name), exchange, set(wrappers)))

@@ -13,22 +13,38 @@ from .profile import ProfilerActivity, kineto_available, record_function
 from .profile import profile as _profile
 
 __all__ = [
-    "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available", "profile",
-    "record_function",
+    "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerActivity", "emit_itt", "emit_nvtx",
+    "kineto_available", "profile", "record_function",
 ]  # fmt: skip
 
 
 class profile(_profile):
-    """`numod.profiler.profile` without schedule and steps, which also offers the results' methods itself; does nothing unless `enabled`."""
+    """`numod.profiler.profile` without schedule and steps, which also offers the results' methods itself; does nothing
+    unless `enabled`.
+    """
 
     def __init__(
-        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, record_shapes: bool = False, with_flops: bool = False,
-        profile_memory: bool = False, with_stack: bool = False, with_modules: bool = True, use_kineto: bool = False, use_cpu: bool = True,
-        experimental_config: Any = None, acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None,
-        post_processing_timeout_s: float | None = None, activity_filters: Any = None,
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = True,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
     ) -> None:
         super().__init__(
-            record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules,
+            record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack,
+            with_modules=with_modules,
             acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip

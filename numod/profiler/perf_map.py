@@ -1,4 +1,6 @@
-"""Symbols for Linux `perf`: a map file with the names and addresses of compiled kernels, so that `perf report` shows names."""
+"""Symbols for Linux `perf`: a map file with the names and addresses of compiled kernels, so that `perf report` shows
+names.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,12 @@ _MOST = 1 << 16  # assumed size in bytes of a function that is not closely follo
 
 
 def write_perf_map(path: str | None = None) -> str:
-    """Write the addresses of all kernels of this process; call it at the end of the program that `perf record` runs. Returns the file's name.
+    """Write the addresses of all kernels of this process; call it at the end of the program that `perf record` runs.
 
-    The default is the path that `perf` reads: /tmp/perf-<process>.map. Lines are `begin size name`, with hexadecimal numbers.
+    Returns the file's name.
+
+    The default is the path that `perf` reads: /tmp/perf-<process>.map. Lines are `begin size name`, with hexadecimal
+    numbers.
     """
     path = path or f"/tmp/perf-{os.getpid()}.map"
     with open(path, "w", encoding="utf-8") as file:
@@ -26,24 +31,36 @@ def write_perf_map(path: str | None = None) -> str:
 
 
 def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
-    """(address, maximum size, name) of kernel functions, outlined loops, helpers, Python wrappers and functions that kernels share, sorted by address."""
+    """(address, maximum size, name) of kernel functions, outlined loops, helpers, Python wrappers and functions that
+    kernels share, sorted by address.
+    """
     found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
     ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
     ranges = _executable()
     lows = [low for low, _ in ranges]
-    behind = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in found]  # where the range ends that may hold it
-    sizes = [min(end - begin, _MOST, high - begin if high > begin else _MOST) for (begin, _), end, high in zip(found, ends, behind)]
+    # where the range ends that may hold it
+    behind = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in found]
+    sizes = [
+        min(end - begin, _MOST, high - begin if high > begin else _MOST)
+        for (begin, _), end, high in zip(found, ends, behind)
+    ]
     return [(begin, size, name) for (begin, name), size in zip(found, sizes)]
 
 
 def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
     own = [(each, f"numod::{kernel.name}{_role(each, kernel.name)}") for each in kernel.symbols]
-    found = [(compiler.address(each), name) for each, name in [*own, *((each, f"numod::{_plain(each)}") for each in kernel.shared)]]
+    found = [
+        (compiler.address(each), name)
+        for each, name in [*own, *((each, f"numod::{_plain(each)}") for each in kernel.shared)]
+    ]
     return [(address, name) for address, name in found if address]
 
 
 def _role(mangled: str, kernel: str) -> str:
-    """The role of a kernel's function: " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel itself."""
+    """The role of a kernel's function:
+
+    " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel itself.
+    """
     if kernel in mangled:
         return " (wrapper)" if "cpython" in mangled else ""
     if MARK in mangled or mangled.startswith("share"):

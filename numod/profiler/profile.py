@@ -45,7 +45,10 @@ class ProfilerActivity(Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """The activities that can be profiled: CUDA only if this process has used a CUDA device."""
-    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else [])}
+    return {
+        ProfilerActivity.CPU,
+        *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else []),
+    }
 
 
 def kineto_available() -> bool:
@@ -56,27 +59,44 @@ def kineto_available() -> bool:
 class profile:
     """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
 
-    `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
-    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels, and of the compiler's passes. `schedule` maps a
-    step's number to a ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another
-    profiler is active.
+    `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and
+    freed; `with_stack`: the user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside
+    compiled kernels, and of the compiler's passes. `schedule` maps a step's number to a ProfilerAction, `step()` ends a
+    step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another profiler is
+    active.
     """
 
     def __init__(
-        self, *, activities: Iterable[ProfilerActivity] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
-        on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
-        with_flops: bool = False, with_modules: bool = True, with_jit: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
-        acc_events: bool = False, use_cuda: bool | None = None, custom_trace_id_callback: Callable[[], str] | None = None,
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = True,
+        with_jit: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ) -> None:
         if execution_trace_observer is not None:
-            raise NotImplementedError("profile: execution traces are not recorded; numod.compile records a program, see its .graph")
+            raise NotImplementedError(
+                "profile: execution traces are not recorded; numod.compile records a program, see its .graph"
+            )
         self.activities = set(activities) if activities is not None else supported_activities()
         self.activities |= {ProfilerActivity.CUDA} if use_cuda else set()
         if not self.activities:
             raise AssertionError("No valid profiler activities found: give ProfilerActivity.CPU, CUDA or both")
         if not all(isinstance(each, ProfilerActivity) for each in self.activities):
-            raise TypeError(f"profile: activities must be of ProfilerActivity, got {sorted(map(repr, self.activities))}")
+            raise TypeError(
+                f"profile: activities must be of ProfilerActivity, got {sorted(map(repr, self.activities))}"
+            )
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if given is not None and not callable(given):
                 raise TypeError(f"profile: {name} must be a function, got {type(given).__name__}")
@@ -121,7 +141,9 @@ class profile:
             if _now[0] is self:
                 return self._begin(action)
             _now.remove(self)  # of two threads that begin at once the other was faster
-        raise RuntimeError("another profiler is on, here or in another thread; leave its block first: a process has one at a time")
+        raise RuntimeError(
+            "another profiler is on, here or in another thread; leave its block first: a process has one at a time"
+        )
 
     def _begin(self, action: ProfilerAction) -> None:
         try:
@@ -164,7 +186,9 @@ class profile:
     def _action(self, step: int) -> ProfilerAction:
         action = ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
         if not isinstance(action, ProfilerAction):
-            raise TypeError(f"profile: schedule({step}) must give a ProfilerAction, got {action!r}; see numod.profiler.schedule")
+            raise TypeError(
+                f"profile: schedule({step}) must give a ProfilerAction, got {action!r}; see numod.profiler.schedule"
+            )
         return action
 
     def _turn(self, action: ProfilerAction) -> None:
@@ -184,7 +208,12 @@ class profile:
     def _close(self, keep: bool) -> None:
         if self._watch is None:
             return
-        if self.step_num and keep and self._step_began >= self._began and self.current_action is not ProfilerAction.RECORD_AND_SAVE:
+        if (
+            self.step_num
+            and keep
+            and self._step_began >= self._began
+            and self.current_action is not ProfilerAction.RECORD_AND_SAVE
+        ):
             self._note_step()
         end = clock()
         self._watch.stop()
@@ -206,7 +235,10 @@ class profile:
     def _built(self) -> tuple[EventList, list[Memory]]:
         if self._found is None:
             if self._notes is None:
-                raise AssertionError("Profiler must be initialized before getting key averages: nothing was recorded yet; leave its block, or call stop()")
+                raise AssertionError(
+                    "Profiler must be initialized before getting key averages: nothing was recorded yet; leave its "
+                    "block, or call stop()"
+                )
             events, memory = build(self._notes, self._roots)
             self._found = EventList(events), memory
         return self._found
@@ -215,12 +247,17 @@ class profile:
         """All slices, in the order of their starts."""
         return self._built()[0]
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
         """Slices summed by name and, if asked, by input shapes and source lines."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def kernels(self) -> list[KernelReport]:
-        """Reports on all kernels that ran or were built: source, times, operations, machine code. Needs with_jit (and with_flops for rates)."""
+        """Reports on all kernels that ran or were built: source, times, operations, machine code.
+
+        Needs with_jit (and with_flops for rates).
+        """
         return reports(self.events())
 
     def memory(self) -> list[Memory]:
@@ -228,24 +265,31 @@ class profile:
         return sorted(self._built()[1], key=lambda each: each.time)
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
-        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; gzipped if the name ends in .gz."""
+        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; gzipped if the name ends in
+        .gz.
+        """
         chrome.export_trace(self.events(), self.memory(), self.metadata, path)
 
     def export_html(self, path: str, title: str = "numod profile", assembly: int = 6) -> None:
         """Write a self-contained HTML page with timeline, flame graph, modules, roofline and kernels.
 
-        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, within a limit of ten seconds.
+        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, within
+        a limit of ten seconds.
         """
         report.export_html(self, path, title, assembly)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks for flame graphs, `outer;inner;... number` per line: source lines and the metric in microseconds. Needs with_stack."""
+        """Write stacks for flame graphs, `outer;inner;... number` per line: source lines and the metric in
+        microseconds. Needs with_stack.
+        """
         if not self.with_stack:
             raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
         self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Write memory usage over time: [times in us, bytes by category] as JSON (gzipped for .gz), or the report for .html. Needs profile_memory."""
+        """Write memory usage over time: [times in us, bytes by category] as JSON (gzipped for .gz), or the report for
+        .html. Needs profile_memory.
+        """
         if not self.profile_memory:
             raise ValueError("export_memory_timeline() needs the buffers made and freed: profile(profile_memory=True)")
         if path.endswith(".html"):
@@ -274,7 +318,11 @@ class profile:
         if self._notes is None:
             return None
         if self._trace_id is None:
-            self._trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback is not None else uuid.uuid4().hex.upper()
+            self._trace_id = (
+                self.custom_trace_id_callback()
+                if self.custom_trace_id_callback is not None
+                else uuid.uuid4().hex.upper()
+            )
         return self._trace_id
 
 

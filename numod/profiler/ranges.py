@@ -1,4 +1,7 @@
-"""The interfaces of `torch.cuda.nvtx` and `torch.profiler.itt`. Ranges become slices of numod's profiler; they are not sent to NVIDIA's or Intel's tools."""
+"""The interfaces of `torch.cuda.nvtx` and `torch.profiler.itt`.
+
+Ranges become slices of numod's profiler; they are not sent to NVIDIA's or Intel's tools.
+"""
 
 from __future__ import annotations
 

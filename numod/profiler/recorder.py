@@ -1,9 +1,10 @@
 """The recorder: stores notes, as cheaply as a call from Python allows. `watch` defines what the notes mean.
 
-A note as a tuple of Python numbers would cost a fifth of a microsecond, half of it for creating the numbers and for memory, and a walk over Python's
-frames several microseconds. So the functions that run at every op are native, from a page of LLVM IR: `clock()` gives nanoseconds, `note(start, category,
-subject, detail, end=now)` writes six words, and `place()` tells one stack of calls from another. The clock is `time.perf_counter_ns`'s.
-The GIL is held throughout; there is one recorder per process.
+A note as a tuple of Python numbers would cost a fifth of a microsecond, half of it for creating the numbers and for
+memory, and a walk over Python's frames several microseconds. So the functions that run at every op are native, from a
+page of LLVM IR: `clock()` gives nanoseconds, `note(start, category, subject, detail, end=now)` writes six words, and
+`place()` tells one stack of calls from another. The clock is `time.perf_counter_ns`'s. The GIL is held throughout;
+there is one recorder per process.
 """
 
 from __future__ import annotations
@@ -173,10 +174,13 @@ _NO_ARGUMENTS, _FAST = 0x4, 0x80  # calling conventions: METH_NOARGS, METH_FASTC
 
 
 class Recorder(NamedTuple):
-    """`clock()`: the time in ns. `note(start, category, subject, detail)`: stores a note that ends now. `take()`: all notes since the last call, six items
-    each, in one list.
+    """`clock()`: the time in ns.
 
-    `place()`: a number that identifies the caller's stack (code object and instruction of each frame), unique as long as the code objects exist.
+    `note(start, category, subject, detail)`: stores a note that ends now. `take()`: all notes since the last call, six
+    items each, in one list.
+
+    `place()`: a number that identifies the caller's stack (code object and instruction of each frame), unique as long
+    as the code objects exist.
     """
 
     clock: Callable[[], int]
@@ -188,7 +192,12 @@ class Recorder(NamedTuple):
 class _Definition(ctypes.Structure):
     """Python's PyMethodDef."""
 
-    _fields_ = [("name", ctypes.c_char_p), ("address", ctypes.c_void_p), ("convention", ctypes.c_int), ("text", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("convention", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+    ]
 
 
 @cache

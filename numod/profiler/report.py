@@ -1,4 +1,7 @@
-"""The report: a self-contained HTML file with all results of a profile. The page's markup, style and script are in `page/`."""
+"""The report: a self-contained HTML file with all results of a profile.
+
+The page's markup, style and script are in `page/`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _KINDS = {  # kinds of time, in display order, with the categories of slices whose self time they sum up
-    "Python": ("profile", "step", "user", "module", "gc"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
+    "Python": ("profile", "step", "user", "module", "gc"),
+    "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
 _LIMIT = 50_000  # maximum number of slices in the timeline; the tables count all
@@ -51,14 +55,17 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     kernels = prof.kernels()
     limits = machine()
     return {
-        "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
-        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0),
+        "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"),
+        "kinds": kinds(events),
+        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin),
+        "left_out": max(len(events) - _LIMIT, 0),
         "flame": _flame(events),
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
-        "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
+        "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
+            "with_jit") if getattr(prof, name)],
     }  # fmt: skip
 
 
@@ -79,11 +86,24 @@ def _category(event: Event) -> str:
 
 def _averages(averages: EventList) -> list[list]:
     rows = sorted(averages, key=lambda each: -each.self_cpu_time_total)
-    return [[each.key, each.category, each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops] for each in rows]
+    return [
+        [
+            each.key,
+            each.category,
+            each.self_cpu_time_total,
+            each.cpu_time_total,
+            each.count,
+            each.self_cpu_memory_usage,
+            each.flops,
+        ]
+        for each in rows
+    ]
 
 
 def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
-    """Columns of the timeline: name (index), category, start, duration, depth, thread, module, line, and of a gradient its forward slice."""
+    """Columns of the timeline: name (index), category, start, duration, depth, thread, module, line, and of a gradient
+    its forward slice.
+    """
     names: dict[str, int] = {}
     depth: dict[int, int] = {}
     threads: dict[int, int] = {}
@@ -94,7 +114,16 @@ def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
         texts = [names.setdefault(each, len(names)) for each in (event.name, _category(event), event.module, line)]
         forward = event.forward.id if event.forward is not None else -1
         thread = threads.setdefault(event.thread, len(threads))
-        rows.append([*texts, round((event.start - begin) / 1e3, 3), round(event.duration / 1e3, 3), depth[event.id], thread, forward])
+        rows.append(
+            [
+                *texts,
+                round((event.start - begin) / 1e3, 3),
+                round(event.duration / 1e3, 3),
+                depth[event.id],
+                thread,
+                forward,
+            ]
+        )
     return {"names": list(names), "rows": rows}
 
 
@@ -103,12 +132,16 @@ def _shortest(stack: list[str]) -> str:
 
 
 def _flame(events: Sequence[Event]) -> list[list]:
-    """The flame graph, slices with equal stacks summed: [name, category, depth, start, duration], parents first; the longest child leftmost."""
+    """The flame graph, slices with equal stacks summed: [name, category, depth, start, duration], parents first; the
+    longest child leftmost.
+    """
     root: dict[str, Any] = {"children": {}, "time": 0.0}
     places = {-1: root}
     for event in events:
         above = places[event.cpu_parent.id if event.cpu_parent is not None else -1]
-        node = above["children"].setdefault(event.name, {"children": {}, "time": 0.0, "name": event.name, "category": _category(event)})
+        node = above["children"].setdefault(
+            event.name, {"children": {}, "time": 0.0, "name": event.name, "category": _category(event)}
+        )
         node["time"] += event.cpu_time_total
         places[event.id] = node
     rows: list[list] = []
@@ -127,16 +160,25 @@ def _flame(events: Sequence[Event]) -> list[list]:
 
 
 def modules(events: Sequence[Event]) -> list[list]:
-    """By module path: [path, class, calls, forward time, its self time, backward time, its self time, memory allocated, operations, first calls].
+    """By module path: [path, class, calls, forward time, its self time, backward time, its self time, memory allocated,
+    operations, first calls].
 
     All but self times include submodules. Times exclude first calls.
     """
     found: dict[str, list] = {}
     for event in events:
         if event.category == "module":
-            row = found.setdefault(event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0])
+            row = found.setdefault(
+                event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0]
+            )
             inner = sum(_steady(each) for each in event.cpu_children if each.category == "module")
-            for place, value in ((2, 1), (3, _steady(event)), (4, _steady(event) - inner), (7, event.cpu_memory_usage), (9, _first_calls(event))):
+            for place, value in (
+                (2, 1),
+                (3, _steady(event)),
+                (4, _steady(event) - inner),
+                (7, event.cpu_memory_usage),
+                (9, _first_calls(event)),
+            ):
                 row[place] += value
     for event in events:
         gradient = _steady(event) if event.category == "node" else 0.0
@@ -152,7 +194,8 @@ def modules(events: Sequence[Event]) -> list[list]:
 
 
 def lines(events: Sequence[Event]) -> list[list]:
-    """By line of the user's code: [line, function, ops, their time, time of their gradients, first calls], longest first. Needs with_stack.
+    """By line of the user's code: [line, function, ops, their time, time of their gradients, first calls], longest
+    first. Needs with_stack.
 
     First calls are one-time work: planning, compiling, loading. The other times exclude it.
     """
@@ -169,7 +212,10 @@ def lines(events: Sequence[Event]) -> list[list]:
 
 def _first_calls(event: Event) -> float:
     """Microseconds of planning, including compilation."""
-    return sum(each.cpu_time_total if each.category in ("plan", "compile", "load", "import") else _first_calls(each) for each in event.cpu_children)
+    return sum(
+        each.cpu_time_total if each.category in ("plan", "compile", "load", "import") else _first_calls(each)
+        for each in event.cpu_children
+    )
 
 
 def _steady(event: Event) -> float:
@@ -204,14 +250,22 @@ def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, A
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     kernel, code = report.kernel, report.machine_code if with_assembly else None
     found = {
-        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why,
-        "built": report.built,
-        "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
-        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "imbalance": report.imbalance, "waiting": report.waiting,
+        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report),
+        "source": kernel.source, "why": kernel.why, "built": report.built, "seconds": kernel.seconds,
+        "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops,
+        "bytes": report.bytes_moved, "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline,
+        "imbalance": report.imbalance, "waiting": report.waiting,
         "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
     if code is not None:
-        found.update(assembly=code.assembly, lines=code.lines, hot=code.hot_place, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)
+        found.update(
+            assembly=code.assembly,
+            lines=code.lines,
+            hot=code.hot_place,
+            code_bytes=code.code_bytes,
+            vector_bits=code.vector_bits,
+            unroll=code.unroll,
+        )
     return found
 
 
@@ -224,8 +278,12 @@ def _variant(report: KernelReport) -> str:
 
 def _compilation(event: Event, begin: int) -> dict[str, Any]:
     """A kernel's compilation: start, duration, and its outermost passes."""
-    passes = [[each.name, (each.start - event.start) / 1e3, each.cpu_time_total] for each in event.cpu_children if each.duration > event.duration / 500]
+    passes = [
+        [each.name, (each.start - event.start) / 1e3, each.cpu_time_total]
+        for each in event.cpu_children
+        if each.duration > event.duration / 500
+    ]
     return {
-        "name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3, "time": event.cpu_time_total, "why": event.subject.why,
-        "passes": passes,
+        "name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3,
+        "time": event.cpu_time_total, "why": event.subject.why, "passes": passes,
     }  # fmt: skip

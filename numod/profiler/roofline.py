@@ -1,4 +1,6 @@
-"""The roofline: this machine's measured limits on one thread, in arithmetic (the best product or convolution) and in bandwidth of caches and memory."""
+"""The roofline: this machine's measured limits on one thread, in arithmetic (the best product or convolution) and in
+bandwidth of caches and memory.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,17 @@ from ..device import threads
 from ..ops.convolution import convolution
 from ..ops.matmul import matmul
 
-_LEVELS = (1 << 19, 1 << 23)  # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache
+# sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache
+_LEVELS = (1 << 19, 1 << 23)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Limits: GFLOP/s of the faster of a product and a convolution in float32, GB/s of a copy within the L2 cache, the shared cache, and memory."""
+    """Limits:
+
+    GFLOP/s of the faster of a product and a convolution in float32, GB/s of a copy within the L2 cache, the shared
+    cache, and memory.
+    """
 
     gflops: float
     cache_gbs: float
@@ -46,7 +53,12 @@ class Machine:
 @cache
 def machine() -> Machine:
     """This machine's limits; the first call takes a fifth of a second."""
-    return Machine(max(_product_rate(512), _convolution_rate(64, 30)), _copy_rate(1 << 15, 16), _copy_rate(1 << 19, 4), _copy_rate(1 << 23, 1))
+    return Machine(
+        max(_product_rate(512), _convolution_rate(64, 30)),
+        _copy_rate(1 << 15, 16),
+        _copy_rate(1 << 19, 4),
+        _copy_rate(1 << 23, 1),
+    )
 
 
 def _product_rate(n: int) -> float:
@@ -58,7 +70,14 @@ def _product_rate(n: int) -> float:
 def _convolution_rate(channels: int, size: int) -> float:
     """GFLOP/s of numod's 5 x 5 convolution; those of 3 x 3 do less arithmetic than they are counted for."""
     x, weight = ones(1, channels, size + 4, size + 4), ones(channels, channels, 5, 5)
-    return 2 * channels**2 * 25 * size**2 / _alone(lambda: convolution.apply((x, weight), ((1, 1), (0, 0), (1, 1), 1, None))) / 1e9
+    return (
+        2
+        * channels**2
+        * 25
+        * size**2
+        / _alone(lambda: convolution.apply((x, weight), ((1, 1), (0, 0), (1, 1), 1, None)))
+        / 1e9
+    )
 
 
 def _alone(run: Callable) -> float:

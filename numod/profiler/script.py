@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 
 
 def run_script(path: str, arguments: list[str], within: AbstractContextManager) -> int:
-    """Run a script and return its exit code: 2 if the file is missing, 1 if it raises (with its traceback printed), 130 if it is interrupted.
+    """Run a script and return its exit code: 2 if the file is missing, 1 if it raises (with its traceback printed), 130
+    if it is interrupted.
 
     It gets its own `sys.argv` and its own folder first on `sys.path`. It runs within the context `within`.
     """

@@ -1,7 +1,10 @@
-"""Watch: records the start and end of each op, gradient, kernel, module call and optimizer step. `event` interprets the notes.
+"""Watch: records the start and end of each op, gradient, kernel, module call and optimizer step.
+
+`event` interprets the notes.
 
 There is no overhead while it is off: the functions it observes are replaced when it starts, and restored when it stops.
-A note is (start, end, thread, category, subject, detail), times in ns; it is written at the end, so that inner notes precede outer ones.
+A note is (start, end, thread, category, subject, detail), times in ns; it is written at the end, so that inner notes
+precede outer ones.
 """
 
 from __future__ import annotations
@@ -26,7 +29,18 @@ from ..optim.optimizer import Optimizer
 from ..utils.data.fetch import Pass
 from ..utils.data.pool import WorkerPass
 from .bodies import (
-    BARE, DETAILED, CompiledCall, around, around_attach, around_node, around_record, around_recorded, function_applied, method, module_called, timed,
+    BARE,
+    DETAILED,
+    CompiledCall,
+    around,
+    around_attach,
+    around_node,
+    around_record,
+    around_recorded,
+    function_applied,
+    method,
+    module_called,
+    timed,
 )
 from .compiling import watch_compiler
 from .exchange import Exchange
@@ -52,8 +66,8 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Details of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, source lines, bytes of the buffers
-    it allocated. `op` is a string for an `autograd.Function`.
+    """Details of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, source
+    lines, bytes of the buffers it allocated. `op` is a string for an `autograd.Function`.
     """
 
     op: Op | str
@@ -65,16 +79,20 @@ class Call(NamedTuple):
 
 
 class Watch:
-    """Collects notes between `start` and `stop`; `take` returns those since its last call, in one flat list, six items each."""
+    """Collects notes between `start` and `stop`; `take` returns those since its last call, in one flat list, six items
+    each.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.clock, self.note, self.take, self._place = recorder()
-        self.roots: dict[Module, str] = {}  # modules that were called, with names for those called directly by user code
+        # modules that were called, with names for those called directly by user code
+        self.roots: dict[Module, str] = {}
         self._exchange = Exchange()
         self._launches = Launches(self.note, self.clock)
         self._calls: dict[tuple, Call] = {}  # one object for equal calls, since programs repeat themselves
-        self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}  # source lines by place, with their code objects, which must stay alive
+        # source lines by place, with their code objects, which must stay alive
+        self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}
         self._sizes: dict[int, int] = {}  # of storages allocated since the start and still alive, by id
 
     def start(self) -> None:
@@ -102,15 +120,27 @@ class Watch:
                 else:
                     exchange.replace(kind, name, lambda plain, title=title: watched(plain, "optimizer", title))
         for kind in (Pass, WorkerPass):
-            exchange.replace(kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        # by replacing code objects: modifying a class slows it down for a while, and compiled functions would take it for another class
+            exchange.replace(
+                kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__"))
+            )
+        # by replacing code objects: modifying a class slows it down for a while, and compiled functions would take it
+        # for another class
         exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
-            exchange.recode(Module.__call__, module_called, roots=self.roots, name_in_caller=_name_in_caller, Hooks=Hooks, **tools)
+            exchange.recode(
+                Module.__call__, module_called, roots=self.roots, name_in_caller=_name_in_caller, Hooks=Hooks, **tools
+            )
         lines = self._lines if self.options.stack else tuple
-        exchange.recode(vars(functions.Function)["apply"].__func__, function_applied, call=lambda name: Call(name, stack=lines()), **tools)
-        exchange.replace(Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock, self.options.shapes))
+        exchange.recode(
+            vars(functions.Function)["apply"].__func__,
+            function_applied,
+            call=lambda name: Call(name, stack=lines()),
+            **tools,
+        )
+        exchange.replace(
+            Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock, self.options.shapes)
+        )
         watch_compiler(exchange, note, self.clock, self.options.kernels)
         self._watch_collector()
         if self.options.kernels:
@@ -139,7 +169,13 @@ class Watch:
         calls, sizes, place, stack = self._calls, self._sizes, self._place, self.options.stack
 
         def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
-            key = op, made, place() if stack else 0, parameters, *[getattr(each, "_layout", each.__class__) for each in inputs]
+            key = (
+                op,
+                made,
+                place() if stack else 0,
+                parameters,
+                *[getattr(each, "_layout", each.__class__) for each in inputs],
+            )
             call = calls.get(key)
             if call is None:
                 call = calls[key] = self._call(key, results)
@@ -151,11 +187,27 @@ class Watch:
         return describe
 
     def _call(self, key: tuple, results: tuple) -> Call:
-        """The Call for a key, which also determines the results' layouts and the buffers allocated (not for views, nor for buffers of inner ops)."""
+        """The Call for a key, which also determines the results' layouts and the buffers allocated (not for views, nor
+        for buffers of inner ops).
+        """
         op, made, _, parameters, *inputs = key
-        known = (tuple(inputs), parameters, tuple([each._layout for each in results])) if self.options.shapes else ((), (), ())
-        fresh = self.options.memory and made and not op.is_view and not any(id(each._storage) in self._sizes for each in results)
-        return Call(op, *known, self._lines() if self.options.stack else (), tuple([each._storage.nbytes() for each in results]) if fresh else ())
+        known = (
+            (tuple(inputs), parameters, tuple([each._layout for each in results]))
+            if self.options.shapes
+            else ((), (), ())
+        )
+        fresh = (
+            self.options.memory
+            and made
+            and not op.is_view
+            and not any(id(each._storage) in self._sizes for each in results)
+        )
+        return Call(
+            op,
+            *known,
+            self._lines() if self.options.stack else (),
+            tuple([each._storage.nbytes() for each in results]) if fresh else (),
+        )
 
     def _lines(self) -> tuple[str, ...]:
         """The user's source lines on the stack, innermost first: `file(line): function`."""
@@ -199,7 +251,8 @@ def _with_own(base: type, name: str) -> Iterator[type]:
 
 
 def _name_in_caller(module: Module) -> str:
-    """The name of a module in the code that calls it: a variable's name, or its path in a module held by a variable; else its class.
+    """The name of a module in the code that calls it: a variable's name, or its path in a module held by a variable;
+    else its class.
 
     Empty for a module that is called by another module (if another frame of the code that asks is on the stack).
     """

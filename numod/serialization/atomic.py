@@ -15,7 +15,8 @@ from .source import checked_path
 
 @contextlib.contextmanager
 def written(f: object) -> Iterator[BinaryIO]:
-    """Context that yields a file to write to, which replaces the file `f` when the block ends without an error; a file object `f` is written to directly.
+    """Context that yields a file to write to, which replaces the file `f` when the block ends without an error; a file
+    object `f` is written to directly.
 
     If the process stops midway the old file is intact. Permissions are kept, and symbolic links are followed.
     """
@@ -40,7 +41,10 @@ def written(f: object) -> Iterator[BinaryIO]:
 
 
 def _checked_target(path: object) -> str:
-    """The file to replace, with symbolic links resolved. Raises if its folder does not exist, or if it is a device such as /dev/null."""
+    """The file to replace, with symbolic links resolved.
+
+    Raises if its folder does not exist, or if it is a device such as /dev/null.
+    """
     target = os.path.realpath(checked_path("save", path))
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(errno.ENOENT, "save: the folder does not exist", os.path.dirname(target))

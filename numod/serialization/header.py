@@ -1,14 +1,17 @@
 """The header of a safetensors file, parsed and validated. The tensors' bytes are read by `safetensors`.
 
-A file is the header's length N (8 bytes, little endian), N bytes of JSON, and the tensors' bytes one after another. The header maps each
-name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offsets counted from the end of the header, and `__metadata__`
-to a map from string to string. Source: https://github.com/huggingface/safetensors, section "Format".
+A file is the header's length N (8 bytes, little endian), N bytes of JSON, and the tensors' bytes one after another. The
+header maps each name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offsets counted from the end
+of the header, and `__metadata__` to a map from string to string. Source: https://github.com/huggingface/safetensors,
+section "Format".
 
-Files are untrusted: `read_header` checks every rule, against the file's actual size, before any tensor memory is allocated.
+Files are untrusted: `read_header` checks every rule, against the file's actual size, before any tensor memory is
+allocated.
 
-What a file can make this reader do: parse its header, an entry at a time, with memory in proportion to the header's length (100 MB at most); then `safetensors`
-reads the bytes of each tensor once. Tensors neither overlap nor leave holes, so they take no more memory than the file has bytes. No path but the file's own is
-opened, and no name in it is imported.
+What a file can make this reader do: parse its header, an entry at a time, with memory in proportion to the header's
+length (100 MB at most); then `safetensors` reads the bytes of each tensor once. Tensors neither overlap nor leave
+holes, so they take no more memory than the file has bytes. No path but the file's own is opened, and no name in it is
+imported.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class Format(NamedTuple):
     numpy: str | None = None
 
 
-# All codes of the format, so that sizes can be checked even for dtypes that numod lacks. NumPy has no bfloat16: its bits are read as int16.
+# All codes of the format, so that sizes can be checked even for dtypes that numod lacks. NumPy has no bfloat16: its
+# bits are read as int16.
 FORMATS = {
     "BOOL": Format(8, "bool", "|u1"),
     "U8": Format(8, "uint8", "|u1"),
@@ -67,7 +71,8 @@ FORMATS = {
 CODES = {row.dtype: code for code, row in FORMATS.items() if row.dtype}
 
 
-# The pieces of a JSON object, as regular expressions that never try a character twice (possessive, so linear in the text).
+# The pieces of a JSON object, as regular expressions that never try a character twice (possessive, so linear in the
+# text).
 _SPACE, _TEXT = r"[ \t\n\r]*+", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _STRING = re.compile(_TEXT)
 _OBJECT = re.compile(rf'\{{[^{{}}"]*+(?:{_TEXT}[^{{}}"]*+)*+\}}|null')
@@ -95,7 +100,10 @@ def is_unicode(text: str) -> bool:
 
 
 def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
-    """(tensors in the order of their bytes, metadata, offset of the bytes). All rules of the format are checked here."""
+    """(tensors in the order of their bytes, metadata, offset of the bytes).
+
+    All rules of the format are checked here.
+    """
     text, begin = _read_header_text(source)
     entries, metadata = _parse_header(text, source.name)
     entries.sort(key=lambda entry: (entry.begin, entry.end))
@@ -106,12 +114,23 @@ def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
 def _read_header_text(source: Source) -> tuple[str, int]:
     size, path = source.end - source.start, source.name
     if size < LENGTH.size:
-        refuse(path, f"a safetensors file begins with 8 bytes, this one has {size} in all" if size else "the file is empty; was its writing interrupted?")
+        refuse(
+            path,
+            f"a safetensors file begins with 8 bytes, this one has {size} in all"
+            if size
+            else "the file is empty; was its writing interrupted?",
+        )
     (length,) = LENGTH.unpack(source.bytes_at(source.start, LENGTH.size))
     if length > MAX_HEADER_BYTES:
-        refuse(path, f"the header would have {length} bytes, and {MAX_HEADER_BYTES} is the most allowed; is it a safetensors file?")
+        refuse(
+            path,
+            f"the header would have {length} bytes, and {MAX_HEADER_BYTES} is the most allowed; is it a safetensors "
+            "file?",
+        )
     if length > size - LENGTH.size:
-        refuse(path, f"the header would have {length} bytes, but only {size - LENGTH.size} follow; the file is cut short")
+        refuse(
+            path, f"the header would have {length} bytes, but only {size - LENGTH.size} follow; the file is cut short"
+        )
     begin = source.start + LENGTH.size
     try:
         return source.bytes_at(begin, length).tobytes().decode(), begin + length
@@ -168,7 +187,9 @@ def _parse_metadata(value: str) -> dict[str, str]:
 
 
 def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[str, str]]:
-    """(name, value text) of the members of a JSON object whose values match `pattern`. Raises ValueError for other text.
+    """(name, value text) of the members of a JSON object whose values match `pattern`.
+
+    Raises ValueError for other text.
 
     Parsed member by member, since `json.loads` of a malicious 100 MB header would allocate thirty times its size.
     """
@@ -192,7 +213,9 @@ def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[st
 def _match(pattern: re.Pattern, text: str, position: int, expected: str) -> re.Match:
     found = pattern.match(text, position)
     if found is None:
-        raise ValueError(f"expected {expected} at character {position}, found {shorten(text[position : position + 20])}")
+        raise ValueError(
+            f"expected {expected} at character {position}, found {shorten(text[position : position + 20])}"
+        )
     return found
 
 
@@ -205,7 +228,11 @@ def _checked_entry(name: str, value: object, path: object) -> Entry:
     if not isinstance(code, str) or code not in FORMATS:
         refuse(path, f"unknown dtype {shorten(code)}; the format has {', '.join(FORMATS)}", name)
     if not _are_sizes(shape) or len(shape) > _MAX_DIMENSIONS:
-        refuse(path, f"the shape must be a list of at most {_MAX_DIMENSIONS} non-negative integers, got {shorten(shape)}", name)
+        refuse(
+            path,
+            f"the shape must be a list of at most {_MAX_DIMENSIONS} non-negative integers, got {shorten(shape)}",
+            name,
+        )
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
         refuse(path, f"data_offsets must be [begin, end] with 0 <= begin <= end, got {shorten(offsets)}", name)
     _check_byte_count(name, code, shape, offsets, path)
@@ -217,11 +244,17 @@ def _are_sizes(values: object) -> bool:
 
 
 def _check_byte_count(name: str, code: str, shape: list[int], offsets: list[int], path: object) -> None:
-    if math.prod(size or 1 for size in shape) * 8 > _MAX_BYTES:  # also if a size is 0, since no array could have such strides
+    # also if a size is 0, since no array could have such strides
+    if math.prod(size or 1 for size in shape) * 8 > _MAX_BYTES:
         refuse(path, f"the shape {shorten(shape)} is larger than any memory", name)
     bits = math.prod(shape) * FORMATS[code].bits
     if bits != 8 * (offsets[1] - offsets[0]):
-        refuse(path, f"{code} of shape {shorten(shape)} takes {bits / 8:.12g} bytes, its data_offsets {offsets} give another size", name)
+        refuse(
+            path,
+            f"{code} of shape {shorten(shape)} takes {bits / 8:.12g} bytes, its data_offsets {offsets} give another "
+            "size",
+            name,
+        )
 
 
 def _check_coverage(entries: list[Entry], data_bytes: int, path: object) -> None:
@@ -230,9 +263,15 @@ def _check_coverage(entries: list[Entry], data_bytes: int, path: object) -> None
     for entry in entries:
         if entry.begin != position:
             problem = "overlaps the one before" if entry.begin < position else "leaves a hole before it"
-            refuse(path, f"it begins at byte {entry.begin} of the data and {problem}, which ends at {position}", entry.name)
+            refuse(
+                path, f"it begins at byte {entry.begin} of the data and {problem}, which ends at {position}", entry.name
+            )
         position = entry.end
     if position > data_bytes:
-        refuse(path, f"it ends at byte {position} of the data, which has {data_bytes}; the file is cut short", entries[-1].name)
+        refuse(
+            path,
+            f"it ends at byte {position} of the data, which has {data_bytes}; the file is cut short",
+            entries[-1].name,
+        )
     if position < data_bytes:
         refuse(path, f"{data_bytes - position} bytes at the end belong to no tensor")

@@ -1,4 +1,6 @@
-"""Dict keys and set members in files: only values that are hashed and compared quickly, even if chosen by an attacker."""
+"""Dict keys and set members in files: only values that are hashed and compared quickly, even if chosen by an
+attacker.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ def checked_key(key: Any) -> Any:
     """`key` if it is allowed: text, a number, bytes, None or a short tuple of those. Raises ValueError for others."""
     members = key if type(key) is tuple and len(key) <= _MAX_KEY_TUPLE else (key,)
     for member in members:
-        plain = type(member) in _SCALARS or (getattr(type(member), "__hash__", None) is object.__hash__ and not isinstance(member, tuple))
+        plain = type(member) in _SCALARS or (
+            getattr(type(member), "__hash__", None) is object.__hash__ and not isinstance(member, tuple)
+        )
         if not plain or (type(member) is int and abs(member) >= _MAX_KEY_INTEGER):
-            raise ValueError(f"a {type(member).__name__} that is no plain text, number or short tuple of them, as a key")
+            raise ValueError(
+                f"a {type(member).__name__} that is no plain text, number or short tuple of them, as a key"
+            )
     return key

@@ -1,12 +1,16 @@
-"""A safe unpickler: it builds only plain data, imports nothing, and calls only functions it is given. It does not use `pickle`.
+"""A safe unpickler: it builds only plain data, imports nothing, and calls only functions it is given.
 
-A pickle is a program for a stack machine. This machine implements the opcodes for numbers, text, bytes, containers and the memo; globals are
-looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is proportional to the pickle's length: arguments
-reused through the memo are counted, so that a short program cannot build a large result.
+It does not use `pickle`.
 
-What a file can make this reader do: build numbers, text and containers, one for each instruction; call the functions of the table with arguments that these
-check; and, for classes and functions that the user allows by `safe_globals`, call those and set attributes of their objects, with any arguments. Keys of dicts
-are only such as hash quickly. Nothing is imported; the stack is a list, so that nesting costs no recursion.
+A pickle is a program for a stack machine. This machine implements the opcodes for numbers, text, bytes, containers and
+the memo; globals are looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is
+proportional to the pickle's length: arguments reused through the memo are counted, so that a short program cannot build
+a large result.
+
+What a file can make this reader do: build numbers, text and containers, one for each instruction; call the functions of
+the table with arguments that these check; and, for classes and functions that the user allows by `safe_globals`, call
+those and set attributes of their objects, with any arguments. Keys of dicts are only such as hash quickly. Nothing is
+imported; the stack is a list, so that nesting costs no recursion.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ _CALL_BUDGET = 16  # budget of elements passed to calls, per byte of the pickle
 _FORBIDDEN = {
     "i": "INST", "o": "OBJ", "\x92": "NEWOBJ_EX", "\x82": "EXT1", "\x83": "EXT2", "\x84": "EXT4", "P": "PERSID",
     "\x97": "NEXT_BUFFER", "\x98": "READONLY_BUFFER",
-}
+}  # fmt: skip
 
 
 class Call(NamedTuple):
@@ -46,11 +50,18 @@ class Allowed(Call):
 class PickleReader:
     """Reads one pickle from `data`, starting at `position`, which afterwards is the end of the pickle.
 
-    `find_global(module, name)` resolves a global, `load_persistent(id)` a persistent id, `build(object, state)` sets an object's state; each
-    raises ValueError for what it does not accept, as does `read`.
+    `find_global(module, name)` resolves a global, `load_persistent(id)` a persistent id, `build(object, state)` sets an
+    object's state; each raises ValueError for what it does not accept, as does `read`.
     """
 
-    def __init__(self, data: bytes | bytearray, find_global: Callable, load_persistent: Callable, build: Callable, position: int = 0) -> None:
+    def __init__(
+        self,
+        data: bytes | bytearray,
+        find_global: Callable,
+        load_persistent: Callable,
+        build: Callable,
+        position: int = 0,
+    ) -> None:
         self.data, self.position = data, position
         self.find_global, self.load_persistent, self.build = find_global, load_persistent, build
         self.stack: list[Any] = []
@@ -81,7 +92,9 @@ class PickleReader:
         """The next `count` bytes of the program."""
         end = self.position + count
         if end > len(self.data):
-            raise ValueError(f"the pickle ends at byte {len(self.data)}, and {count} bytes at {self.position} are wanted")
+            raise ValueError(
+                f"the pickle ends at byte {len(self.data)}, and {count} bytes at {self.position} are wanted"
+            )
         piece = bytes(self.data[self.position : end])
         self.position = end
         return piece
@@ -123,20 +136,30 @@ class PickleReader:
     def call(self, function: Any, arguments: Any) -> Any:
         """Call the function of a global, if it has one and the budget is not exhausted."""
         if not isinstance(function, Call) or type(arguments) is not tuple:
-            raise ValueError(f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called")
-        self.budget -= sum(len(each) for each in arguments if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset)))
+            raise ValueError(
+                f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called"
+            )
+        self.budget -= sum(
+            len(each)
+            for each in arguments
+            if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
+        )
         if self.budget < 0:
             raise ValueError("it asks for far more memory than its own length")
         return function.function(*arguments)
 
 
 def _open_keys(stack: list) -> list[str]:
-    """The keys on a stack whose values are being built: the last string, and those before it that are followed only by an empty dict."""
+    """The keys on a stack whose values are being built: the last string, and those before it that are followed only by
+    an empty dict.
+    """
     place = next((len(stack) - 1 - back for back, item in enumerate(reversed(stack[-4:])) if isinstance(item, str)), -1)
     keys: list[str] = []
     while place >= 0 and isinstance(stack[place], str) and len(keys) < 20:
         keys.append(stack[place])
-        place = place - 2 if place >= 2 and type(stack[place - 1]) in (dict, OrderedDict) and not stack[place - 1] else -1
+        place = (
+            place - 2 if place >= 2 and type(stack[place - 1]) in (dict, OrderedDict) and not stack[place - 1] else -1
+        )
     return keys[::-1]
 
 
@@ -207,7 +230,9 @@ def _number(form: str) -> Callable:
 
 
 def _long(form: str) -> Callable:
-    return lambda machine: machine.stack.append(int.from_bytes(machine.take(machine.number(form)), "little", signed=True))
+    return lambda machine: machine.stack.append(
+        int.from_bytes(machine.take(machine.number(form)), "little", signed=True)
+    )
 
 
 def _put(form: str) -> Callable:
@@ -242,7 +267,9 @@ def _reduce(machine: PickleReader) -> None:
 def _new_object(machine: PickleReader) -> None:
     arguments, kind = machine.pop(), machine.pop()
     if not isinstance(kind, Allowed) or not isinstance(kind.function, type):
-        raise ValueError("the instruction NEWOBJ, which plain data does not need, is followed only for classes that the user allows")
+        raise ValueError(
+            "the instruction NEWOBJ, which plain data does not need, is followed only for classes that the user allows"
+        )
     machine.stack.append(kind)
     machine.stack[-1] = machine.call(Call(kind.name, partial(kind.function.__new__, kind.function)), arguments)
 

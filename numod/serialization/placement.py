@@ -15,7 +15,8 @@ from ..device.layout import layout
 from .refusal import refuse
 
 MAP_LOCATION = Callable[[Tensor, str], Tensor] | Device | str | dict[str, str] | None
-Placement = Callable[[Tensor, str], Tensor]  # (flat CPU tensor, name of the device it was saved on) -> tensor on the wanted device
+# (flat CPU tensor, name of the device it was saved on) -> tensor on the wanted device
+Placement = Callable[[Tensor, str], Tensor]
 
 
 def flat_tensor(raw: np.ndarray, kind: dtypes.dtype, byte_order: str = "little") -> Tensor:
@@ -31,9 +32,12 @@ def flat_tensor(raw: np.ndarray, kind: dtypes.dtype, byte_order: str = "little")
 
 
 def placement(map_location: object, path: object) -> Placement:
-    """The placement function for PyTorch's `map_location`: None (the saved device), a device, a dict from saved to wanted devices, or a function.
+    """The placement function for PyTorch's `map_location`:
 
-    The function gets the values as a flat tensor and the name of the device they were saved on; it returns a tensor, or None for the saved device.
+    None (the saved device), a device, a dict from saved to wanted devices, or a function.
+
+    The function gets the values as a flat tensor and the name of the device they were saved on; it returns a tensor, or
+    None for the saved device.
     """
     if map_location is None:
         return lambda flat, location: _restored(flat, location, path)
@@ -49,8 +53,15 @@ def placement(map_location: object, path: object) -> Placement:
 def _chosen(answer: object, flat: Tensor, location: str, path: object) -> Tensor:
     if answer is None:
         return _restored(flat, location, path)
-    if not isinstance(answer, Tensor) or answer.shape != flat.shape or answer.dtype is not flat.dtype or not answer.is_contiguous():
-        raise TypeError("load: the function given as map_location must return the values it was given, on some device, or None")
+    if (
+        not isinstance(answer, Tensor)
+        or answer.shape != flat.shape
+        or answer.dtype is not flat.dtype
+        or not answer.is_contiguous()
+    ):
+        raise TypeError(
+            "load: the function given as map_location must return the values it was given, on some device, or None"
+        )
     return answer
 
 
@@ -61,7 +72,9 @@ def _restored(flat: Tensor, location: str, path: object) -> Tensor:
     try:
         return flat.to(Device(location))
     except Exception as error:  # a missing GPU fails in many ways, and each of them means the same
-        reason = f"it was saved on the device {location!r}, which is not to be had here; load it with map_location='cpu'"
+        reason = (
+            f"it was saved on the device {location!r}, which is not to be had here; load it with map_location='cpu'"
+        )
         try:
             refuse(path, reason)
         except RuntimeError as refusal:

@@ -1,13 +1,18 @@
-"""A recorded program in one file: its steps as JSON, its tensors as safetensors. Loading executes no code and does not need the model's Python code.
+"""A recorded program in one file: its steps as JSON, its tensors as safetensors.
 
-The file is a safetensors file whose metadata contains the program under the key `numod.program`; each storage of a captured tensor is a flat tensor.
-The program is written as recorded, op by op; graph passes and compilation happen after loading. Optimizer steps are refused: their scalars come from Python.
+Loading executes no code and does not need the model's Python code.
 
-What a file can make its reader do. Loading: parse JSON and make tensors, with memory in proportion to the file's size; no path but the file's own is opened, no
-name in it is imported, no text of it gets into a kernel's source. A step names one of numod's ops, whose contract (`ops.contract`) its inputs and attributes
-must fit, in type, range and length, before anything is planned (`graph.verify`). Running: numod's ops on tensors of the sizes that the file says, so a program
-may take any time and memory, as its `layouts` and steps tell; it writes to its own tensors and, as recorded programs do, to its inputs and to gradients; it
-advances the default generator. Indices are checked where memory is read by them (`graph.bounds`), whether the file has such checks or not.
+The file is a safetensors file whose metadata contains the program under the key `numod.program`; each storage of a
+captured tensor is a flat tensor. The program is written as recorded, op by op; graph passes and compilation happen
+after loading. Optimizer steps are refused: their scalars come from Python.
+
+What a file can make its reader do. Loading: parse JSON and make tensors, with memory in proportion to the file's size;
+no path but the file's own is opened, no name in it is imported, no text of it gets into a kernel's source. A step names
+one of numod's ops, whose contract (`ops.contract`) its inputs and attributes must fit, in type, range and length,
+before anything is planned (`graph.verify`). Running: numod's ops on tensors of the sizes that the file says, so a
+program may take any time and memory, as its `layouts` and steps tell; it writes to its own tensors and, as recorded
+programs do, to its inputs and to gradients; it advances the default generator. Indices are checked where memory is read
+by them (`graph.bounds`), whether the file has such checks or not.
 """
 
 from __future__ import annotations
@@ -48,7 +53,10 @@ _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
 def save_program(program: Program, filename: str | os.PathLike) -> None:
-    """Write a program that `numod.graph.trace` recorded. Raises ValueError for steps that depend on this process, such as an optimizer's scalars."""
+    """Write a program that `numod.graph.trace` recorded.
+
+    Raises ValueError for steps that depend on this process, such as an optimizer's scalars.
+    """
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     held = []
@@ -62,9 +70,11 @@ def save_program(program: Program, filename: str | os.PathLike) -> None:
     drawn: _Drawn = {}
     text = {
         "format": FORMAT, "inputs": [each.number for each in program.inputs], "shared": program.shared, "held": held,
-        "layouts": [[value.number, each.dtype.name, list(each.shape), list(each.strides)] for value, each in program.layouts.items()],
+        "layouts": [[value.number, each.dtype.name, list(each.shape), list(each.strides)] for value,
+            each in program.layouts.items()],
         "steps": [_step(each, drawn) for each in program.steps],
-        "gradients": [[leaf.number, None if each is None else each.number] for leaf, each in program.gradients.items()], "outputs": _written(program.outputs),
+        "gradients": [[leaf.number, None if each is None else each.number] for leaf,
+            each in program.gradients.items()], "outputs": _written(program.outputs),
     }  # fmt: skip
     save_file(tensors, filename, {KEY: json.dumps(text, separators=(",", ":"))})
 
@@ -92,7 +102,10 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
     if isinstance(step, Check):
         return {"check": step.value.number, "found": _written(step.found), "where": step.where}
     if isinstance(step.op, Update):
-        raise ValueError(f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward pass, or the gradients")
+        raise ValueError(
+            f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward "
+            "pass, or the gradients"
+        )
     inputs = [_drawing(each, drawn) if isinstance(each, Draw) else _written(each) for each in step.inputs]
     return {
         "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(each) for each in step.parameters],
@@ -107,13 +120,21 @@ def _known() -> dict[str, Op]:
     for name, module in list(sys.modules.items()):
         if name.startswith("numod.ops."):
             named = [*vars(module).values(), *getattr(module, "rows", {}).values()]
-            found.update({f"{type(each).__name__}.{each.name}": each for each in named if isinstance(each, Op) and each.portable and each.takes is not None})
+            found.update(
+                {
+                    f"{type(each).__name__}.{each.name}": each
+                    for each in named
+                    if isinstance(each, Op) and each.portable and each.takes is not None
+                }
+            )
     return found
 
 
 def _drawing(draw: Draw, drawn: _Drawn) -> dict[str, Any]:
     if draw.generator is not default_generator:
-        raise ValueError("save_program: a random op draws from a generator of its own, which a file cannot name; use the default one")
+        raise ValueError(
+            "save_program: a random op draws from a generator of its own, which a file cannot name; use the default one"
+        )
     return {"draw": drawn.setdefault(id(draw), len(drawn)), "count": draw.count}
 
 
@@ -131,7 +152,11 @@ def _name_of(op: Op) -> Any:
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
-                return ["total_grad" if scaled else "grad", base.name.removesuffix("_total") if scaled else base.name, position]
+                return [
+                    "total_grad" if scaled else "grad",
+                    base.name.removesuffix("_total") if scaled else base.name,
+                    position,
+                ]
     raise ValueError(f"save_program: {op.name} has no name that a file could hold; save the program as it was recorded")
 
 
@@ -183,7 +208,9 @@ def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
         program.held[_value(number)] = _held(tensors[storage], program.layouts[_value(number)], offset)
     draws: dict[int, Draw] = {}
     program.steps = [_read_step(each, number, draws) for number, each in enumerate(text["steps"])]
-    program.gradients = {_value(leaf): None if each is None else _value(each) for leaf, each in _rows(text["gradients"], "gradients", 2)}
+    program.gradients = {
+        _value(leaf): None if each is None else _value(each) for leaf, each in _rows(text["gradients"], "gradients", 2)
+    }
     program.outputs = _read(text["outputs"])
     return program
 
@@ -219,7 +246,12 @@ def _value(number: Any) -> Value:
 
 def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
     sizes = (*_of(list, shape, "a shape"), *_of(list, strides, "strides"))
-    if not all(map(is_index, sizes)) or len(shape) != len(strides) or len(shape) > _MAX_DIMENSIONS or math.prod(n or 1 for n in shape) >= _MOST:
+    if (
+        not all(map(is_index, sizes))
+        or len(shape) != len(strides)
+        or len(shape) > _MAX_DIMENSIONS
+        or math.prod(n or 1 for n in shape) >= _MOST
+    ):
         raise ValueError(f"a layout of shape {shorten(shape)} and strides {shorten(strides)}")
     return layout(tuple(shape), _dtype(name), Device("cpu"), tuple(strides))
 
@@ -232,8 +264,12 @@ def _held(whole: Tensor, form: Layout, offset: int) -> Tensor:
 
 def _read_step(text: Any, number: int, draws: dict[int, Draw]) -> Step | Check:
     checks = type(text) is dict and "check" in text
-    text = _keyed(text, f"step {number}", "check found where" if checks else "op inputs parameters results in_place where")
-    where = "".join(each if each.isprintable() else "?" for each in _of(str, text["where"], f"step {number}: where")[:_WHERE])
+    text = _keyed(
+        text, f"step {number}", "check found where" if checks else "op inputs parameters results in_place where"
+    )
+    where = "".join(
+        each if each.isprintable() else "?" for each in _of(str, text["where"], f"step {number}: where")[:_WHERE]
+    )
     if checks:
         found = text["found"]
         if type(found) not in (bool, int, float) and not (isinstance(found, dict) and found.keys() == {"float"}):
@@ -258,7 +294,11 @@ def _number(found: Any) -> float | int | bool:
 def _read_input(each: Any, draws: dict[int, Draw]) -> Any:
     if isinstance(each, dict) and "draw" in each:
         return _draw(each, draws)
-    if each is None or type(each) in (bool, int, float) or (isinstance(each, dict) and each.keys() <= {"value", "float", "complex"}):
+    if (
+        each is None
+        or type(each) in (bool, int, float)
+        or (isinstance(each, dict) and each.keys() <= {"value", "float", "complex"})
+    ):
         return _read(each)
     raise ValueError(f"an input must be a value, a number or null, got {shorten(each)}")
 
@@ -281,7 +321,11 @@ def _op(name: Any) -> Op:
             raise ValueError(f"there is no op {shorten(name)}")
         return found
     kind, row, *rest = _of(list, name, "the name of an op")
-    if _of(str, row, "a row") not in pointwise.rows or kind not in ("total", "grad", "total_grad") or len(rest) != (kind != "total"):
+    if (
+        _of(str, row, "a row") not in pointwise.rows
+        or kind not in ("total", "grad", "total_grad")
+        or len(rest) != (kind != "total")
+    ):
         raise ValueError(f"there is no op {shorten(name)}")
     if kind == "total":
         return reduction.closing(pointwise.rows[row])

@@ -8,7 +8,9 @@ from typing import NoReturn
 
 
 class _Excerpt(reprlib.Repr):
-    """`repr` limited to a few members and levels: a kilobyte of a file can describe an object whose repr is a terabyte."""
+    """`repr` limited to a few members and levels: a kilobyte of a file can describe an object whose repr is a
+    terabyte.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +24,9 @@ _excerpt = _Excerpt()
 
 
 class CheckpointError(RuntimeError, pickle.UnpicklingError):
-    """A file cannot be loaded: it is damaged, malicious, or contains something numod does not support. The message names the file and the reason.
+    """A file cannot be loaded: it is damaged, malicious, or contains something numod does not support.
+
+    The message names the file and the reason.
 
     A subclass of both errors that PyTorch raises for such files, so that handlers for either work.
     """

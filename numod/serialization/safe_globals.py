@@ -1,6 +1,9 @@
-"""Classes and functions that the user allows in PyTorch's checkpoints, beside the plain data that load always reads: PyTorch's names for that.
+"""Classes and functions that the user allows in PyTorch's checkpoints, beside the plain data that load always reads:
 
-Parts of a module that are data themselves (the dictionaries of its hooks) are always allowed, so that a module loads where its own classes are.
+PyTorch's names for that.
+
+Parts of a module that are data themselves (the dictionaries of its hooks) are always allowed, so that a module loads
+where its own classes are.
 """
 
 from __future__ import annotations
@@ -22,18 +25,30 @@ _DATA: dict[str, type] = {f"{each.__module__}.{each.__qualname__}": each for eac
 
 def renamed(module: str, name: str) -> tuple[str, str]:
     """The module and name that a global has today: protocol 2 writes Python 2's, and libraries have moved some."""
-    module, name = _compat_pickle.NAME_MAPPING.get((module, name)) or (_compat_pickle.IMPORT_MAPPING.get(module, module), name)
+    module, name = _compat_pickle.NAME_MAPPING.get((module, name)) or (
+        _compat_pickle.IMPORT_MAPPING.get(module, module),
+        name,
+    )
     return _MOVED.get(module, module), name
 
 
 def homes_of(module: str) -> tuple[str, ...]:
     """The modules of numod in which a name of PyTorch's module `torch...` may be."""
     own = _PACKAGE + module.removeprefix("torch")
-    return (own, f"{_PACKAGE}.nn") if module.startswith("torch.nn.modules.") else (own, f"{_PACKAGE}.optim") if module.startswith("torch.optim.") else (own,)
+    return (
+        (own, f"{_PACKAGE}.nn")
+        if module.startswith("torch.nn.modules.")
+        else (own, f"{_PACKAGE}.optim")
+        if module.startswith("torch.optim.")
+        else (own,)
+    )
 
 
 def allowed_global(module: str, name: str) -> Callable | None:
-    """The class or function of this name if the user allows it, or if it is data. A name of PyTorch's stands for numod's. Nothing is imported."""
+    """The class or function of this name if the user allows it, or if it is data.
+
+    A name of PyTorch's stands for numod's. Nothing is imported.
+    """
     path = f"{module}.{name}"
     found = allowed.get(path) or _DATA.get(path)
     if found is None and allowed:  # under another name than its own
@@ -49,7 +64,10 @@ def is_allowed(kind: type) -> bool:
 
 
 def add_safe_globals(safe_globals: Iterable[Global]) -> None:
-    """Allow `load` to call these classes and functions where a checkpoint names them. Allow only what is harmless with any arguments."""
+    """Allow `load` to call these classes and functions where a checkpoint names them.
+
+    Allow only what is harmless with any arguments.
+    """
     allowed.update(_by_path(safe_globals))
 
 
@@ -83,6 +101,8 @@ def _by_path(safe_globals: Iterable[Global]) -> dict[str, Callable]:
     for each in safe_globals:
         value, path = each if isinstance(each, tuple) else (each, None)
         if not callable(value):
-            raise TypeError(f"add_safe_globals: expected a class or function, or (one, its path in the file), got {each!r}")
+            raise TypeError(
+                f"add_safe_globals: expected a class or function, or (one, its path in the file), got {each!r}"
+            )
         found[path or f"{value.__module__}.{value.__qualname__}"] = value
     return found

@@ -1,4 +1,6 @@
-"""The safetensors file format: tensors by name and, described in the metadata, the object that contained them. No code is stored or executed.
+"""The safetensors file format: tensors by name and, described in the metadata, the object that contained them.
+
+No code is stored or executed.
 
 `header` defines and validates the layout of a file; `structure` describes objects.
 """
@@ -26,11 +28,14 @@ from .torch_objects import window
 STRUCTURE = "numod.structure"  # the metadata key of an object's description
 
 
-def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a flat dict of tensors, such as a `state_dict()`, with `metadata`, a dict from string to string, in the header.
+def save_file(
+    tensors: Mapping[str, Tensor], filename: str | os.PathLike, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a flat dict of tensors, such as a `state_dict()`, with `metadata`, a dict from string to string, in the
+    header.
 
-    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError for anything but
-    a dict from string to Tensor, ValueError for a name or size that the format cannot represent.
+    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError
+    for anything but a dict from string to Tensor, ValueError for a name or size that the format cannot represent.
     """
     _check_tensors(tensors)
     _check_metadata_to_save(metadata)
@@ -38,13 +43,17 @@ def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike, metada
 
 
 def save_object(obj: object, f: object) -> None:
-    """Write an object of tensors and plain data. A dict of tensors becomes an ordinary file; for others the metadata describes the object.
+    """Write an object of tensors and plain data.
+
+    A dict of tensors becomes an ordinary file; for others the metadata describes the object.
 
     In a flat dict every name has its own tensor in the file, tied or not, so that other readers find all of them.
     """
     description = Description(obj)
     tensors = dict(description.tensors)
-    if isinstance(obj, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in obj.items()):
+    if isinstance(obj, Mapping) and all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in obj.items()
+    ):
         tensors |= obj
         _check_tensors(tensors)
     plain = type(obj) is dict and _in_file_order(tensors) == list(obj) and description.says_only(list(obj))
@@ -54,8 +63,8 @@ def save_object(obj: object, f: object) -> None:
 def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, on `device` (None: the CPU), without the object that contained them.
 
-    Raises FileNotFoundError, and CheckpointError (a RuntimeError) naming the file, the tensor and the broken rule where the file is no valid
-    safetensors file or holds a dtype that numod has not.
+    Raises FileNotFoundError, and CheckpointError (a RuntimeError) naming the file, the tensor and the broken rule where
+    the file is no valid safetensors file or holds a dtype that numod has not.
     """
     with opened(filename) as source:
         entries, _, begin = read_header(source)
@@ -86,7 +95,9 @@ def _plain_tensors(source: Source, entries: list[Entry], begin: int, place: Plac
     return {entry.name: window(tensor_of(entry.name, "cpu")[0], 0, entry.shape, None) for entry in entries}
 
 
-def _reader(source: Source, entries: list[Entry], begin: int, place: Placement) -> Callable[[str, str], tuple[Tensor, tuple]]:
+def _reader(
+    source: Source, entries: list[Entry], begin: int, place: Placement
+) -> Callable[[str, str], tuple[Tensor, tuple]]:
     """A function (tensor name, device) -> (flat values, read once; shape)."""
     known = {entry.name: entry for entry in entries}
     values: dict[str, Tensor] = {}
@@ -112,12 +123,17 @@ def _check_supported(entry: Entry, path: object) -> None:
 
 def _check_tensors(tensors: object) -> None:
     if not isinstance(tensors, Mapping):
-        raise TypeError(f"save: expected a dict from names to tensors, such as module.state_dict(), got {type(tensors).__name__}")
+        raise TypeError(
+            f"save: expected a dict from names to tensors, such as module.state_dict(), got {type(tensors).__name__}"
+        )
     for name, value in tensors.items():
         if not isinstance(name, str):
             raise TypeError(f"save: names must be strings, got {name!r} of type {type(name).__name__}")
         if not isinstance(value, Tensor):
-            raise TypeError(f"save: {name!r} is a {type(value).__name__}, and only tensors can be saved; make it a tensor, or use numod.save")
+            raise TypeError(
+                f"save: {name!r} is a {type(value).__name__}, and only tensors can be saved; make it a tensor, or use "
+                "numod.save"
+            )
         _check_text(name, "the tensor name")
         if name == METADATA:
             raise ValueError(f"save: no tensor may be named {METADATA!r}, which the format keeps for itself; rename it")
@@ -143,7 +159,9 @@ def _code_of(name: str, tensor: Tensor) -> str:
 
 
 def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """The order used by the package safetensors: by descending element size, then by name, so that all tensors are aligned."""
+    """The order used by the package safetensors: by descending element size, then by name, so that all tensors are
+    aligned.
+    """
     return sorted(tensors, key=lambda name: (-FORMATS[_code_of(name, tensors[name])].bits, name))
 
 
@@ -171,7 +189,10 @@ def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], metadata: Map
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > rules.MAX_HEADER_BYTES:
-        raise ValueError(f"save: the header would have {len(text)} bytes, the format allows {rules.MAX_HEADER_BYTES}; save several files")
+        raise ValueError(
+            f"save: the header would have {len(text)} bytes, the format allows {rules.MAX_HEADER_BYTES}; save several "
+            "files"
+        )
     return LENGTH.pack(len(text)) + text
 
 

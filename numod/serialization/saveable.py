@@ -1,4 +1,7 @@
-"""Checks that an object can be saved as safetensors: tensors and plain data in plain containers. It is traversed once, before anything is written."""
+"""Checks that an object can be saved as safetensors: tensors and plain data in plain containers.
+
+It is traversed once, before anything is written.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 
 def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
-    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
+    """All tensors in `obj` with their paths ("model.0.weight"), each object once.
+
+    Raises TypeError or ValueError for what cannot be saved.
+    """
     found: list[tuple[str, Tensor]] = []
     try:
         _visit(obj, (), found, set(), set())
@@ -59,12 +65,16 @@ def _check_key(key: object, path: tuple) -> None:
         if not isinstance(key, tuple) and type(key) not in _PLAIN:
             raise ValueError(f"a {type(key).__name__}")
     except ValueError as error:
-        raise TypeError(f"save: {_show(path)} has a key or member that cannot be saved: {error}; use text or numbers") from None
+        raise TypeError(
+            f"save: {_show(path)} has a key or member that cannot be saved: {error}; use text or numbers"
+        ) from None
 
 
 def is_number_array(value: object) -> bool:
     """Whether it is a NumPy array, scalar or dtype of numbers."""
-    return isinstance(value, (np.generic, np.ndarray, np.dtype)) and getattr(value, "dtype", value).kind in _NUMBER_KINDS
+    return (
+        isinstance(value, (np.generic, np.ndarray, np.dtype)) and getattr(value, "dtype", value).kind in _NUMBER_KINDS
+    )
 
 
 def _show(path: tuple) -> str:
@@ -73,13 +83,22 @@ def _show(path: tuple) -> str:
 
 def _hint(value: object) -> str:
     if isinstance(value, Module):
-        return "and safetensors files hold data, not programs: save its state_dict(), or the module to a file of another name"
+        return (
+            "and safetensors files hold data, not programs: save its state_dict(), or the module to a file of "
+            "another name"
+        )
     if hasattr(value, "state_dict"):
         return "and safetensors files hold data, not programs: save its state_dict()"
-    return "and safetensors files hold tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of them; convert it, or save to another name"
+    return (
+        "and safetensors files hold tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of "
+        "them; convert it, or save to another name"
+    )
 
 
 def refuse_pickle_module(module: object) -> None:
     """Raise if a caller passes a `pickle_module`: files are read and written without one."""
     if module not in (None, pickle):
-        raise RuntimeError("numod reads and writes checkpoints without a pickle module, so that no code in a file can run; leave pickle_module out")
+        raise RuntimeError(
+            "numod reads and writes checkpoints without a pickle module, so that no code in a file can run; leave "
+            "pickle_module out"
+        )

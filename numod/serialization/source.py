@@ -19,7 +19,10 @@ _PIECE = 1 << 24  # bytes that are read at once
 
 
 class Source:
-    """A readable file: its `name` for messages, `start` (the position it was given at) and `end`. Positions are absolute."""
+    """A readable file: its `name` for messages, `start` (the position it was given at) and `end`.
+
+    Positions are absolute.
+    """
 
     def __init__(self, file: BinaryIO, name: object, mapped: bool = False) -> None:
         self.file, self.name, self.mapped = file, name, mapped
@@ -32,7 +35,10 @@ class Source:
     def bytes_at(self, position: int, count: int) -> np.ndarray:
         """`count` writeable bytes, allocated only if the file has that many. Writes do not change the file."""
         if not 0 <= position <= position + count <= self.end:
-            refuse(self.name, f"it ends at byte {self.end}, and {count} bytes at {position} are wanted; the file is cut short")
+            refuse(
+                self.name,
+                f"it ends at byte {self.end}, and {count} bytes at {position} are wanted; the file is cut short",
+            )
         if self._mapping is not None:
             return np.frombuffer(self._mapping, np.uint8, count, position)
         self.file.seek(position)
@@ -75,7 +81,10 @@ class Front:
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """The new position, of `offset` from the beginning, the position or the end (`whence` 0, 1, 2)."""
-        return self.file.seek(self.size + offset if whence == io.SEEK_END else offset, io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET)
+        return self.file.seek(
+            self.size + offset if whence == io.SEEK_END else offset,
+            io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET,
+        )
 
     def read(self, count: int = -1) -> bytes:
         """At most `count` bytes."""
@@ -85,7 +94,10 @@ class Front:
 
 @contextlib.contextmanager
 def opened(f: object, mapped: bool = False) -> Iterator[Source]:
-    """The Source of a path or a readable, seekable file object. Raises RuntimeError for a pipe or device, which may have no end."""
+    """The Source of a path or a readable, seekable file object.
+
+    Raises RuntimeError for a pipe or device, which may have no end.
+    """
     if hasattr(f, "read"):
         _check_seekable(f)
         if mapped:
@@ -105,7 +117,10 @@ def _check_seekable(file: object) -> None:
     try:
         file.seek(file.tell())
     except (io.UnsupportedOperation, AttributeError) as error:
-        advice = "You can only load from a file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        advice = (
+            "You can only load from a file that is seekable. Please pre-load the data into a buffer like "
+            "io.BytesIO and try to load from it instead."
+        )
         raise type(error)(f"{error}. {advice}") from error
 
 
@@ -114,4 +129,6 @@ def checked_path(what: str, path: object) -> str:
     try:
         return os.fsdecode(path)
     except TypeError:
-        raise TypeError(f"{what}: expected a path (str or os.PathLike) or a binary file object, got {type(path).__name__}") from None
+        raise TypeError(
+            f"{what}: expected a path (str or os.PathLike) or a binary file object, got {type(path).__name__}"
+        ) from None

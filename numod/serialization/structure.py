@@ -1,10 +1,12 @@
 """Nested containers described in JSON next to their tensors, and rebuilt from it. The file format is in `safetensors`.
 
-null, bools, numbers, strings and lists stand for themselves; everything else is an object with one tag: `{"tensor": "model.0.weight"}`, `{"tuple": [1, 2]}`,
-`{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not text), `{"float": "nan"}`. Tensors that share elements are
-windows on one: `{"tensor": name, "view": [offset, shape, strides]}`.
+null, bools, numbers, strings and lists stand for themselves; everything else is an object with one tag: `{"tensor":
+"model.0.weight"}`, `{"tuple": [1, 2]}`, `{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not
+text), `{"float": "nan"}`. Tensors that share elements are windows on one: `{"tensor": name, "view": [offset, shape,
+strides]}`.
 
-What a description can make its reader do: build plain data, with memory in proportion to its length, and windows on the file's tensors that lie within them.
+What a description can make its reader do: build plain data, with memory in proportion to its length, and windows on the
+file's tensors that lie within them.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class Description:
         return self.text == json.dumps({"dict": {name: {"tensor": name} for name in names}}, separators=(",", ":"))
 
     def _name_tensors(self, found: list[tuple[str, Tensor]]) -> None:
-        """Decide what is stored under which name: views that overlap no other as they are, overlapping ones as the memory they span."""
+        """Decide what is stored under which name: views that overlap no other as they are, overlapping ones as the
+        memory they span.
+        """
         first: dict[tuple, tuple[int, str, Tensor]] = {}
         for place, (path, tensor) in enumerate(found):
             first.setdefault(_window_of(tensor), (place, path, tensor))
@@ -71,7 +75,8 @@ class Description:
         if len(group) == 1:
             self._nodes[key] = {"tensor": self._add(path, tensor)}
             return
-        begin, end = min(each._offset for *_, each in group), max(each._offset + each._layout.extent for *_, each in group)
+        begin = min(each._offset for *_, each in group)
+        end = max(each._offset + each._layout.extent for *_, each in group)
         while path in self._paths:  # a name of its own, since the views may be stored under their paths as well
             path += ".storage"
         name = self._add(path, wrap(tensor._storage, layout((end - begin,), tensor.dtype, tensor.device), begin))
@@ -150,7 +155,10 @@ def _encode_numpy(value: np.generic | np.ndarray) -> dict[str, Any]:
 
 
 def build_object(text: str, tensor_of: Callable[[str, str], tuple[Tensor, tuple]]) -> Any:
-    """The object a text describes. `tensor_of(name, device)` gives a stored tensor's flat values and its shape. Raises ValueError for a bad text."""
+    """The object a text describes.
+
+    `tensor_of(name, device)` gives a stored tensor's flat values and its shape. Raises ValueError for a bad text.
+    """
     try:
         return _Builder(tensor_of).decode(json.loads(text, parse_constant=_refuse_constant))
     except RecursionError:
@@ -220,7 +228,9 @@ class _Builder:
         offset, shape, strides = node.get("view", (0, shape, None))
         tensor = window(values, offset, shape, strides)
         requires_grad = node.get("requires_grad") is True
-        return Parameter(tensor, requires_grad) if node.get("parameter") is True else tensor.requires_grad_(requires_grad)
+        return (
+            Parameter(tensor, requires_grad) if node.get("parameter") is True else tensor.requires_grad_(requires_grad)
+        )
 
 
 def _data(text: str) -> bytes:

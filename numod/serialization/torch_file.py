@@ -1,10 +1,12 @@
-"""Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote before version 1.6.
+"""Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote
+before version 1.6.
 
 Only the layout of the files: `pickle_reader` interprets the pickle, `torch_objects` defines what it may contain.
 
-What a file can make this reader do: read its own bytes and make tensors on the device that `map_location` allows, with memory in proportion to the file's size.
-Members of an archive are read in place, uncompressed, never extracted, and never more bytes than the file has; names of members and storages are looked up, not
-opened. A tensor reads only elements that its storage has. With `weights_only=False` (`trusted`) the pickle can do whatever Python can.
+What a file can make this reader do: read its own bytes and make tensors on the device that `map_location` allows, with
+memory in proportion to the file's size. Members of an archive are read in place, uncompressed, never extracted, and
+never more bytes than the file has; names of members and storages are looked up, not opened. A tensor reads only
+elements that its storage has. With `weights_only=False` (`trusted`) the pickle can do whatever Python can.
 """
 
 from __future__ import annotations
@@ -27,10 +29,14 @@ from .torch_objects import TENSOR_FUNCTIONS, Stored, StorageType, build, find_gl
 from .trusted import TrustedReader
 
 ZIP_START = b"PK\x03\x04"
-LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # in the first bytes: the end of the pickled magic number of the legacy format
+# in the first bytes: the end of the pickled magic number of the legacy format
+LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _LEGACY_VERSION = 1001
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # local file header: signature, lengths of the name and of the extra field
-_ZIP_ERRORS = (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, OverflowError, EOFError, LookupError, struct.error)
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, OverflowError, EOFError, LookupError,
+    struct.error,
+)  # fmt: skip
 
 
 class Archive:
@@ -39,13 +45,17 @@ class Archive:
     def __init__(self, source: Source) -> None:
         self.source, self.end = source, source.end
         members = self._list()
-        while members and source.start < (begin := min(member.header_offset for member in members)) < self.end:  # the list of a later archive
+        # the list of a later archive
+        while members and source.start < (begin := min(member.header_offset for member in members)) < self.end:
             self.end, members = begin, self._list(begin)
         self.members = {member.filename: member for member in members}
         if len(self.members) < len(members):
             refuse(source.name, "two members of the archive have one name")
         if sum(member.file_size for member in members) > source.end:
-            refuse(source.name, "its members would take more bytes than the file has; compressed and overlapping archives are not read")
+            refuse(
+                source.name,
+                "its members would take more bytes than the file has; compressed and overlapping archives are not read",
+            )
         self.root = self._root()
 
     def _list(self, end: int | None = None) -> list[zipfile.ZipInfo]:
@@ -53,13 +63,22 @@ class Archive:
         try:
             return zipfile.ZipFile(self.source.file if end is None else Front(self.source.file, end)).infolist()
         except _ZIP_ERRORS as error:
-            refuse(self.source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short")
+            refuse(
+                self.source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short"
+            )
 
     def _root(self) -> str:
         """The folder that contains all records, whose name is arbitrary."""
-        roots = [name.removesuffix("data.pkl") for name in self.members if name.endswith("/data.pkl") and name.count("/") == 1]
+        roots = [
+            name.removesuffix("data.pkl")
+            for name in self.members
+            if name.endswith("/data.pkl") and name.count("/") == 1
+        ]
         if any(name.startswith(f"{root}code/") for root in roots for name in self.members):
-            refuse(self.source.name, "it is a TorchScript archive, which holds a program; save model.state_dict() with torch.save")
+            refuse(
+                self.source.name,
+                "it is a TorchScript archive, which holds a program; save model.state_dict() with torch.save",
+            )
         if len(roots) != 1:
             refuse(self.source.name, "it is a zip archive without a record 'data.pkl', so no PyTorch checkpoint")
         return roots[0]
@@ -73,13 +92,24 @@ class Archive:
         name = self.source.name
         if member is None:
             refuse(name, f"the archive has no record {shorten(record)}")
-        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 or member.compress_size != member.file_size:
-            refuse(name, f"the record {shorten(record)} is compressed or encrypted; torch.save writes it as it is (zip -0 does, too)")
-        signature, *lengths = _LOCAL_HEADER.unpack(self.source.bytes_at(member.header_offset, _LOCAL_HEADER.size).tobytes())
+        if (
+            member.compress_type != zipfile.ZIP_STORED
+            or member.flag_bits & 1
+            or member.compress_size != member.file_size
+        ):
+            refuse(
+                name,
+                f"the record {shorten(record)} is compressed or encrypted; torch.save writes it as it is (zip -0 "
+                "does, too)",
+            )
+        signature, *lengths = _LOCAL_HEADER.unpack(
+            self.source.bytes_at(member.header_offset, _LOCAL_HEADER.size).tobytes()
+        )
         if signature != ZIP_START:
             refuse(name, f"the record {shorten(record)} is not where the archive's list says")
         data = self.source.bytes_at(member.header_offset + _LOCAL_HEADER.size + sum(lengths), member.file_size)
-        if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:  # PyTorch writes 0 if it was told not to compute checksums
+        # PyTorch writes 0 if it was told not to compute checksums
+        if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:
             refuse(name, f"the record {shorten(record)} is damaged: its checksum is another")
         return data
 
@@ -94,18 +124,28 @@ def read_archive(source: Source, place: Placement, trusted: bool = False) -> Any
     def read(key: str, stored: Stored) -> Tensor:
         raw = archive.read(f"data/{key}")
         if len(raw) != stored.count * stored.kind.kind.itemsize:
-            raise ValueError(f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced")
+            raise ValueError(
+                f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced"
+            )
         return place(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
 
-    value = _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source, reader=TrustedReader if trusted else PickleReader)[0]
+    value = _read_pickle(
+        archive.read("data.pkl").tobytes(),
+        0,
+        _Storages(read),
+        source,
+        reader=TrustedReader if trusted else PickleReader,
+    )[0]
     source.leave_at(archive.end)
     return value
 
 
 def read_legacy(source: Source, place: Placement) -> Any:
-    """The object in a checkpoint from before PyTorch 1.6: several pickles, the last one a list of storages, followed by their bytes.
+    """The object in a checkpoint from before PyTorch 1.6: several pickles, the last one a list of storages, followed by
+    their bytes.
 
-    The main pickle is read twice: first without tensors to find the storages' types, then again when their positions are known.
+    The main pickle is read twice: first without tensors to find the storages' types, then again when their positions
+    are known.
     """
     data = bytearray(source.bytes_at(source.start, source.end - source.start))
     types, position = _Storages(lambda *_: None, False), 0
@@ -127,7 +167,9 @@ def read_legacy(source: Source, place: Placement) -> Any:
     return value
 
 
-def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source) -> tuple[dict[str, np.ndarray], int]:
+def _legacy_places(
+    keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source
+) -> tuple[dict[str, np.ndarray], int]:
     """(each storage's bytes, their end). After the pickles stand, for each, a count of elements and the elements."""
     places: dict[str, np.ndarray] = {}
     for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
@@ -136,7 +178,11 @@ def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str
             refuse(source.name, f"the storage {shorten(key)} is used by no tensor, or has a dtype that numod has not")
         begin, size = position + 8, stored.count * stored.kind.kind.itemsize
         if begin + size > len(data) or int.from_bytes(data[position:begin], "little") != stored.count:
-            refuse(source.name, f"the storage {shorten(key)} has not the {stored.count} elements that are announced; the file is cut short or damaged")
+            refuse(
+                source.name,
+                f"the storage {shorten(key)} has not the {stored.count} elements that are announced; the file is cut "
+                "short or damaged",
+            )
         places[key] = np.frombuffer(data, np.uint8, size, begin)
         position = begin + size
     return places, position
@@ -146,11 +192,20 @@ def _find_all_but_tensors(module: str, name: str) -> object:
     """`find_global`, but with None for tensors; unsupported dtypes are still refused."""
     found = find_global(module, name)
     is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS and not name.endswith("_v3")
-    return Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None) if is_tensor else found
+    return (
+        Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None)
+        if is_tensor
+        else found
+    )
 
 
 def _read_pickle(
-    data: bytes | bytearray, position: int, storages: _Storages, source: Source, find: Callable = find_global, reader: type = PickleReader
+    data: bytes | bytearray,
+    position: int,
+    storages: _Storages,
+    source: Source,
+    find: Callable = find_global,
+    reader: type = PickleReader,
 ) -> tuple[Any, int]:
     """(object, end) of the pickle at `position`. All errors become CheckpointErrors with the file's name."""
     machine = reader(data, find, storages.find, build, position)
@@ -164,14 +219,24 @@ def _read_pickle(
 
 
 class _Storages:
-    """The storages that a pickle refers to, one object each, so that tied tensors stay tied; or, without `values`, what is said of them."""
+    """The storages that a pickle refers to, one object each, so that tied tensors stay tied; or, without `values`, what
+    is said of them.
+    """
 
     def __init__(self, read: Callable[[str, Stored], Tensor], values: bool = True) -> None:
         self.read, self.known, self.with_values = read, {}, values
 
     def find(self, identity: object) -> TypedStorage | Stored:
-        """The storage of a persistent id, ("storage", type, key, location, number of elements). Raises ValueError for anything else."""
-        if type(identity) is not tuple or len(identity) not in (5, 6) or type(identity[0]) is not str or identity[0] != "storage":
+        """The storage of a persistent id, ("storage", type, key, location, number of elements).
+
+        Raises ValueError for anything else.
+        """
+        if (
+            type(identity) is not tuple
+            or len(identity) not in (5, 6)
+            or type(identity[0]) is not str
+            or identity[0] != "storage"
+        ):
             raise ValueError("a persistent id that is no storage")
         _, kind, key, location, count, *view = identity
         if any(part is not None for part in view):

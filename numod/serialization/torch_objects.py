@@ -1,4 +1,6 @@
-"""The table of all globals allowed in a PyTorch checkpoint, and their equivalents here. The unpickler and the file format are in other files.
+"""The table of all globals allowed in a PyTorch checkpoint, and their equivalents here.
+
+The unpickler and the file format are in other files.
 
 All functions treat their arguments as untrusted: they come from whoever wrote the file.
 """
@@ -31,7 +33,9 @@ from .safe_globals import allowed, allowed_global, is_allowed, renamed
 _LAYOUTS = {each.name: each for each in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
-_UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
+_UNSUPPORTED_STORAGES = (
+    "ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
+)  # fmt: skip
 
 
 class StorageType:
@@ -42,7 +46,10 @@ class StorageType:
 
 
 class Stored:
-    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use. Of objects it is a `TypedStorage`."""
+    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use.
+
+    Of objects it is a `TypedStorage`.
+    """
 
     def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
         self.kind, self.count, self.location, self._read = kind, count, location, read
@@ -53,7 +60,11 @@ class Stored:
     def values(self) -> Tensor:
         """The elements, on the wanted device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
-            hint = "; in PyTorch, save what dequantize() gives" if self.kind.name.startswith("Q") else f"; it has {', '.join(dtypes.ALL)}"
+            hint = (
+                "; in PyTorch, save what dequantize() gives"
+                if self.kind.name.startswith("Q")
+                else f"; it has {', '.join(dtypes.ALL)}"
+            )
             raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype{hint}")
         if self._values is None:
             self._values = self._read(self)
@@ -84,23 +95,33 @@ def find_global(module: str, name: str) -> object:
 
 def _refuse_global(module: str, name: str) -> NoReturn:
     raise ValueError(
-        f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
+        f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is "
+        "imported or run. "
         "In the program that wrote it, save plain data, such as model.state_dict(); or allow "
-        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals; or, if you trust whoever wrote the file with all that you "
+        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals; or, if you trust "
+        "whoever wrote the file with all that you "
         "may do, load it with weights_only=False"
     )
 
 
 def build(target: object, state: object) -> None:
-    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user
-    allows."""
+    """Set the state of a new object, for the supported types:
+
+    OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user allows.
+    """
     if type(target) is OrderedDict:
         if type(state) is not dict:
             raise ValueError("the state of an OrderedDict must be a dict")
         if isinstance(state.get("_metadata"), Mapping):
             target._metadata = state["_metadata"]
     elif isinstance(target, np.dtype):
-        if not (type(state) is tuple and len(state) == 8 and state[0] == 3 and state[1] in ("<", ">", "|", "=") and state[2:] == (None, None, None, -1, -1, 0)):
+        if not (
+            type(state) is tuple
+            and len(state) == 8
+            and state[0] == 3
+            and state[1] in ("<", ">", "|", "=")
+            and state[2:] == (None, None, None, -1, -1, 0)
+        ):
             raise ValueError("a NumPy dtype with fields, which is no number")
         target.__setstate__(state)
     elif type(target) is np.ndarray:
@@ -112,12 +133,19 @@ def build(target: object, state: object) -> None:
 
 
 def _set_attributes(target: object, state: object) -> None:
-    """As pickle does: by the class's own `__setstate__`, else attributes of a dict, or of a pair of one and one for slots."""
+    """As pickle does: by the class's own `__setstate__`, else attributes of a dict, or of a pair of one and one for
+    slots.
+    """
     if hasattr(target, "__setstate__"):
         target.__setstate__(state)
         return
     for part in state if type(state) is tuple and len(state) == 2 else (state,):
-        if not (part is None or (type(part) is dict and all(type(name) is str and name not in ("__class__", "__dict__") for name in part))):
+        if not (
+            part is None
+            or (
+                type(part) is dict and all(type(name) is str and name not in ("__class__", "__dict__") for name in part)
+            )
+        ):
             raise ValueError(f"the state of a {type(target).__name__} is no dict of attributes")
         for name, value in (part or {}).items():
             object.__setattr__(target, name, value)
@@ -129,7 +157,11 @@ def is_index(value: object) -> bool:
 
 
 def _are_indices(values: object) -> bool:
-    return isinstance(values, (tuple, list)) and len(values) <= _MAX_DIMENSIONS and all(is_index(value) for value in values)
+    return (
+        isinstance(values, (tuple, list))
+        and len(values) <= _MAX_DIMENSIONS
+        and all(is_index(value) for value in values)
+    )
 
 
 def window(values: Tensor, offset: object, shape: object, strides: object) -> Tensor:
@@ -142,8 +174,14 @@ def window(values: Tensor, offset: object, shape: object, strides: object) -> Te
 
 
 def _check_window(offset: object, shape: object, strides: object) -> None:
-    if not (is_index(offset) and _are_indices(shape) and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))):
-        raise ValueError("offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most")
+    if not (
+        is_index(offset)
+        and _are_indices(shape)
+        and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))
+    ):
+        raise ValueError(
+            "offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most"
+        )
     if prod(size or 1 for size in shape) >= _MAX_ELEMENTS:
         raise ValueError("the sizes are larger than any memory")
 
@@ -155,7 +193,13 @@ def _rebuild_tensor(storage: object, offset: object, shape: object, strides: obj
 
 
 def _rebuild_tensor_v2(
-    storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object = None, metadata: object = None,
+    storage: object,
+    offset: object,
+    shape: object,
+    strides: object,
+    requires_grad: object,
+    hooks: object = None,
+    metadata: object = None,
 ) -> Tensor:
     """A tensor; one that PyTorch conjugates or negates when it is read is read so once, into memory of its own."""
     lazily = {name for name, on in metadata.items() if on} if isinstance(metadata, dict) else set()
@@ -167,7 +211,14 @@ def _rebuild_tensor_v2(
 
 
 def _rebuild_tensor_v3(
-    storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object, kind: object, *_: object
+    storage: object,
+    offset: object,
+    shape: object,
+    strides: object,
+    requires_grad: object,
+    hooks: object,
+    kind: object,
+    *_: object,
 ) -> Tensor:
     name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
     raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
@@ -189,7 +240,12 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
     """A tensor with attributes that user code had set on it."""
     own = kind if isinstance(kind, type) and issubclass(kind, Tensor) and is_allowed(kind) else None
-    if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or not (own or kind in (_TENSOR, _PARAMETER)):
+    if (
+        not isinstance(function, Call)
+        or not function.name.startswith("_rebuild")
+        or type(arguments) is not tuple
+        or not (own or kind in (_TENSOR, _PARAMETER))
+    ):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter, nor a subclass that is allowed")
     result = function.function(*arguments)
     if own:
@@ -198,9 +254,17 @@ def _rebuild_from_type(function: object, kind: object, arguments: object, state:
 
 
 def _with_attributes(tensor: Tensor, state: object, private: str = "_") -> Tensor:
-    """Set the attributes of a state on the tensor, but none that the class defines, and none with names that begin with `private`."""
+    """Set the attributes of a state on the tensor, but none that the class defines, and none with names that begin with
+    `private`.
+    """
     for name, value in state.items() if type(state) is dict else ():
-        if type(name) is str and name.isidentifier() and not (private and name.startswith(private)) and name not in FIELDS and not hasattr(Tensor, name):
+        if (
+            type(name) is str
+            and name.isidentifier()
+            and not (private and name.startswith(private))
+            and name not in FIELDS
+            and not hasattr(Tensor, name)
+        ):
             fields_of(tensor)[name] = value
     return tensor
 
@@ -256,14 +320,19 @@ def _device(kind: object, index: object = None) -> Device:
 
 
 def _member(kind: object, name: object) -> Enum:
-    """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind, "NAME")`."""
+    """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind,
+    "NAME")`.
+    """
     if not (isinstance(kind, EnumMeta) and is_allowed(kind) and type(name) is str and name in kind.__members__):
         _refuse_global("builtins", "getattr")
     return kind.__members__[name]
 
 
 def number_dtype(code: object, *_: object) -> np.dtype:
-    """A NumPy dtype of numbers from its code, such as "<f8", as an object of its own. Raises ValueError for all others."""
+    """A NumPy dtype of numbers from its code, such as "<f8", as an object of its own.
+
+    Raises ValueError for all others.
+    """
     if type(code) is not str or not re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", code):
         raise ValueError(f"{shorten(code)} is no NumPy dtype of numbers")
     return np.dtype(code, copy=True)
@@ -283,21 +352,35 @@ def _set_array(target: np.ndarray, state: object) -> None:
     if type(state) is not tuple or len(state) != 5:
         raise ValueError("the state of a NumPy array must have 5 parts")
     version, shape, kind, fortran, data = state
-    if not (type(version) is int and version == 1 and _are_indices(shape) and isinstance(kind, np.dtype) and type(fortran) is bool and type(data) is bytes):
+    if not (
+        type(version) is int
+        and version == 1
+        and _are_indices(shape)
+        and isinstance(kind, np.dtype)
+        and type(fortran) is bool
+        and type(data) is bytes
+    ):
         raise ValueError("a NumPy array that is no array of numbers")
-    if prod(size or 1 for size in shape) * kind.itemsize >= _MAX_ELEMENTS or prod(shape) * kind.itemsize != len(data) or not target.flags.owndata:
+    if (
+        prod(size or 1 for size in shape) * kind.itemsize >= _MAX_ELEMENTS
+        or prod(shape) * kind.itemsize != len(data)
+        or not target.flags.owndata
+    ):
         raise ValueError("a NumPy array whose bytes do not fit its shape")
     target.__setstate__((version, tuple(shape), kind, fortran, data))
 
 
 def _ordered_dict(pairs: object = ()) -> OrderedDict:
     """An OrderedDict; Python 2 wrote its items as a list of lists."""
-    if not isinstance(pairs, (list, tuple)) or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs):
+    if not isinstance(pairs, (list, tuple)) or not all(
+        type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs
+    ):
         raise ValueError("an OrderedDict of no pairs")
     return OrderedDict((checked_key(key), value) for key, value in pairs)
 
 
-_TENSOR, _PARAMETER = Call("Tensor", lambda *_: _refuse_class("Tensor")), Call("Parameter", lambda *_: _refuse_class("Parameter"))
+_TENSOR = Call("Tensor", lambda *_: _refuse_class("Tensor"))
+_PARAMETER = Call("Parameter", lambda *_: _refuse_class("Parameter"))
 
 
 def _refuse_tensor(kind: str, instead: str) -> NoReturn:
@@ -343,7 +426,8 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
-    **{f"torch.{name}": name for name in ("per_tensor_affine", "per_channel_affine")},  # ways of quantising, which are refused by their function
+    # ways of quantising, which are refused by their function
+    **{f"torch.{name}": name for name in ("per_tensor_affine", "per_channel_affine")},
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,
     "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),

@@ -1,5 +1,7 @@
-"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. `torch.load(weights_only=True)` accepts those of data, except frozensets and NumPy
-scalars, which PyTorch users have to allow explicitly. Other objects are pickled by the names of their classes.
+"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`.
+
+`torch.load(weights_only=True)` accepts those of data, except frozensets and NumPy scalars, which PyTorch users have to
+allow explicitly. Other objects are pickled by the names of their classes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _LOCAL_HEADER_BYTES = 30
 
 
 class _Forward:
-    """A file that is only appended to: any object with `write`; gzip's say that they can seek, and cannot go back to complete a header."""
+    """A file that is only appended to: any object with `write`; gzip's say that they can seek, and cannot go back to
+    complete a header.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._write, self._position = file.write, 0
@@ -80,7 +84,8 @@ class _Pickler(pickle._Pickler):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, protocol=2)
-        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by id: (key in the archive, storage, a tensor on its memory)
+        # by id: (key in the archive, storage, a tensor on its memory)
+        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}
 
     def persistent_id(self, obj: object) -> tuple | None:
         """The persistent id of a storage: its type, key, device and number of elements."""
@@ -94,14 +99,23 @@ class _Pickler(pickle._Pickler):
         """What stands for a storage: `tensor` is over its memory, `kind` the module and name of its class."""
         key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, tensor))
         if first.dtype is not tensor.dtype:
-            raise RuntimeError(f"save: two objects view one storage as {first.dtype} and as {tensor.dtype}, which the format cannot hold; clone one of them")
+            raise RuntimeError(
+                f"save: two objects view one storage as {first.dtype} and as {tensor.dtype}, which the format cannot "
+                "hold; clone one of them"
+            )
         return "storage", _name(*kind.split()), key, str(tensor.device), len(tensor._storage.data)
 
     def reducer_override(self, obj: object) -> Any:
-        """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain containers."""
-        family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if issubclass(type(obj), kind)), type(obj))
+        """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain
+        containers.
+        """
+        family = next(
+            (kind for kind in (Parameter, Tensor, np.generic, np.dtype) if issubclass(type(obj), kind)), type(obj)
+        )
         reduce = _REDUCED.get(family)
-        if isinstance(obj, UninitializedTensorMixin) or (isinstance(obj, (np.generic, np.dtype, np.ndarray)) and not is_number_array(obj)):
+        if isinstance(obj, UninitializedTensorMixin) or (
+            isinstance(obj, (np.generic, np.dtype, np.ndarray)) and not is_number_array(obj)
+        ):
             return NotImplemented
         return NotImplemented if reduce is None else reduce(obj)
 
@@ -138,14 +152,23 @@ def _reduce_plain(tensor: Tensor) -> tuple:
     window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
     rebuild, own = _name("torch._utils", "_rebuild_tensor_v2"), own_attributes(tensor)
     if own:
-        return _name("torch._tensor", "_rebuild_from_type_v2"), (rebuild, _name("torch", "Tensor"), (_StorageOf(tensor), *window), own)
+        return _name("torch._tensor", "_rebuild_from_type_v2"), (
+            rebuild,
+            _name("torch", "Tensor"),
+            (_StorageOf(tensor), *window),
+            own,
+        )
     return rebuild, (_StorageOf(tensor), *window)
 
 
 def _reduce_parameter(parameter: Parameter) -> tuple:
     form = parameter.detach(), parameter.requires_grad, OrderedDict()
     own = own_attributes(parameter)
-    return (_name("torch._utils", "_rebuild_parameter_with_state"), (*form, own)) if own else (_name("torch._utils", "_rebuild_parameter"), form)
+    return (
+        (_name("torch._utils", "_rebuild_parameter_with_state"), (*form, own))
+        if own
+        else (_name("torch._utils", "_rebuild_parameter"), form)
+    )
 
 
 def _reduce_ordered_dict(values: OrderedDict) -> tuple:
@@ -155,7 +178,11 @@ def _reduce_ordered_dict(values: OrderedDict) -> tuple:
 
 def _reduce_numpy_dtype(kind: np.dtype) -> tuple:
     order = "|" if kind.itemsize == 1 else "<"
-    return _name("numpy", "dtype"), (f"{kind.kind}{kind.itemsize}", False, True), (3, order, None, None, None, -1, -1, 0)
+    return (
+        _name("numpy", "dtype"),
+        (f"{kind.kind}{kind.itemsize}", False, True),
+        (3, order, None, None, None, -1, -1, 0),
+    )
 
 
 def _reduce_numpy_array(array: np.ndarray) -> tuple:
@@ -173,7 +200,10 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
     OrderedDict: _reduce_ordered_dict,
     Counter: lambda counts: (_name("collections", "Counter"), (dict(counts),)),
     Size: lambda size: (_name("torch", "Size"), (tuple(size),)),
-    Device: lambda device: (_name("torch", "device"), (device.type,) if device.index is None else (device.type, device.index)),
+    Device: lambda device: (
+        _name("torch", "device"),
+        (device.type,) if device.index is None else (device.type, device.index),
+    ),
     complex: lambda number: (_name("__builtin__", "complex"), (number.real, number.imag)),
     bytes: lambda data: (_name("_codecs", "encode"), (data.decode("latin1"), "latin1")),
     bytearray: lambda data: (_name("__builtin__", "bytearray"), (bytes(data),)),
@@ -181,7 +211,10 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
     frozenset: lambda members: (_name("__builtin__", "frozenset"), (list(members),)),
     Layout: lambda form: (_name("torch.serialization", "_get_layout"), (f"torch.{form.name}",)),
     np.dtype: _reduce_numpy_dtype,
-    np.generic: lambda number: (_name("numpy._core.multiarray", "scalar"), (number.dtype.newbyteorder("<"), _little(number).tobytes())),
+    np.generic: lambda number: (
+        _name("numpy._core.multiarray", "scalar"),
+        (number.dtype.newbyteorder("<"), _little(number).tobytes()),
+    ),
     np.ndarray: _reduce_numpy_array,
 }
 

@@ -1,5 +1,6 @@
-"""Reading the pickle in a checkpoint that the user trusts (`weights_only=False`): whatever Python pickles, with the code that it names. Tensors, and what
-PyTorch itself put there, are read as in other checkpoints. What a file can make this reader do: anything that the process may do.
+"""Reading the pickle in a checkpoint that the user trusts (`weights_only=False`): whatever Python pickles, with the
+code that it names. Tensors, and what PyTorch itself put there, are read as in other checkpoints. What a file can make
+this reader do: anything that the process may do.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from .torch_objects import GLOBALS
 
 
 class TrustedReader(pickle.Unpickler):
-    """Reads as `PickleReader` does, whose arguments it takes, but imports and calls what the pickle names: PyTorch's classes are numod's."""
+    """Reads as `PickleReader` does, whose arguments it takes, but imports and calls what the pickle names:
 
-    def __init__(self, data: bytes | bytearray, find_global: Callable, load_persistent: Callable, build: Callable, position: int = 0) -> None:
+    PyTorch's classes are numod's.
+    """
+
+    def __init__(
+        self,
+        data: bytes | bytearray,
+        find_global: Callable,
+        load_persistent: Callable,
+        build: Callable,
+        position: int = 0,
+    ) -> None:
         self.file = io.BytesIO(data)
         self.file.seek(position)
         super().__init__(self.file, fix_imports=False)  # `find_class` knows older names
@@ -46,4 +57,6 @@ class TrustedReader(pickle.Unpickler):
         for home in homes_of(module):
             with suppress(ImportError, AttributeError):
                 return super().find_class(import_module(home).__name__, name)
-        raise AttributeError(f"the file asks for {module}.{name}, which numod has not; in PyTorch, save the model's state_dict() instead")
+        raise AttributeError(
+            f"the file asks for {module}.{name}, which numod has not; in PyTorch, save the model's state_dict() instead"
+        )

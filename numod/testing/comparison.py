@@ -1,4 +1,7 @@
-"""`assert_close`: tensors, numbers, and sequences and mappings of them, equal up to a tolerance. Its messages are laid out as PyTorch's."""
+"""`assert_close`: tensors, numbers, and sequences and mappings of them, equal up to a tolerance.
+
+Its messages are laid out as PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from ..core.tensor import Tensor
 from ..core.values import as_tensor
 from ..dtypes import dtype as DType
 
-_TOLERANCES = {dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5), dtypes.float64: (1e-7, 1e-7)}
+_TOLERANCES = {
+    dtypes.float16: (1e-3, 1e-5),
+    dtypes.bfloat16: (1.6e-2, 1e-5),
+    dtypes.float32: (1.3e-6, 1e-5),
+    dtypes.float64: (1e-7, 1e-7),
+}
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
@@ -56,24 +64,42 @@ def _at(path: tuple) -> Iterator[None]:
 
 
 def assert_close(
-    actual: object, expected: object, *, allow_subclasses: bool = True, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False,
-    check_device: bool = True, check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, msg: str | Callable[[str], str] | None = None,
+    actual: object,
+    expected: object,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| for all elements, with equal shapes, dtypes and devices.
+    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| for all elements, with equal shapes,
+    dtypes and devices.
 
-    Without tolerances they follow the dtype (float32: 1.3e-6 and 1e-5; integers and bool: 0). `msg` is the error's text, or makes it from the
-    one written here. Sequences and mappings are compared entry by entry; Python numbers as float64 or integers. `check_layout` has nothing to
-    do: all tensors are strided. Raises TypeError for values that cannot be compared and ValueError where only one tolerance is given.
+    Without tolerances they follow the dtype (float32: 1.3e-6 and 1e-5; integers and bool: 0). `msg` is the error's
+    text, or makes it from the one written here. Sequences and mappings are compared entry by entry; Python numbers as
+    float64 or integers. `check_layout` has nothing to do: all tensors are strided. Raises TypeError for values that
+    cannot be compared and ValueError where only one tolerance is given.
     """
     if (rtol is None) is not (atol is None):
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}.")
+        raise ValueError(
+            "Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+            f"{'rtol' if rtol is None else 'atol'}."
+        )
     options = _Options(rtol, atol, equal_nan, allow_subclasses, check_device, check_dtype, check_stride)
     try:
-        for path, one, other in list(_pairs(actual, expected, options, ())):  # all are paired before the first is compared
+        # all are paired before the first is compared
+        for path, one, other in list(_pairs(actual, expected, options, ())):
             with _at(path):
                 _compare(one, other, options)
     except _Mismatch as failure:
-        text = str(failure) + ("\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in failure.path) if failure.path else "")
+        text = str(failure) + (
+            "\n\nThe failure occurred for item " + "".join(f"[{key!r}]" for key in failure.path) if failure.path else ""
+        )
         if failure.kind is AssertionError and msg is not None:
             text = msg(text) if callable(msg) else msg
         raise failure.kind(text) from None
@@ -111,7 +137,8 @@ def _check_keys(actual: set, expected: set) -> None:
     if actual != expected:
         missing, additional = sorted(expected - actual, key=str), sorted(actual - expected, key=str)
         raise _Mismatch(
-            "The keys of the mappings do not match:\n" f"Missing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {additional}"
+            "The keys of the mappings do not match:\n"
+            f"Missing keys in the actual mapping: {missing}\nAdditional keys in the actual mapping: {additional}"
         )
 
 
@@ -119,9 +146,16 @@ def _check_comparable(actual: object, expected: object, options: _Options) -> No
     related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
     if not options.allow_subclasses:
         related = type(actual) is type(expected)
-    if actual is None or expected is None or _are(_NUMBERS, actual, expected) or (related and _are((Tensor, np.ndarray), actual, expected)):
+    if (
+        actual is None
+        or expected is None
+        or _are(_NUMBERS, actual, expected)
+        or (related and _are((Tensor, np.ndarray), actual, expected))
+    ):
         return
-    raise _Mismatch(f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", TypeError)
+    raise _Mismatch(
+        f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}.", TypeError
+    )
 
 
 def _compare(actual: object, expected: object, options: _Options) -> None:
@@ -201,16 +235,23 @@ def _scalar_message(actual: complex, expected: complex, rtol: float, atol: float
     relative = absolute / abs(expected) if expected else math.inf
     return (
         f"Scalars are not {_closeness(rtol, atol)}!\n\nExpected {expected} but got {actual}.\n"
-        f"Absolute difference: {absolute}{_allowed(atol, rtol, atol)}\nRelative difference: {relative}{_allowed(rtol, rtol, atol)}"
+        f"Absolute difference: {absolute}{_allowed(atol, rtol, atol)}\nRelative difference: "
+        f"{relative}{_allowed(rtol, rtol, atol)}"
     )
 
 
 def _tensor_message(matches: np.ndarray, differences: list[np.ndarray], rtol: float, atol: float) -> str:
     wrong = int(matches.size - matches.sum())
-    lines = [f"Tensor-likes are not {_closeness(rtol, atol)}!", "", f"Mismatched elements: {wrong} / {matches.size} ({wrong / matches.size:.1%})"]
+    lines = [
+        f"Tensor-likes are not {_closeness(rtol, atol)}!",
+        "",
+        f"Mismatched elements: {wrong} / {matches.size} ({wrong / matches.size:.1%})",
+    ]
     for name, values, tolerance in zip(("absolute", "relative"), differences, (atol, rtol)):
         place = tuple(int(each) for each in np.unravel_index(np.argmax(values), values.shape))
-        lines.append(f"Greatest {name} difference: {values[place].item()} at index {place}{_allowed(tolerance, rtol, atol)}")
+        lines.append(
+            f"Greatest {name} difference: {values[place].item()} at index {place}{_allowed(tolerance, rtol, atol)}"
+        )
     return "\n".join(lines)
 
 

@@ -1,4 +1,7 @@
-"""`make_tensor`: random test data within bounds that suit the dtype. Not for training: see `numod.rand` and its like."""
+"""`make_tensor`: random test data within bounds that suit the dtype.
+
+Not for training: see `numod.rand` and its like.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,22 @@ from ..dtypes import dtype as DType
 
 
 def make_tensor(
-    *shape: int | Sequence[int], dtype: DType, device: Device | str = "cpu", low: float | None = None, high: float | None = None,
-    requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False, memory_format: object = None,
+    *shape: int | Sequence[int],
+    dtype: DType,
+    device: Device | str = "cpu",
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: object = None,
 ) -> Tensor:
-    """A tensor of `shape` with random values in [low, high), by default within [-9, 9] as far as the dtype has that (bool: both).
+    """A tensor of `shape` with random values in [low, high), by default within [-9, 9] as far as the dtype has that
+    (bool: both).
 
-    `noncontiguous` leaves gaps along the last dimension (of tensors with more than one element); `exclude_zero` replaces zeros by the smallest
-    positive normal number, or 1. Raises ValueError for bounds that are NaN, empty or outside the dtype, and options that contradict each other.
+    `noncontiguous` leaves gaps along the last dimension (of tensors with more than one element); `exclude_zero`
+    replaces zeros by the smallest positive normal number, or 1. Raises ValueError for bounds that are NaN, empty or
+    outside the dtype, and options that contradict each other.
     """
     if noncontiguous and memory_format is not None:
         raise ValueError(
@@ -29,7 +41,9 @@ def make_tensor(
             f"but got noncontiguous={noncontiguous} and memory_format={memory_format}"
         )
     if requires_grad and not dtype.differentiable:
-        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
+        )
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     gaps = noncontiguous and math.prod(sizes) > 1
     result = _values((*sizes[:-1], 2 * sizes[-1]) if gaps else sizes, dtype, device, low, high)
@@ -38,15 +52,19 @@ def make_tensor(
     return (result[..., ::2] if gaps else result).requires_grad_(requires_grad)
 
 
-def _values(shape: tuple[int, ...], dtype: DType, device: Device | str, low: float | None, high: float | None) -> Tensor:
+def _values(
+    shape: tuple[int, ...], dtype: DType, device: Device | str, low: float | None, high: float | None
+) -> Tensor:
     if dtype.is_complex:
         return complex_(*(_values(shape, dtype.real, device, low, high) for _ in range(2)))
     low, high = _bounds(dtype, low, high)
     if not dtype.is_floating_point:
-        low, high = max(math.ceil(low), -(1 << 62)), min(math.ceil(high), (1 << 62) - 1)  # so that their difference is an int64
+        # so that their difference is an int64
+        low, high = max(math.ceil(low), -(1 << 62)), min(math.ceil(high), (1 << 62) - 1)
         return randint(low, high, shape, dtype=dtypes.int64, device=device).to(dtype)
     share = rand(shape, dtype=dtype.compute, device=device)
-    return (share * high + (1 - share) * low).clamp(low, high).to(dtype)  # the difference of the bounds may overflow, this does not
+    # the difference of the bounds may overflow, this does not
+    return (share * high + (1 - share) * low).clamp(low, high).to(dtype)
 
 
 def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[float, float]:
@@ -62,5 +80,8 @@ def _bounds(dtype: DType, low: float | None, high: float | None) -> tuple[float,
     if low > high or (low == high and not dtype.is_floating_point):
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     if high < lowest or low >= end:
-        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{lowest}, {end})")
+        raise ValueError(
+            f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports "
+            f"[{lowest}, {end})"
+        )
     return max(low, lowest), min(high, end)

@@ -1,5 +1,8 @@
-"""`numod.utils.benchmark`: `Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer` generates
-inputs."""
+"""`numod.utils.benchmark`:
+
+`Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer`
+generates inputs.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from ..device.threads import get_num_threads, set_num_threads
 from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 
 __all__ = [
-    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias", "TaskSpec", "Timer", "ordered_unique",
-    "select_unit", "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
+    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias",
+    "TaskSpec", "Timer", "ordered_unique", "select_unit", "set_torch_threads", "timer", "trim_sigfig",
+    "unit_to_english",
 ]  # fmt: skip
 
 _UNITS = ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
@@ -105,7 +109,10 @@ class TaskSpec:
 
 @dataclass
 class Measurement:
-    """Times of several blocks of `number_per_run` runs each. `mean`, `median`, `iqr` and `times` are in seconds per run."""
+    """Times of several blocks of `number_per_run` runs each.
+
+    `mean`, `median`, `iqr` and `times` are in seconds per run.
+    """
 
     number_per_run: int
     raw_times: list[float]
@@ -135,7 +142,9 @@ class Measurement:
 
     @property
     def significant_figures(self) -> int:
-        """Significant figures of the median, 1 to 4, from a 90 % confidence interval (at least 25 ns) of the mean of the middle half."""
+        """Significant figures of the median, 1 to 4, from a 90 % confidence interval (at least 25 ns) of the mean of
+        the middle half.
+        """
         n = len(self.raw_times)
         middle = sorted(self.times)[n // 4 : -(-3 * n // 4)]
         interval = max(1.645 * statistics.pstdev(middle) / math.sqrt(len(middle)), 25e-9)
@@ -174,24 +183,40 @@ class Measurement:
             lines.append(f"  {self.median / scale:.2f} {unit}")
         else:
             lines.append(f"  Median: {self.median / scale:.2f} {unit}")
-            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({min(self.times) / scale:.2f} to {max(self.times) / scale:.2f})")
+            lines.append(
+                f"  IQR:    {self.iqr / scale:.2f} {unit} ({min(self.times) / scale:.2f} to "
+                f"{max(self.times) / scale:.2f})"
+            )
         runs = f"{self.number_per_run} runs {'per measurement' if n > 1 else ''}"
         lines.append(f"  {n} measurement{'s' if n > 1 else ''}, {runs}, {threads} thread{'s' if threads > 1 else ''}")
         if n > 1 and self.has_warnings:
-            lines.append("  WARNING: Interquartile range is more than 10% of the median measurement: run it longer, or on a quieter machine.")
+            lines.append(
+                "  WARNING: Interquartile range is more than 10% of the median measurement: run it longer, or on a "
+                "quieter machine."
+            )
         return "\n".join(lines)
 
 
 class Timer:
     """Times a statement with `num_threads` threads, after an untimed run that compiles kernels.
 
-    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env determine table, row and column in `Compare`.
+    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env determine table,
+    row and column in `Compare`.
     """
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer,
-        globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None,
-        num_threads: int = 1, language: str | Language = Language.PYTHON,
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = timeit.default_timer,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: str | Language = Language.PYTHON,
     ) -> None:
         if not isinstance(stmt, str):
             raise ValueError(f"Currently only a `str` stmt is supported, got {type(stmt).__name__}")
@@ -228,7 +253,9 @@ class Timer:
                     return Measurement(number * step, [taken], self._task_spec)
             number *= 10
 
-    def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(
+        self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
+    ) -> Measurement:
         """Blocks of runs, long enough that timer overhead is negligible, until `min_run_time` seconds have passed."""
         number = self._block_size(min_run_time)
         times: list[float] = []
@@ -239,9 +266,16 @@ class Timer:
         return Measurement(number, times, self._task_spec)
 
     def adaptive_autorange(
-        self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback: Callable[[int, float], Any] | None = None
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
+        callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:
-        """Blocks of runs until the interquartile range is below `threshold` times the median, or `max_run_time` seconds have passed."""
+        """Blocks of runs until the interquartile range is below `threshold` times the median, or `max_run_time` seconds
+        have passed.
+        """
         number = self._block_size(min_run_time)
         times: list[float] = []
         while True:
@@ -252,15 +286,25 @@ class Timer:
             if sum(times) >= max_run_time or (sum(times) >= min_run_time and found.meets_confidence(threshold)):
                 return found
 
-    def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True, retain_out_file: bool = False) -> None:
+    def collect_callgrind(
+        self,
+        number: int = 100,
+        *,
+        repeats: int | None = None,
+        collect_baseline: bool = True,
+        retain_out_file: bool = False,
+    ) -> None:
         """Raises NotImplementedError: Valgrind does not support the AVX-512 instructions of compiled kernels."""
         raise NotImplementedError(
-            "Timer.collect_callgrind: instruction counts need Valgrind, which cannot run kernels compiled for this processor; use blocked_autorange, "
+            "Timer.collect_callgrind: instruction counts need Valgrind, which cannot run kernels compiled for this "
+            "processor; use blocked_autorange, "
             "or count with Linux perf: perf stat -e instructions:u python script.py"
         )
 
     def _block_size(self, min_run_time: float) -> int:
-        """The number of runs per block: a thousandth of the total time, and a thousand times the overhead of the timing loop."""
+        """The number of runs per block: a thousandth of the total time, and a thousand times the overhead of the timing
+        loop.
+        """
         overhead = statistics.median(timeit.Timer("pass").timeit(1) for _ in range(5))
         number = 1
         while True:
@@ -279,7 +323,9 @@ class Colorize(Enum):
 
 
 class Compare:
-    """Prints measurements as tables: one per label, with a row per sub_label and a column per description, grouped by number of threads."""
+    """Prints measurements as tables: one per label, with a row per sub_label and a column per description, grouped by
+    number of threads.
+    """
 
     def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = Measurement.merge(list(results))
@@ -308,7 +354,9 @@ class Compare:
 
     def __str__(self) -> str:
         labels = list(dict.fromkeys(each.label or "" for each in self._results))
-        return "\n".join(self._table(label, [each for each in self._results if (each.label or "") == label]) for label in labels)
+        return "\n".join(
+            self._table(label, [each for each in self._results if (each.label or "") == label]) for label in labels
+        )
 
     def _table(self, label: str, results: list[Measurement]) -> str:
         columns = list(dict.fromkeys(each.description or "" for each in results))
@@ -323,15 +371,27 @@ class Compare:
             if count != threads:
                 threads = count
                 lines.append(f"{count} threads: ".ljust(len(header), "-"))
-            found = {each.description or "": each for each in results if (each.num_threads, each.as_row_name) == (count, name)}
-            cells = [self._cell(found.get(each), scale, self._best(results, count, name, each), cell_width) for each in columns]
+            found = {
+                each.description or "": each
+                for each in results
+                if (each.num_threads, each.as_row_name) == (count, name)
+            }
+            cells = [
+                self._cell(found.get(each), scale, self._best(results, count, name, each), cell_width)
+                for each in columns
+            ]
             lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(cells))
         return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
 
     def _best(self, results: list[Measurement], threads: int, row: str, column: str) -> float:
         """The smallest median among those that a measurement is compared with."""
         by_row = self._colorize is Colorize.ROWWISE
-        near = [each.median for each in results if each.num_threads == threads and (each.as_row_name == row if by_row else (each.description or "") == column)]
+        near = [
+            each.median
+            for each in results
+            if each.num_threads == threads
+            and (each.as_row_name == row if by_row else (each.description or "") == column)
+        ]
         return min(near, default=0.0)
 
     def _cell(self, found: Measurement | None, scale: float, best: float, width: int) -> str:
@@ -348,4 +408,3 @@ class Compare:
             return text
         color = "92" if found.median <= 1.05 * best else "91" if found.median >= 2 * best else ""
         return f"\033[{color}m{text}\033[0m" if color else text
-

@@ -1,8 +1,11 @@
-"""Activation checkpointing: saved tensors of a part of a network are dropped, and recomputed in backward. Not checkpoint files.
+"""Activation checkpointing: saved tensors of a part of a network are dropped, and recomputed in backward.
 
-The part runs as usual, and its nodes stay on the tape; only their saved tensors are dropped. The first of them that backward reaches runs the
-part again, with the same random numbers, and every node takes over the saved tensors of its counterpart. So everything that the tape supports
-works: gradients of parameters, double backward, hooks, `retain_graph`, nested checkpoints.
+Not checkpoint files.
+
+The part runs as usual, and its nodes stay on the tape; only their saved tensors are dropped. The first of them that
+backward reaches runs the part again, with the same random numbers, and every node takes over the saved tensors of its
+counterpart. So everything that the tape supports works: gradients of parameters, double backward, hooks,
+`retain_graph`, nested checkpoints.
 """
 
 from __future__ import annotations
@@ -20,7 +23,13 @@ from ..core.random import default_generator
 from ..core.tensor import Tensor
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_checkpoint_early_stop", "set_device_states",
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "get_device_states",
+    "noop_context_fn",
+    "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 
@@ -35,12 +44,17 @@ def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.Abs
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """A context in which PyTorch's recomputations stop early, or do not. It has no effect here: a recomputation always runs to the end."""
+    """A context in which PyTorch's recomputations stop early, or do not.
+
+    It has no effect here: a recomputation always runs to the end.
+    """
     yield
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
-    """([], []), for reversible layers that keep the generators of GPUs: one generator serves all devices, and `get_rng_state` gives its state."""
+    """([], []), for reversible layers that keep the generators of GPUs: one generator serves all devices, and
+    `get_rng_state` gives its state.
+    """
     return [], []
 
 
@@ -49,45 +63,80 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
 
 
 def checkpoint(
-    function: Callable, *args: object, use_reentrant: bool | None = None, context_fn: Callable[[], tuple] = noop_context_fn,
-    determinism_check: str = "default", debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: object,
+    function: Callable,
+    *args: object,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: object,
 ) -> object:
     """`function(*args, **kwargs)`, recomputed in backward instead of saving intermediate tensors.
 
-    `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same random numbers.
-    Backward raises CheckpointError if the runs differ in their ops or (unless `determinism_check="none"`) in shapes and dtypes.
-    `use_reentrant=True` gives the same gradients, but, as in PyTorch, only by a backward() that goes to all leaves (others raise RuntimeError), and only where
-    one of `args` requires gradients, else none, with a warning.
-    `debug` and `early_stop` are accepted without effect: errors name the op in any case, and the recomputation always runs to the end.
+    `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same
+    random numbers. Backward raises CheckpointError if the runs differ in their ops or (unless
+    `determinism_check="none"`) in shapes and dtypes. `use_reentrant=True` gives the same gradients, but, as in PyTorch,
+    only by a backward() that goes to all leaves (others raise RuntimeError), and only where one of `args` requires
+    gradients, else none, with a warning.
+    `debug` and `early_stop` are accepted without effect: errors name the op in any case, and the recomputation always
+    runs to the end.
     """
     if determinism_check not in ("default", "none"):
-        raise ValueError(f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}")
+        raise ValueError(
+            f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}"
+        )
     if use_reentrant and (context_fn is not noop_context_fn or debug):
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     if use_reentrant and kwargs:
         raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
     first, second = context_fn()
-    cut = use_reentrant and is_grad_enabled() and not any(isinstance(each, Tensor) and each.requires_grad for each in args)
+    cut = (
+        use_reentrant
+        and is_grad_enabled()
+        and not any(isinstance(each, Tensor) and each.requires_grad for each in args)
+    )
     if cut:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
     if cut or not is_grad_enabled():
         with first, no_grad():
             return function(*args, **kwargs)
-    segment = _Segment(lambda: function(*args, **kwargs), second, preserve_rng_state, determinism_check == "default", bool(use_reentrant))
+    segment = _Segment(
+        lambda: function(*args, **kwargs),
+        second,
+        preserve_rng_state,
+        determinism_check == "default",
+        bool(use_reentrant),
+    )
     with first:
         return segment.run()
 
 
 def checkpoint_sequential(
-    functions: Iterable[Callable], segments: int, input: object, use_reentrant: bool | None = None, preserve_rng_state: bool = True
+    functions: Iterable[Callable],
+    segments: int,
+    input: object,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
 ) -> object:
-    """A Sequential, or a list of functions, applied to `input` in `segments` parts of equal length, all but the last checkpointed."""
+    """A Sequential, or a list of functions, applied to `input` in `segments` parts of equal length, all but the last
+    checkpointed.
+    """
     functions = list(functions)
     if not 1 <= segments <= len(functions):
-        raise ValueError(f"checkpoint_sequential: segments must be between 1 and the number of functions ({len(functions)}), got {segments}")
+        raise ValueError(
+            f"checkpoint_sequential: segments must be between 1 and the number of functions ({len(functions)}), got "
+            f"{segments}"
+        )
     size = len(functions) // segments
     for start in range(0, size * (segments - 1), size):
-        input = checkpoint(_chain(functions[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+        input = checkpoint(
+            _chain(functions[start : start + size]),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve_rng_state,
+        )
     return _chain(functions[size * (segments - 1) :])(input)
 
 
@@ -101,9 +150,19 @@ def _chain(functions: Sequence[Callable]) -> Callable:
 
 
 class _Segment:
-    """A checkpointed call. Its nodes refer to it, and it to them by weak references, so that it does not keep the tape alive."""
+    """A checkpointed call.
 
-    def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool, reentrant: bool) -> None:
+    Its nodes refer to it, and it to them by weak references, so that it does not keep the tape alive.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[], object],
+        context: contextlib.AbstractContextManager,
+        preserve_random: bool,
+        compare: bool,
+        reentrant: bool,
+    ) -> None:
         self._call, self._context, self._compare, self._reentrant = call, context, compare, reentrant
         self._autocast, self._overriding = state.autocast, (overrides.state.modes, overrides.state.disabled)
         self._random = (default_generator._seed, default_generator._offset) if preserve_random else None
@@ -122,10 +181,18 @@ class _Segment:
         """Run the call again, and restore the saved tensors of all nodes that still exist."""
         if self._reentrant and (walks := engine.running.walks) and walks[-1].path is not None:
             raise RuntimeError(
-                "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
-                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+                "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). "
+                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "
+                "the `inputs` argument."
             )
-        with enable_grad(), _autocast(self._autocast), overrides.as_at(*self._overriding), self._context, _random_state(self._random):
+        with (
+            enable_grad(),
+            _autocast(self._autocast),
+            overrides.as_at(*self._overriding),
+            self._context,
+            _random_state(self._random),
+        ):
             _, twins = _recorded(self._call)
         self._check(twins)
         pairs = [(reference(), twin) for reference, twin in zip(self._nodes, twins)]
@@ -136,7 +203,9 @@ class _Segment:
             if twin.refill is not None:
                 twin.refill.__self__._adopt(node, twin)
             elif node.kept is None:
-                node.kept, node.versions, node.out = [_linked(each, original) for each in twin.kept], twin.versions, twin.out
+                node.kept = [_linked(each, original) for each in twin.kept]
+                node.versions = twin.versions
+                node.out = twin.out
 
     def _adopt(self, node: Node, twin: Node) -> None:
         """For a nested checkpoint in a recomputation: refill the node of the first run instead of its counterpart."""
@@ -146,20 +215,25 @@ class _Segment:
     def _check(self, twins: list[Node]) -> None:
         if len(twins) != len(self._nodes):
             raise CheckpointError(
-                "numod.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation. "
+                "numod.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                "recomputation. "
                 f"Number of ops recorded during forward: {len(self._nodes)}. During recomputation: {len(twins)}. "
                 "The function must do the same every time it is called."
             )
         for before, twin in zip(self._shapes, twins):
             if self._compare and before != _shape_of(twin):
                 raise CheckpointError(
-                    "numod.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                    "numod.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                    "during the forward pass.\n"
                     f"{before[0]} of {before[1:]} became {twin.name()} of {_shape_of(twin)[1:]}"
                 )
 
 
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
-    """(the call's result, its nodes with saved tensors, oldest first). Older nodes, such as casts from autocast's cache, are left out."""
+    """(the call's result, its nodes with saved tensors, oldest first).
+
+    Older nodes, such as casts from autocast's cache, are left out.
+    """
     start = Node(None, (), (), ()).sequence
     type(state).special = True
     before, state.checkpointing = state.checkpointing, True
@@ -194,7 +268,9 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 def _shape_of(node: Node) -> tuple:
     """The node's name with shapes, dtypes and devices of its inputs."""
-    return node.name(), *[(tuple(each.shape), each.dtype, str(each.device)) for each in node.layouts if hasattr(each, "shape")]
+    return node.name(), *[
+        (tuple(each.shape), each.dtype, str(each.device)) for each in node.layouts if hasattr(each, "shape")
+    ]
 
 
 def _linked(each: object, original: dict[Node, Node | None]) -> object:

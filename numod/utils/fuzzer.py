@@ -27,20 +27,32 @@ class ParameterAlias:
 
 
 class FuzzedParameter:
-    """A random number between `minval` and `maxval`, both included: "uniform" (an int where both are), or an int, "loguniform"; or one of the keys of a
-    dict `distribution`, with the probabilities that are its values. `strict`: drawn once for each set of parameters, however many are refused.
+    """A random number between `minval` and `maxval`, both included:
+
+    "uniform" (an int where both are), or an int, "loguniform"; or one of the keys of a dict `distribution`, with the
+    probabilities that are its values. `strict`: drawn once for each set of parameters, however many are refused.
     """
 
     def __init__(
-        self, name: str, minval: float | None = None, maxval: float | None = None, distribution: str | dict[Any, float] | None = None, strict: bool = False
+        self,
+        name: str,
+        minval: float | None = None,
+        maxval: float | None = None,
+        distribution: str | dict[Any, float] | None = None,
+        strict: bool = False,
     ) -> None:
         if isinstance(distribution, dict):
             if any(each < 0 for each in distribution.values()) or abs(sum(distribution.values()) - 1) > 1e-5:
-                raise AssertionError(f"FuzzedParameter {name}: probabilities must be positive and add up to one, got {list(distribution.values())}")
+                raise AssertionError(
+                    f"FuzzedParameter {name}: probabilities must be positive and add up to one, got "
+                    f"{list(distribution.values())}"
+                )
             if minval is not None or maxval is not None:
                 raise AssertionError(f"FuzzedParameter {name}: with a dict of choices, minval and maxval must be None")
         elif distribution not in ("loguniform", "uniform"):
-            raise AssertionError(f"FuzzedParameter {name}: Unknown distribution: {distribution}; give 'uniform', 'loguniform' or a dict")
+            raise AssertionError(
+                f"FuzzedParameter {name}: Unknown distribution: {distribution}; give 'uniform', 'loguniform' or a dict"
+            )
         self.name, self.strict = name, strict
         self._least, self._most, self._distribution = minval, maxval, distribution
 
@@ -51,23 +63,42 @@ class FuzzedParameter:
             return list(choices)[state.choice(len(choices), p=list(choices.values()))]
         if choices == "loguniform":
             return min(max(int(2 ** state.uniform(log2(least), log2(most))), least), most)
-        return int(state.randint(least, most + 1)) if isinstance(least, int) and isinstance(most, int) else state.uniform(least, most)
+        return (
+            int(state.randint(least, most + 1))
+            if isinstance(least, int) and isinstance(most, int)
+            else state.uniform(least, most)
+        )
 
 
 class FuzzedTensor:
-    """A tensor whose `size` (and `steps` in a larger one) are numbers or names of parameters, cut to as many as the parameter `dim_parameter` says.
+    """A tensor whose `size` (and `steps` in a larger one) are numbers or names of parameters, cut to as many as the
+    parameter `dim_parameter` says.
 
-    With `probability_contiguous` its memory is in order; else its dimensions are permuted. Parameters that give fewer elements than `min_elements`, more
-    than `max_elements`, or more than `max_allocation_bytes` with the steps, are drawn anew. `tensor_constructor(size=, dtype=, **parameters)` makes values.
+    With `probability_contiguous` its memory is in order; else its dimensions are permuted. Parameters that give fewer
+    elements than `min_elements`, more than `max_elements`, or more than `max_allocation_bytes` with the steps, are
+    drawn anew. `tensor_constructor(size=, dtype=, **parameters)` makes values.
     """
 
     def __init__(
-        self, name: str, size: tuple[str | int, ...], steps: tuple[str | int, ...] | None = None, probability_contiguous: float = 0.5,
-        min_elements: int | None = None, max_elements: int | None = None, max_allocation_bytes: int | None = None, dim_parameter: str | None = None,
-        roll_parameter: str | None = None, dtype: DType = float32, cuda: bool = False, tensor_constructor: Callable[..., Tensor] | None = None,
+        self,
+        name: str,
+        size: tuple[str | int, ...],
+        steps: tuple[str | int, ...] | None = None,
+        probability_contiguous: float = 0.5,
+        min_elements: int | None = None,
+        max_elements: int | None = None,
+        max_allocation_bytes: int | None = None,
+        dim_parameter: str | None = None,
+        roll_parameter: str | None = None,
+        dtype: DType = float32,
+        cuda: bool = False,
+        tensor_constructor: Callable[..., Tensor] | None = None,
     ) -> None:
         self.name = name
-        self._size, self._steps, self._ordered, self._dimensions = size, steps or (), probability_contiguous, dim_parameter
+        self._size = size
+        self._steps = steps or ()
+        self._ordered = probability_contiguous
+        self._dimensions = dim_parameter
         self._least, self._most, self._most_bytes = min_elements, max_elements, max_allocation_bytes
         self._dtype, self._cuda, self._construct = dtype, cuda, tensor_constructor or self.default_tensor_constructor
 
@@ -86,7 +117,11 @@ class FuzzedTensor:
         """Whether these parameters give a tensor that is neither too small nor too large."""
         size, steps = self._shape(params)
         elements = prod(size)
-        pairs = ((elements, self._most), (self._least, elements), (elements * prod(steps) * self._dtype.itemsize, self._most_bytes))
+        pairs = (
+            (elements, self._most),
+            (self._least, elements),
+            (elements * prod(steps) * self._dtype.itemsize, self._most_bytes),
+        )
         return not any(a is not None and b is not None and a > b for a, b in pairs)
 
     def _make_tensor(self, params: dict[str, Any], state: np.random.RandomState) -> tuple[Tensor, dict[str, Any]]:
@@ -99,15 +134,26 @@ class FuzzedTensor:
                 order = state.permutation(len(size))
             whole = whole.permute(*order.tolist()).contiguous().permute(*np.argsort(order).tolist())
         tensor = whole[tuple([slice(0, n * step, step) for n, step in zip(size, steps)])]
-        return tensor, {"numel": tensor.numel(), "order": order, "steps": steps, "is_contiguous": tensor.is_contiguous(), "dtype": str(self._dtype)}
+        return tensor, {
+            "numel": tensor.numel(),
+            "order": order,
+            "steps": steps,
+            "is_contiguous": tensor.is_contiguous(),
+            "dtype": str(self._dtype),
+        }
 
 
 class Fuzzer:
-    """Draws parameters until all `constraints` (functions of the dict of parameters) and tensors take them, and makes the tensors."""
+    """Draws parameters until all `constraints` (functions of the dict of parameters) and tensors take them, and makes
+    the tensors.
+    """
 
     def __init__(
-        self, parameters: Iterable[FuzzedParameter | Iterable[FuzzedParameter]], tensors: Iterable[FuzzedTensor | Iterable[FuzzedTensor]],
-        constraints: Iterable[Callable[[dict[str, Any]], bool]] | None = None, seed: int | None = None,
+        self,
+        parameters: Iterable[FuzzedParameter | Iterable[FuzzedParameter]],
+        tensors: Iterable[FuzzedTensor | Iterable[FuzzedTensor]],
+        constraints: Iterable[Callable[[dict[str, Any]], bool]] | None = None,
+        seed: int | None = None,
     ) -> None:
         self._seed = int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64)) if seed is None else seed
         self._parameters, self._tensors = _flat(parameters, FuzzedParameter), _flat(tensors, FuzzedTensor)
@@ -129,14 +175,22 @@ class Fuzzer:
         for _ in range(n):
             parameters = self._draw(state)
             made = {each.name: each._make_tensor(parameters, state) for each in self._tensors}
-            yield {name: tensor for name, (tensor, _) in made.items()}, {name: properties for name, (_, properties) in made.items()}, parameters
+            yield (
+                {name: tensor for name, (tensor, _) in made.items()},
+                {name: properties for name, (_, properties) in made.items()},
+                parameters,
+            )
 
     def _draw(self, state: np.random.RandomState) -> dict[str, Any]:
         strict = {each.name: each.sample(state) for each in self._parameters if each.strict}
         for _ in range(1000):
-            found = _without_aliases({each.name: strict[each.name] if each.strict else each.sample(state) for each in self._parameters})
+            found = _without_aliases(
+                {each.name: strict[each.name] if each.strict else each.sample(state) for each in self._parameters}
+            )
             self._drawn += 1
-            if all(each(found) for each in self._constraints) and all(each.satisfies_constraints(found) for each in self._tensors):
+            if all(each(found) for each in self._constraints) and all(
+                each.satisfies_constraints(found) for each in self._tensors
+            ):
                 return found
             self._refused += 1
         raise ValueError("Failed to generate a set of valid parameters: the constraints refused a thousand.")

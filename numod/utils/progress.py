@@ -3,8 +3,8 @@
     for batch in numod.utils.progress(loader, description="epoch 1"):
         ...
 
-On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute, and at the end. Nested
-loops get a line each, which is removed when the inner loop ends.
+On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute,
+and at the end. Nested loops get a line each, which is removed when the inner loop ends.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ _running: list[progress] = []  # outermost first
 
 
 class progress(Generic[Item]):  # used like a function
-    """Iterate over `iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets a text shown after it."""
+    """Iterate over `iterable`, with its progress on `file` (stderr).
+
+    `total` replaces `len(iterable)`; `note(...)` sets a text shown after it.
+    """
 
     def __init__(
-        self, iterable: Iterable[Item], description: str = "", total: int | None = None, file: TextIO | None = None, width: int = 30,
+        self,
+        iterable: Iterable[Item],
+        description: str = "",
+        total: int | None = None,
+        file: TextIO | None = None,
+        width: int = 30,
         interval: float | None = None,
     ) -> None:
         hint = operator.length_hint(iterable, -1) if total is None else total
@@ -39,7 +47,9 @@ class progress(Generic[Item]):  # used like a function
 
     def note(self, *text: object, **values: object) -> None:
         """Set the text shown after the count: `line.note(loss=loss.item())`."""
-        named = [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()]
+        named = [
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
+        ]
         self._text = " ".join([*map(str, text), *named])
 
     def __len__(self) -> int:
@@ -81,7 +91,9 @@ class progress(Generic[Item]):  # used like a function
         if self.total:
             share = min(self.count / self.total, 1.0)
             left = _clock((self.total - self.count) / rate) if rate and self.count <= self.total else "?"
-            parts += [f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{_clock(seconds)}<{left}, {_rate(rate)}]"]
+            parts += [
+                f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{_clock(seconds)}<{left}, {_rate(rate)}]"
+            ]
         else:
             parts += [f"{self.count} [{_clock(seconds)}, {_rate(rate)}]"]
         return " ".join([*parts, self._text] if self._text else parts)

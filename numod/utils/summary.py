@@ -1,4 +1,6 @@
-"""`numod.utils.summary`: the tree of a model's layers with output shapes, parameters and multiply-adds, from one forward pass."""
+"""`numod.utils.summary`: the tree of a model's layers with output shapes, parameters and multiply-adds, from one
+forward pass.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from ..nn import Module
 from ..ops import cost
 
 _COLUMNS = {
-    "output_size": "Output Shape", "input_size": "Input Shape", "num_params": "Param #", "mult_adds": "Mult-Adds", "memory": "Memory (MB)", "time": "Time (ms)",
-    "trainable": "Trainable",
+    "output_size": "Output Shape", "input_size": "Input Shape", "num_params": "Param #", "mult_adds": "Mult-Adds",
+    "memory": "Memory (MB)", "time": "Time (ms)", "trainable": "Trainable",
 }  # fmt: skip
 _MEGABYTE = 1e6
 
@@ -46,7 +48,15 @@ class Layer:
         if column == "num_params":
             return "(recursive)" if self.repeated else f"{self.parameters:,}" if self.parameters else "--"
         if column == "trainable":
-            return "--" if not self.parameters else "True" if self.trainable == self.parameters else "Partial" if self.trainable else "False"
+            return (
+                "--"
+                if not self.parameters
+                else "True"
+                if self.trainable == self.parameters
+                else "Partial"
+                if self.trainable
+                else "False"
+            )
         if column == "mult_adds":
             return f"{self.mult_adds:,}" if self.mult_adds else "--"
         if column == "memory":
@@ -59,7 +69,10 @@ class Layer:
 
 @dataclass
 class ModelStatistics:
-    """The result of `summary`. Prints as a table; sizes are in bytes, `total_mult_adds` counts multiply-adds of one forward pass."""
+    """The result of `summary`.
+
+    Prints as a table; sizes are in bytes, `total_mult_adds` counts multiply-adds of one forward pass.
+    """
 
     root: Layer
     depth: int
@@ -79,21 +92,41 @@ class ModelStatistics:
 
     def __repr__(self) -> str:
         rows = [("Layer (type:depth-idx)", *(_COLUMNS[each] for each in self.columns))]
-        rows += [(label, *(layer.text(each) for each in self.columns)) for label, layer in self._labelled(self.root, "", "")]
+        rows += [
+            (label, *(layer.text(each) for each in self.columns)) for label, layer in self._labelled(self.root, "", "")
+        ]
         widths = [max(len(row[k]) for row in rows) + 4 for k in range(len(rows[0]))]
         lines = ["".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         rule = "=" * sum(widths)
-        sizes = [("Input size", self.total_input), ("Forward/backward pass size", 2 * self.total_output_bytes), ("Params size", self.total_param_bytes)]
+        sizes = [
+            ("Input size", self.total_input),
+            ("Forward/backward pass size", 2 * self.total_output_bytes),
+            ("Params size", self.total_param_bytes),
+        ]
         sizes.append(("Estimated Total Size", sum(size for _, size in sizes)))
         totals = [
             f"Total params: {self.total_params:,}", f"Trainable params: {self.trainable_params:,}",
             f"Non-trainable params: {self.total_params - self.trainable_params:,}",
             f"Total mult-adds: {self.total_mult_adds:,}",
         ]  # fmt: skip
-        return "\n".join([rule, lines[0], rule, *lines[1:], rule, *totals, rule, *(f"{name} (MB): {size / _MEGABYTE:.2f}" for name, size in sizes), rule])
+        return "\n".join(
+            [
+                rule,
+                lines[0],
+                rule,
+                *lines[1:],
+                rule,
+                *totals,
+                rule,
+                *(f"{name} (MB): {size / _MEGABYTE:.2f}" for name, size in sizes),
+                rule,
+            ]
+        )
 
     def _labelled(self, layer: Layer, before: str, branch: str) -> Iterator[tuple[str, Layer]]:
-        name = type(layer.module).__name__ + (f" ({layer.name})" if layer.name and "var_names" in self.row_settings else "")
+        name = type(layer.module).__name__ + (
+            f" ({layer.name})" if layer.name and "var_names" in self.row_settings else ""
+        )
         yield before + branch + name + (f": {layer.depth}-{layer.index}" if layer.depth else ""), layer
         if layer.depth < self.depth:
             inner = before + ("" if not branch else "│    " if branch == "├─" else "     ")
@@ -102,21 +135,38 @@ class ModelStatistics:
 
 
 def summary(
-    model: Module, input_size: Sequence | None = None, input_data: Any = None, *, batch_dim: int | None = None, col_names: Sequence[str] | None = None,
-    depth: int = 3, device: Any = None, dtypes: Sequence[Any] | None = None, mode: str = "same", row_settings: Sequence[str] = (), verbose: int = 1,
+    model: Module,
+    input_size: Sequence | None = None,
+    input_data: Any = None,
+    *,
+    batch_dim: int | None = None,
+    col_names: Sequence[str] | None = None,
+    depth: int = 3,
+    device: Any = None,
+    dtypes: Sequence[Any] | None = None,
+    mode: str = "same",
+    row_settings: Sequence[str] = (),
+    verbose: int = 1,
     **kwargs: Any,
 ) -> ModelStatistics:
-    """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds. Printed unless `verbose` is 0.
+    """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds.
 
-    `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs of `dtypes`; `input_data` is the input
-    itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, memory (of the
-    output), time (of a second pass, as the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes,
+    Printed unless `verbose` is 0.
+
+    `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs
+    of `dtypes`; `input_data` is the input itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the
+    model. Columns: output_size, input_size, num_params, mult_adds, memory (of the output), time (of a second pass, as
+    the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes,
     and where neither size nor data is given for a model that needs them.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
     unknown = [each for each in columns if each not in _COLUMNS]
     if unknown or mode not in ("same", "train", "eval"):
-        what = f"column {unknown[0]!r} is unknown; choose from {', '.join(_COLUMNS)}" if unknown else f"mode must be 'same', 'train' or 'eval', got {mode!r}"
+        what = (
+            f"column {unknown[0]!r} is unknown; choose from {', '.join(_COLUMNS)}"
+            if unknown
+            else f"mode must be 'same', 'train' or 'eval', got {mode!r}"
+        )
         raise ValueError(f"summary: {what}")
     if input_size is not None and input_data is not None:
         raise ValueError("summary: give input_size or input_data, not both")
@@ -127,16 +177,20 @@ def summary(
     parameters = {id(each): each for each in model.parameters()}.values()
     counted = [each for each in _walk(root) if not each.children and not each.repeated]
     result = ModelStatistics(
-        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters), sum(each.numel() for each in parameters if each.requires_grad),
+        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters),
+        sum(each.numel() for each in parameters if each.requires_grad),
         root.mult_adds,
-        sum(_bytes(each) for each in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted), sum(map(_bytes, parameters)),
+        sum(_bytes(each) for each in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted),
+        sum(map(_bytes, parameters)),
     )  # fmt: skip
     if verbose:
         print(result)
     return result
 
 
-def _inputs(size: Any, data: Any, batch_dim: int | None, device: Any, kinds: Sequence[Any] | None) -> tuple[tuple, dict]:
+def _inputs(
+    size: Any, data: Any, batch_dim: int | None, device: Any, kinds: Sequence[Any] | None
+) -> tuple[tuple, dict]:
     if isinstance(data, Mapping):
         return (), dict(data)
     if data is not None:
@@ -163,9 +217,19 @@ def _tree(model: Module) -> Layer:
         own = {id(each): each for each in module.parameters()}.values()
         repeated = id(module) in seen
         seen.add(id(module))
-        found = Layer(name, module, depth, numbers[depth], sum(each.numel() for each in own), sum(each.numel() for each in own if each.requires_grad), repeated)
+        found = Layer(
+            name,
+            module,
+            depth,
+            numbers[depth],
+            sum(each.numel() for each in own),
+            sum(each.numel() for each in own if each.requires_grad),
+            repeated,
+        )
         if not repeated:
-            found.children = [layer_of(key, child, depth + 1) for key, child in module._modules.items() if child is not None]
+            found.children = [
+                layer_of(key, child, depth + 1) for key, child in module._modules.items() if child is not None
+            ]
         return found
 
     return layer_of("", model, 0)
@@ -182,7 +246,12 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
     stack: list[tuple[Layer, float]] = []
 
     def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
-        found = cost.multiply_adds(op, tuple(getattr(each, "_layout", type(each)) for each in inputs), parameters, tuple(each._layout for each in outputs))
+        found = cost.multiply_adds(
+            op,
+            tuple(getattr(each, "_layout", type(each)) for each in inputs),
+            parameters,
+            tuple(each._layout for each in outputs),
+        )
         for layer, _ in stack if found else ():
             layer.mult_adds += found
 

@@ -1,6 +1,9 @@
-"""How a kernel got its speed: a reference, then versions of it, each checked and then timed in turns. `python -m perf ladder gemm`.
+"""How a kernel got its speed: a reference, then versions of it, each checked and then timed in turns.
 
-A version is a kernel as numod writes them, a function over flat arrays; the last is numod's own op. Versions before it are here to be read.
+`python -m perf ladder gemm`.
+
+A version is a kernel as numod writes them, a function over flat arrays; the last is numod's own op. Versions before it
+are here to be read.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ NAMES = ("gemm", "exp", "softmax", "conv")
 
 @dataclass(frozen=True)
 class Version:
-    """A way to do the work: `run()` gives the result, as an array or a tensor. `why`: what it does otherwise than the one before."""
+    """A way to do the work:
+
+    `run()` gives the result, as an array or a tensor. `why`: what it does otherwise than the one before.
+    """
 
     name: str
     why: str
@@ -29,7 +35,10 @@ class Version:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Versions of one kernel, slowest first. `expected` was computed in float64; `tolerance` is that of a result beside the greatest expected."""
+    """Versions of one kernel, slowest first.
+
+    `expected` was computed in float64; `tolerance` is that of a result beside the greatest expected.
+    """
 
     title: str
     expected: np.ndarray
@@ -47,7 +56,10 @@ class Ladder:
         errors = [self.error(version) for version in self.versions]
         for version, error in zip(self.versions, errors):
             if not error <= self.tolerance:
-                raise ValueError(f"ladder {self.title}: {version.name} is wrong by {error:.1e} of the greatest value, more than {self.tolerance:.1e}")
+                raise ValueError(
+                    f"ladder {self.title}: {version.name} is wrong by {error:.1e} of the greatest value, more than "
+                    f"{self.tolerance:.1e}"
+                )
         return errors
 
 
@@ -57,14 +69,19 @@ def values(result: object) -> np.ndarray:
 
 
 def compiled(kernel: Callable, signature: str, *, fast: bool = False, library: str = "") -> Callable:
-    """`kernel` compiled for one thread. `library`: an import, such as that of the C library's `exp` in the place of our own; `fast`: sums may be reordered."""
+    """`kernel` compiled for one thread.
+
+    `library`: an import, such as that of the C library's `exp` in the place of our own; `fast`: sums may be reordered.
+    """
     from numod import device, float32
     from numod.device import cpu
     from numod.kernel import bind, build
 
     flags, name = build.FAST_REDUCTION if fast else build.FAST_POINTWISE, f"ladder_{kernel.__name__}"
     if library:
-        return build.build(cpu, name, f"{library}\nreal = float32\n{bind.source_of(kernel)}", signature, False, flags).launch
+        return build.build(
+            cpu, name, f"{library}\nreal = float32\n{bind.source_of(kernel)}", signature, False, flags
+        ).launch
     return bind.launcher(device("cpu"), name, bind.source_of(kernel), signature, float32, 0, flags)
 
 
@@ -82,7 +99,9 @@ def into(launch: Callable, out: np.ndarray, *arguments: object) -> Callable[[], 
 
 def main(arguments: Sequence[str]) -> int:
     """Check and time the ladders asked for."""
-    parser = argparse.ArgumentParser(prog="python -m perf ladder", description="How a kernel got its speed, version by version.")
+    parser = argparse.ArgumentParser(
+        prog="python -m perf ladder", description="How a kernel got its speed, version by version."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds, and rougher")
     options = parser.parse_args(arguments)
@@ -101,12 +120,19 @@ def climb(ladder: Ladder, pace: Pace) -> None:
     from ..table import seconds
 
     errors = ladder.check()
-    result = measure.take_turns({each.name: measure.statement_timer("run()", {"run": each.run}, pace.seconds) for each in ladder.versions}, pace.rounds, pace.budget * len(ladder.versions))
+    result = measure.take_turns(
+        {each.name: measure.statement_timer("run()", {"run": each.run}, pace.seconds) for each in ladder.versions},
+        pace.rounds,
+        pace.budget * len(ladder.versions),
+    )
     least = limits().fraction(ladder.flops, ladder.moved, 1.0)
     print(f"{ladder.title}\n\n{'version':<34} {'best':>8} {'median':>8} {'faster':>8} {'limit':>6} {'error':>8}")
     before = result.best(ladder.versions[0].name)
     for version, error in zip(ladder.versions, errors):
         best = result.best(version.name)
-        print(f"{version.name:<34} {seconds(best):>8} {seconds(result.median(version.name)):>8} {before / best:>7.1f}x {100 * least / best:>4.0f} % {error:>8.1e}  {version.why}".rstrip())
+        print(
+            f"{version.name:<34} {seconds(best):>8} {seconds(result.median(version.name)):>8} {before / best:>7.1f}x "
+            f"{100 * least / best:>4.0f} % {error:>8.1e}  {version.why}".rstrip()
+        )
         before = best
     print()

@@ -43,9 +43,13 @@ def ladder() -> Ladder:
     x = np.random.default_rng(0).uniform(-20.0, 2.0, COUNT).astype(np.float32)
     out, tensor = np.empty_like(x), numod.tensor(x)
     return Ladder(f"exp of {COUNT} floats", np.exp(x.astype(np.float64)), 1e-6, [
-        Version("1 the C library's", "a call for each element, with branches", into(compiled(calls, SIGNATURE, library="from math import exp"), out, x, COUNT)),
-        Version("2 a polynomial", "no calls, no branches: LLVM makes vectors of it", into(compiled(polynomial, SIGNATURE, library="from numpy import floor"), out, x, COUNT)),
-        Version("3 rounded by an addition", "no conversion to an integer and back; one polynomial coefficient less", into(compiled(rounded_by_addition, SIGNATURE), out, x, COUNT)),
-        Version("4 numod", "the whole range, subnormals, infinities and NaN, in explicit fused operations", lambda: tensor.exp()),
+        Version("1 the C library's", "a call for each element, with branches",
+            into(compiled(calls, SIGNATURE, library="from math import exp"), out, x, COUNT)),
+        Version("2 a polynomial", "no calls, no branches: LLVM makes vectors of it",
+            into(compiled(polynomial, SIGNATURE, library="from numpy import floor"), out, x, COUNT)),
+        Version("3 rounded by an addition", "no conversion to an integer and back; one polynomial coefficient less",
+            into(compiled(rounded_by_addition, SIGNATURE), out, x, COUNT)),
+        Version("4 numod", "the whole range, subnormals, infinities and NaN, in explicit fused operations",
+            lambda: tensor.exp()),
         Version("  NumPy", "", lambda: np.exp(x, out=out)),
     ], COUNT, 8 * COUNT)  # fmt: skip

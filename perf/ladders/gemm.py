@@ -37,7 +37,10 @@ def four_rows(a, b, c, n):
         for j in range(n):
             c[uintp(i * n + j)] = 0.0
         for k in range(0, n, 4):
-            a0, a1, a2, a3 = a[uintp(i * n + k)], a[uintp(i * n + k + 1)], a[uintp(i * n + k + 2)], a[uintp(i * n + k + 3)]
+            a0 = a[uintp(i * n + k)]
+            a1 = a[uintp(i * n + k + 1)]
+            a2 = a[uintp(i * n + k + 2)]
+            a3 = a[uintp(i * n + k + 3)]
             for j in range(n):
                 total = a0 * b[uintp(k * n + j)] + a1 * b[uintp((k + 1) * n + j)]
                 c[uintp(i * n + j)] += total + (a2 * b[uintp((k + 2) * n + j)] + a3 * b[uintp((k + 3) * n + j)])
@@ -58,7 +61,20 @@ def packed_tiles(a, b, panel, c, n, height, width, lanes, depth):
                 for column in range(width):
                     panel[uintp(row * width + column)] = b[uintp((k + row) * n + j + column)]
             for i in range(0, n, height):
-                tile3(address_of(a) + 4 * (i * n + k), n, 1, address_of(panel), width, c, i * n + j, n, depth, int64(k > 0), height, lanes)
+                tile3(
+                    address_of(a) + 4 * (i * n + k),
+                    n,
+                    1,
+                    address_of(panel),
+                    width,
+                    c,
+                    i * n + j,
+                    n,
+                    depth,
+                    int64(k > 0),
+                    height,
+                    lanes,
+                )
 
 
 def ladder() -> Ladder:
@@ -73,10 +89,14 @@ def ladder() -> Ladder:
     other = np.empty_like(a)
     plain, numbers = (a.ravel(), b.ravel()), ", int64" * 4
     return Ladder(f"product of two {SIZE}×{SIZE} matrices, float32", a.astype(np.float64) @ b, 1e-5, [
-        Version("1 as it is defined", "an element of c after the other; b is read by columns", into(compiled(as_defined, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
-        Version("2 rows", "inner loop along rows of b and c: vectors, and memory in order", into(compiled(rows, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
-        Version("3 four rows at once", "c is loaded and stored a fourth as often", into(compiled(four_rows, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
-        Version("4 register tiles", f"{height}×{shape[1]} sums stay in vector registers: a load of b serves {height} rows", into(
+        Version("1 as it is defined", "an element of c after the other; b is read by columns",
+            into(compiled(as_defined, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
+        Version("2 rows", "inner loop along rows of b and c: vectors, and memory in order",
+            into(compiled(rows, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
+        Version("3 four rows at once", "c is loaded and stored a fourth as often",
+            into(compiled(four_rows, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
+        Version("4 register tiles",
+            f"{height}×{shape[1]} sums stay in vector registers: a load of b serves {height} rows", into(
             compiled(tiles, f"{SIGNATURE}{numbers}"), c, *plain, SIZE, *shape)),
         Version("5 packed panels", "a tile reads memory in order, and finds its panel in the cache", into(
             compiled(packed_tiles, f"float32[], {SIGNATURE}{numbers}, int64"), c, *plain, panel, SIZE, *shape, depth)),

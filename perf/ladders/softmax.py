@@ -62,10 +62,14 @@ def ladder() -> Ladder:
     out, tensor, flat = np.empty(x.size, np.float32), numod.tensor(x), x.ravel()
     library, sizes = "from math import exp", (ROWS, COUNT)
     return Ladder(f"softmax of {ROWS}×{COUNT} floats", exponentials / exponentials.sum(1, keepdims=True), 2e-6, [
-        Version("1 as it is defined", "two exponentials for each element, by the C library", into(compiled(as_defined, SIGNATURE, library=library), out, flat, *sizes)),
-        Version("2 exponentials are kept", "one for each element", into(compiled(kept, SIGNATURE, library=library), out, flat, *sizes)),
+        Version("1 as it is defined", "two exponentials for each element, by the C library",
+            into(compiled(as_defined, SIGNATURE, library=library), out, flat, *sizes)),
+        Version("2 exponentials are kept", "one for each element",
+            into(compiled(kept, SIGNATURE, library=library), out, flat, *sizes)),
         Version("3 exp as a polynomial", "our own exp", into(compiled(kept, SIGNATURE), out, flat, *sizes)),
-        Version("4 a loop for each", "exponentials are vectors; a product in the place of the quotient", into(compiled(apart, SIGNATURE), out, flat, *sizes)),
-        Version("5 sums may be reordered", "partial sums side by side: the sum is vectors as well", into(compiled(apart, SIGNATURE, fast=True), out, flat, *sizes)),
+        Version("4 a loop for each", "exponentials are vectors; a product in the place of the quotient",
+            into(compiled(apart, SIGNATURE), out, flat, *sizes)),
+        Version("5 sums may be reordered", "partial sums side by side: the sum is vectors as well",
+            into(compiled(apart, SIGNATURE, fast=True), out, flat, *sizes)),
         Version("6 numod", "the greatest by several at once; any axis, any thread", lambda: tensor.softmax(1)),
     ], 4 * x.size, 8 * x.size)  # fmt: skip

@@ -114,9 +114,17 @@ def test_a_function_of_ones_own_under_autocast():
 
 
 def test_questions_and_what_is_refused():
-    assert amp.is_autocast_available("cpu") and not numod.is_autocast_enabled("cpu") and numod.get_autocast_dtype("cpu") is LOW
+    assert (
+        amp.is_autocast_available("cpu")
+        and not numod.is_autocast_enabled("cpu")
+        and numod.get_autocast_dtype("cpu") is LOW
+    )
     with amp.autocast("cpu", numod.float16):
-        assert numod.is_autocast_enabled("cpu") and not numod.is_autocast_enabled() and numod.get_autocast_dtype("cpu") is numod.float16
+        assert (
+            numod.is_autocast_enabled("cpu")
+            and not numod.is_autocast_enabled()
+            and numod.get_autocast_dtype("cpu") is numod.float16
+        )
     with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
         amp.autocast(numod.float16)
     with pytest.raises(RuntimeError, match="xx"):
@@ -157,7 +165,13 @@ def test_a_step_with_infinite_gradients_is_left_out():
     with pytest.raises(RuntimeError, match="already been called since the last update"):
         scaler.step(optimizer)
     scaler.update()
-    assert scaler.state_dict() == {"scale": 4.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000, "_growth_tracker": 0}
+    assert scaler.state_dict() == {
+        "scale": 4.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2000,
+        "_growth_tracker": 0,
+    }
     other = amp.GradScaler("cpu")
     other.load_state_dict(scaler.state_dict())
     assert other.state_dict() == scaler.state_dict()
@@ -194,13 +208,21 @@ def test_without_cuda_it_says_so():
 
 
 def test_devices_without_autocast_are_refused():
-    for call in (lambda: numod.set_autocast_enabled("mps", True), lambda: numod.get_autocast_dtype("x"), lambda: numod.set_autocast_dtype("meta", numod.float16)):
+    for call in (
+        lambda: numod.set_autocast_enabled("mps", True),
+        lambda: numod.get_autocast_dtype("x"),
+        lambda: numod.set_autocast_dtype("meta", numod.float16),
+    ):
         with pytest.raises(RuntimeError, match="device"):
             call()
 
 
 def test_older_names_of_switches():
-    assert numod.get_autocast_gpu_dtype() is numod.float16 and numod.get_autocast_cpu_dtype() is numod.bfloat16 and not numod.is_autocast_cpu_enabled()
+    assert (
+        numod.get_autocast_gpu_dtype() is numod.float16
+        and numod.get_autocast_cpu_dtype() is numod.bfloat16
+        and not numod.is_autocast_cpu_enabled()
+    )
     with numod.autocast("cpu", numod.float16):
         assert numod.is_autocast_cpu_enabled() and numod.get_autocast_cpu_dtype() is numod.float16
 

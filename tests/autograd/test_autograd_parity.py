@@ -1,4 +1,6 @@
-"""Random programs of views, writes and pointwise ops, run by numod and by the installed PyTorch: equal gradients, or an error from both."""
+"""Random programs of views, writes and pointwise ops, run by numod and by the installed PyTorch: equal gradients, or an
+error from both.
+"""
 
 import random
 

@@ -371,7 +371,11 @@ def test_gradients_of_parts_add_up_in_one_whole() -> None:
     def combined(x: numod.Tensor) -> numod.Tensor:
         y = x * 2
         parts = [*y.unbind(1), *y.split(2), y[:, ::2], y.diagonal(), x[0], y]
-        return sum((each**2).sum() * k for k, each in enumerate(parts)) + numod.cat([y[1:], y[:2]]).exp().sum() + numod.stack(list(x), 1)[1].sum()
+        return (
+            sum((each**2).sum() * k for k, each in enumerate(parts))
+            + numod.cat([y[1:], y[:2]]).exp().sum()
+            + numod.stack(list(x), 1)[1].sum()
+        )
 
     x = numod.randn(4, 5, dtype=numod.float64, requires_grad=True)
     assert gradcheck(combined, (x,)) and gradgradcheck(combined, (x,))
@@ -418,7 +422,15 @@ def test_an_empty_tensor_that_cat_skips_has_an_empty_gradient():
     assert joined.shape == (2, 3) and numod.autograd.grad(joined.sum(), empty)[0].shape == (0,)
 
 
-@pytest.mark.parametrize("function", [numod.unique, numod.unique_consecutive, lambda x: numod.bincount(numod.tensor([0, 1]), x), lambda x: numod.geqrf(x.reshape(1, 2))[0]])
+@pytest.mark.parametrize(
+    "function",
+    [
+        numod.unique,
+        numod.unique_consecutive,
+        lambda x: numod.bincount(numod.tensor([0, 1]), x),
+        lambda x: numod.geqrf(x.reshape(1, 2))[0],
+    ],
+)
 def test_what_has_no_derivative_in_pytorch_refuses_the_backward_pass(function):
     x = numod.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(NotImplementedError, match="the derivative for .* is not implemented"):

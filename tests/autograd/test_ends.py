@@ -1,4 +1,6 @@
-"""The ends and names of the recorded graph: what `next_functions` shows at leaves, PyTorch's names, what nodes keep, what anomalies tell."""
+"""The ends and names of the recorded graph: what `next_functions` shows at leaves, PyTorch's names, what nodes keep,
+what anomalies tell.
+"""
 
 import warnings
 
@@ -55,10 +57,23 @@ def test_grad_of_nothing_and_zeros_that_can_be_differentiated():
 def test_names_are_those_of_pytorch():
     x = numod.ones(2, 2).requires_grad_()
     F = numod.nn.functional
-    names = [each.grad_fn.name() for each in (x.clone(), x.double(), x @ x, F.linear(x, x, x[0]), F.linear(x, x), F.mse_loss(x, x * 2), x.square(), x.max())]
+    names = [
+        each.grad_fn.name()
+        for each in (
+            x.clone(),
+            x.double(),
+            x @ x,
+            F.linear(x, x, x[0]),
+            F.linear(x, x),
+            F.mse_loss(x, x * 2),
+            x.square(),
+            x.max(),
+        )
+    ]
     assert names == [f"{name}Backward0" for name in ("Clone", "ToCopy", "Mm", "Addmm", "Mm", "MseLoss", "Pow", "Max")]
     node = (x + 1).relu().grad_fn
-    assert [type(each).__name__ for each in (node, node.next_functions[0][0], node.next_functions[0][0].next_functions[0][0])] == [
+    assert [type(each).__name__ for each in (node, node.next_functions[0][0],
+        node.next_functions[0][0].next_functions[0][0])] == [
         "ReluBackward0", "AddBackward0", "AccumulateGrad",
     ]  # fmt: skip
 
@@ -149,7 +164,9 @@ def test_anomaly_detection_tells_the_line_of_what_was_written_over():
             y = x**2
             x += 1
             y.sum().backward()
-    assert "Error detected in PowBackward0. Traceback of forward call" in str(told[1].message) and "y = x**2" in str(told[1].message)
+    assert "Error detected in PowBackward0. Traceback of forward call" in str(told[1].message) and "y = x**2" in str(
+        told[1].message
+    )
 
 
 def test_leaves_of_inference_mode_and_arrays_without_recording():

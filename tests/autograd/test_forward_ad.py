@@ -28,7 +28,9 @@ def test_several_duals_through_a_module():
     with forward_ad.dual_level():
         duals = {name: forward_ad.make_dual(each, directions[name]) for name, each in parameters.items()}
         tangent = forward_ad.unpack_dual(torch.func.functional_call(layer, duals, x).tanh()).tangent
-    expected = torch.func.jvp(lambda given: torch.func.functional_call(layer, given, x).tanh(), (parameters,), (directions,))[1]
+    expected = torch.func.jvp(
+        lambda given: torch.func.functional_call(layer, given, x).tanh(), (parameters,), (directions,)
+    )[1]
     torch.testing.assert_close(tangent.detach(), expected.detach())
 
 
@@ -67,7 +69,9 @@ def test_the_jvp_of_a_function_is_used():
     with forward_ad.dual_level():
         both = Scaled.apply(forward_ad.make_dual(x, dx), 2, forward_ad.make_dual(y, dy))
         one = Scaled.apply(forward_ad.make_dual(x, dx), 2, y)
-        assert forward_ad.unpack_dual(both * 3).tangent.tolist() == [300.0, 240.0] and forward_ad.unpack_dual(one).tangent.tolist() == [60.0, 40.0]
+        assert forward_ad.unpack_dual(both * 3).tangent.tolist() == [300.0, 240.0] and forward_ad.unpack_dual(
+            one
+        ).tangent.tolist() == [60.0, 40.0]
     assert torch.func.jvp(lambda x: Scaled.apply(x, 2, y), (x,), (dx,))[1].tolist() == [60.0, 40.0]
 
 
@@ -95,7 +99,9 @@ def test_a_level_is_its_threads_own():
 
     def work():
         with forward_ad.dual_level():
-            found.append(forward_ad.unpack_dual(forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 3).tangent.tolist())
+            found.append(
+                forward_ad.unpack_dual(forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 3).tangent.tolist()
+            )
 
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(torch.ones(2), torch.ones(2))

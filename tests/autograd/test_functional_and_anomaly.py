@@ -43,7 +43,12 @@ def test_products_agree_with_the_matrices() -> None:
 
 
 def test_what_functional_refuses_and_records() -> None:
-    for call in (lambda: f.vjp(lambda x: x, X), lambda: f.jvp(lambda x: x, X, torch.ones(3)), lambda: f.hessian(lambda x: x, X), lambda: f.jacobian(lambda x: torch.ones(2), X, strict=True)):
+    for call in (
+        lambda: f.vjp(lambda x: x, X),
+        lambda: f.jvp(lambda x: x, X, torch.ones(3)),
+        lambda: f.hessian(lambda x: x, X),
+        lambda: f.jacobian(lambda x: torch.ones(2), X, strict=True),
+    ):
         with pytest.raises(RuntimeError):
             call()
     with pytest.raises(TypeError):
@@ -98,7 +103,11 @@ def test_batched_gradients_and_variables() -> None:
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     (rows,) = torch.autograd.grad(w * w, w, torch.eye(2), is_grads_batched=True, only_inputs=True)
     assert rows.tolist() == [[2, 0], [0, 4]]
-    assert isinstance(w, Variable) and isinstance(Variable(w), torch.Tensor) and Variable(X, requires_grad=True).requires_grad
+    assert (
+        isinstance(w, Variable)
+        and isinstance(Variable(w), torch.Tensor)
+        and Variable(X, requires_grad=True).requires_grad
+    )
     with pytest.raises(TypeError):
         Variable([1, 2])
 
@@ -110,7 +119,9 @@ def test_gradcheck_in_fast_mode_calls_the_function_a_few_times():
         calls.append(x)
         return x.sin() * x
 
-    assert torch.autograd.gradcheck(function, (x,), fast_mode=True) and torch.autograd.gradgradcheck(function, (x,), fast_mode=True)
+    assert torch.autograd.gradcheck(function, (x,), fast_mode=True) and torch.autograd.gradgradcheck(
+        function, (x,), fast_mode=True
+    )
     assert len(calls) < 30
 
 
@@ -139,9 +150,14 @@ class _Careless(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("options, match, allowed", [
-    ({"error": 0.5}, "mismatch", None), ({"drift": 1e-8}, "not reentrant", {"nondet_tol": 1e-5}), ({"strict": True}, "undefined", {"check_undefined_grad": False}),
-])
+@pytest.mark.parametrize(
+    "options, match, allowed",
+    [
+        ({"error": 0.5}, "mismatch", None),
+        ({"drift": 1e-8}, "not reentrant", {"nondet_tol": 1e-5}),
+        ({"strict": True}, "undefined", {"check_undefined_grad": False}),
+    ],
+)
 def test_gradcheck_finds_what_its_options_ask_for(monkeypatch, options, match, allowed, fast):
     for name in ("error", "drift", "strict"):
         monkeypatch.setattr(_Careless, name, options.get(name, 0.0))

@@ -29,7 +29,14 @@ def leaves():
     return torch.tensor([2.0, 3.0], requires_grad=True), torch.tensor([0.5, 0.25], requires_grad=True)
 
 
-@pytest.mark.parametrize("function", [lambda a, b: (a * b).exp(), lambda a, b: Square.apply(a) * b, lambda a, b: checkpoint(lambda x: Square.apply(x * b), a)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b: (a * b).exp(),
+        lambda a, b: Square.apply(a) * b,
+        lambda a, b: checkpoint(lambda x: Square.apply(x * b), a),
+    ],
+)
 def test_hooks_hand_over_what_is_kept_and_gradients_of_gradients_remain(function):
     calls = []
 
@@ -60,9 +67,16 @@ def test_what_hooks_may_not_do():
         y = (a * b).sum()
     with pytest.raises(TypeError, match="Output of saved tensor unpack_hook expected to be a Tensor"):
         y.backward()
-    with graph.saved_tensors_hooks(lambda tensor: tensor.mul_(2), lambda packed: packed), pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
+    with (
+        graph.saved_tensors_hooks(lambda tensor: tensor.mul_(2), lambda packed: packed),
+        pytest.raises(RuntimeError, match="pack hook is modifying its input in place"),
+    ):
         a.clone() * b
-    with graph.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"), graph.save_on_cpu():
+    with (
+        graph.disable_saved_tensors_hooks("not here"),
+        pytest.raises(RuntimeError, match="not here"),
+        graph.save_on_cpu(),
+    ):
         pass
 
 
@@ -93,7 +107,10 @@ def test_gradient_edges():
     edge, leaf = graph.get_gradient_edge(middle), graph.get_gradient_edge(a)
     out = (middle**2).sum()
     assert isinstance(middle.grad_fn, graph.Node) and edge.node is middle.grad_fn and edge.output_nr == 0
-    assert [each.tolist() for each in torch.autograd.grad(out, (edge, leaf), retain_graph=True)] == [[8.0, 12.0], [16.0, 24.0]]
+    assert [each.tolist() for each in torch.autograd.grad(out, (edge, leaf), retain_graph=True)] == [
+        [8.0, 12.0],
+        [16.0, 24.0],
+    ]
     assert torch.autograd.grad(edge, a, torch.ones(2))[0].tolist() == [2.0, 2.0]
     with pytest.raises(RuntimeError, match="does not require gradients"):
         graph.get_gradient_edge(torch.ones(1))

@@ -1,4 +1,6 @@
-"""Length and lifetime of graphs: no recursion, no crash when a long one is dropped, no reference cycles, nothing kept too long."""
+"""Length and lifetime of graphs: no recursion, no crash when a long one is dropped, no reference cycles, nothing kept
+too long.
+"""
 
 import gc
 import os
@@ -66,14 +68,18 @@ print("done")
 
 def test_long_chains():
     environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
-    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", LONG], capture_output=True, text=True, env=environment, timeout=120)
+    run = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", LONG], capture_output=True, text=True, env=environment, timeout=120
+    )
     assert run.returncode == 0, run.stderr[-3000:]
     assert run.stdout.strip() == "done" and not run.stderr
 
 
 @contextmanager
 def no_collector():
-    """Nothing but reference counts frees memory within the block; a collection there sees only what was made there, and not the million objects of Numba."""
+    """Nothing but reference counts frees memory within the block; a collection there sees only what was made there, and
+    not the million objects of Numba.
+    """
     gc.disable()
     gc.freeze()
     try:
@@ -103,7 +109,9 @@ def test_training_makes_no_reference_cycles():
 
 
 def expect_freed(play):
-    """`play` returns a weak reference to a result's memory: it and its graph are freed at once, and leave nothing to the collector."""
+    """`play` returns a weak reference to a result's memory: it and its graph are freed at once, and leave nothing to
+    the collector.
+    """
     for _ in range(2):  # builds kernels, which leaves cycles of Numba's; the second time adds to gradients
         play()
     with no_collector():

@@ -47,7 +47,9 @@ def test_an_exception_restores():
     assert records()
 
 
-@pytest.mark.parametrize("decorate", [lambda f: numod.no_grad()(f), lambda f: numod.no_grad(f)], ids=["instance", "class"])
+@pytest.mark.parametrize(
+    "decorate", [lambda f: numod.no_grad()(f), lambda f: numod.no_grad(f)], ids=["instance", "class"]
+)
 def test_no_grad_as_a_decorator(decorate):
     @decorate
     def function(a, *, b):

@@ -159,7 +159,14 @@ def test_view_made_before_the_base_required_a_gradient():
 
 
 @pytest.mark.parametrize(
-    "use", [lambda v: v.sum(), lambda v: v @ numod.ones(3), lambda v: numod.cat([v, v]).sum() / 2, lambda v: v.view(3, 1).sum(), lambda v: v[0] + v[1] + v[2]]
+    "use",
+    [
+        lambda v: v.sum(),
+        lambda v: v @ numod.ones(3),
+        lambda v: numod.cat([v, v]).sum() / 2,
+        lambda v: v.view(3, 1).sum(),
+        lambda v: v[0] + v[1] + v[2],
+    ],
 )
 def test_every_kind_of_op_sees_that_a_view_came_to_require_a_gradient(use):
     x = leaf()
@@ -372,7 +379,12 @@ def test_a_write_to_a_base_whose_view_was_kept_is_an_error():
 
 @pytest.mark.parametrize(
     "write",
-    [lambda h: h.detach().zero_(), lambda h: h.detach().view(6).zero_(), lambda h: h.detach().numpy() is None or h.zero_(), lambda h: h.__setitem__(0, 1.0)],
+    [
+        lambda h: h.detach().zero_(),
+        lambda h: h.detach().view(6).zero_(),
+        lambda h: h.detach().numpy() is None or h.zero_(),
+        lambda h: h.__setitem__(0, 1.0),
+    ],
     ids=["detach", "detached_view", "method", "setitem"],
 )
 def test_every_way_to_write_counts(write):
@@ -398,7 +410,11 @@ def test_the_message_names_the_node_and_the_tensor():
     y = h * h
     h.add_(1)
     h.add_(1)
-    with pytest.raises(RuntimeError, match=r"FloatTensor \[2, 3\]\], which is output 0 of Add(Backward0)?, is at version 2; expected version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"FloatTensor \[2, 3\]\], which is output 0 of Add(Backward0)?, is at version 2; expected version 0 "
+        r"instead",
+    ):
         y.sum().backward()
 
 
@@ -450,17 +466,30 @@ def test_version_counts():
 
 def test_a_leaf_is_not_written():
     x = leaf()
-    for write in (lambda: x.add_(1), lambda: x.zero_(), lambda: x.copy_(numod.ones(2, 3)), lambda: x.__setitem__(0, 1.0), lambda: x.uniform_()):
-        with pytest.raises(RuntimeError, match="a (view of a )?leaf Variable that requires grad.* is being used in an in-place operation"):
+    for write in (
+        lambda: x.add_(1),
+        lambda: x.zero_(),
+        lambda: x.copy_(numod.ones(2, 3)),
+        lambda: x.__setitem__(0, 1.0),
+        lambda: x.uniform_(),
+    ):
+        with pytest.raises(
+            RuntimeError,
+            match="a (view of a )?leaf Variable that requires grad.* is being used in an in-place operation",
+        ):
             write()
     assert x.tolist() == VALUES and x._version == 0
 
 
 def test_a_view_of_a_leaf_is_not_written():
     x = leaf()
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"
+    ):
         x.t().mul_(2)
-    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+    with pytest.raises(
+        RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"
+    ):
         x[0] = 1
 
 
@@ -485,7 +514,9 @@ def test_a_view_made_under_no_grad_is_not_written_under_the_tape():
     h = leaf() * 1
     with numod.no_grad():
         v = h[0]
-    with pytest.raises(RuntimeError, match="view was created in no_grad mode and is being modified inplace with grad mode enabled"):
+    with pytest.raises(
+        RuntimeError, match="view was created in no_grad mode and is being modified inplace with grad mode enabled"
+    ):
         v.mul_(2)
 
 
@@ -546,7 +577,9 @@ def test_a_view_that_a_function_returned_is_not_used_after_a_write_to_what_it_sh
     part = y[0]
     h[0].mul_(3)
     for each in (y, part):  # the gradient would be as it was before the write
-        with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified inplace"):
+        with pytest.raises(
+            RuntimeError, match="is a view and its base or another view of its base has been modified inplace"
+        ):
             each.sum()
 
 
@@ -599,9 +632,17 @@ def test_views_that_no_node_tells_of_before_their_base_gets_a_history(take: obje
     assert w.grad is None or w.grad == 2  # as far as the pass came
 
 
-@pytest.mark.parametrize("write", [
-    lambda x: x.zero_(), lambda x: x.fill_(2.0), lambda x: x.copy_(numod.ones(3)), lambda x: x.normal_(), lambda x: x.bernoulli_(0.5), lambda x: x[:].zero_(),
-])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.zero_(),
+        lambda x: x.fill_(2.0),
+        lambda x: x.copy_(numod.ones(3)),
+        lambda x: x.normal_(),
+        lambda x: x.bernoulli_(0.5),
+        lambda x: x[:].zero_(),
+    ],
+)
 def test_what_is_overwritten_has_a_gradient_of_zeros(write):
     source = numod.arange(3.0).requires_grad_()
     x = source.clone()

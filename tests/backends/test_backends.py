@@ -66,7 +66,11 @@ def test_precision_of_products():
 
 def test_deterministic_algorithms():
     def state():
-        return numod.are_deterministic_algorithms_enabled(), numod.is_deterministic_algorithms_warn_only_enabled(), numod.get_deterministic_debug_mode()
+        return (
+            numod.are_deterministic_algorithms_enabled(),
+            numod.is_deterministic_algorithms_warn_only_enabled(),
+            numod.get_deterministic_debug_mode(),
+        )
 
     try:
         numod.use_deterministic_algorithms(True)
@@ -85,11 +89,29 @@ def test_deterministic_algorithms():
 
 def test_questions_about_values():
     one, count = numod.ones(1), numod.arange(3)
-    assert (numod.is_tensor(one), numod.is_tensor(1), numod.is_storage(one), numod.is_storage(one._storage)) == (True, False, False, True)
-    assert (numod.is_floating_point(one), numod.is_floating_point(count), numod.is_complex(one), numod.is_nonzero(one), numod.numel(count)) == (True, False, False, True, 3)
-    assert [numod.typename(each) for each in (one, count, 3, dict)] == ["numod.FloatTensor", "numod.LongTensor", "int", "dict"]
+    assert (numod.is_tensor(one), numod.is_tensor(1), numod.is_storage(one), numod.is_storage(one._storage)) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    assert (
+        numod.is_floating_point(one),
+        numod.is_floating_point(count),
+        numod.is_complex(one),
+        numod.is_nonzero(one),
+        numod.numel(count),
+    ) == (True, False, False, True, 3)
+    assert [numod.typename(each) for each in (one, count, 3, dict)] == [
+        "numod.FloatTensor",
+        "numod.LongTensor",
+        "int",
+        "dict",
+    ]
     assert numod.typename(numod.device("cpu")) == "numod.device.device.Device"
-    with pytest.raises(TypeError, match=r"is_floating_point\(\): argument 'input' \(position 1\) must be Tensor, not int"):
+    with pytest.raises(
+        TypeError, match=r"is_floating_point\(\): argument 'input' \(position 1\) must be Tensor, not int"
+    ):
         numod.is_floating_point(3)
     with pytest.raises(RuntimeError, match="ambiguous"):
         numod.is_nonzero(count)
@@ -101,7 +123,12 @@ def test_kernels_of_attention_are_remembered():
     assert cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
     with cuda.sdp_kernel(enable_flash=False):
         cuda.enable_math_sdp(False)
-        assert not cuda.flash_sdp_enabled() and not cuda.math_sdp_enabled() and cuda.mem_efficient_sdp_enabled() and cuda.cudnn_sdp_enabled()
+        assert (
+            not cuda.flash_sdp_enabled()
+            and not cuda.math_sdp_enabled()
+            and cuda.mem_efficient_sdp_enabled()
+            and cuda.cudnn_sdp_enabled()
+        )
     assert cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
 
 
@@ -109,7 +136,10 @@ def test_preferred_libraries_are_remembered():
     from numod.backends import cuda
 
     assert cuda.preferred_linalg_library() == cuda.preferred_blas_library() == "default"
-    assert cuda.preferred_linalg_library("magma") == cuda.preferred_linalg_library() == "magma" and cuda.preferred_blas_library() == "default"
+    assert (
+        cuda.preferred_linalg_library("magma") == cuda.preferred_linalg_library() == "magma"
+        and cuda.preferred_blas_library() == "default"
+    )
     cuda.preferred_linalg_library("default")
     with pytest.raises(RuntimeError, match="Choose from: default, cublas.*'mkl'"):
         cuda.preferred_blas_library("mkl")

@@ -20,12 +20,20 @@ WRONG = {
     "fft(): argument 'n' must be int, not str": lambda: numod.fft.fft(numod.ones(3), n="a"),
     "linear(): argument 'input' (position 1) must be Tensor, not ndarray": lambda: nn.Linear(3, 2)(ARRAY),
     "linear(): argument 'weight' (position 2) must be Tensor, not list": lambda: F.linear(numod.ones(2, 3), [1.0]),
-    "conv2d(): argument 'input' (position 1) must be Tensor, not ndarray": lambda: nn.Conv2d(1, 1, 1)(np.ones((1, 1, 2, 2), np.float32)),
+    "conv2d(): argument 'input' (position 1) must be Tensor, not ndarray": lambda: nn.Conv2d(1, 1, 1)(
+        np.ones((1, 1, 2, 2), np.float32)
+    ),
     "LSTM(): argument 'input' (position 1) must be Tensor, not ndarray": lambda: nn.LSTM(3, 2)(ARRAY),
-    "cross_entropy(): argument 'target' (position 2) must be Tensor, not list": lambda: nn.CrossEntropyLoss()(numod.ones(2, 3), [0, 1]),
-    "argument 'dtype' must be a numod.dtype, such as numod.float32, not 'int64'": lambda: numod.tensor(3, dtype="int64"),
+    "cross_entropy(): argument 'target' (position 2) must be Tensor, not list": lambda: nn.CrossEntropyLoss()(
+        numod.ones(2, 3), [0, 1]
+    ),
+    "argument 'dtype' must be a numod.dtype, such as numod.float32, not 'int64'": lambda: numod.tensor(
+        3, dtype="int64"
+    ),
     "mm(): argument 'mat2' (position 2) must be Tensor, not ndarray": lambda: numod.ones(3, 2).mm(ARRAY),
-    "masked_fill(): argument 'mask' (position 2) must be Tensor, not list": lambda: numod.ones(2).masked_fill([True, False], 0.0),
+    "masked_fill(): argument 'mask' (position 2) must be Tensor, not list": lambda: numod.ones(2).masked_fill(
+        [True, False], 0.0
+    ),
     "linear(): argument 'weight' (position 2) must be Tensor, not int": lambda: F.linear(numod.ones(2), -2),
     "where() takes a condition alone": lambda: numod.where(numod.ones(2) > 0, None, 1.0),
 }
@@ -38,7 +46,10 @@ def test_what_is_no_tensor_or_number_is_named(message):
 
 
 def test_errors_of_right_arguments_stay():
-    with pytest.raises(RuntimeError, match="must match the size"), pytest.warns(UserWarning, match="different to the input size"):
+    with (
+        pytest.raises(RuntimeError, match="must match the size"),
+        pytest.warns(UserWarning, match="different to the input size"),
+    ):
         F.mse_loss(numod.ones(3), numod.ones(2))
     with pytest.raises(RuntimeError, match=re.escape("Invalid number of data points (-1) specified")):
         numod.fft.fft(numod.ones(3), n=-1)
@@ -56,12 +67,20 @@ def test_numpys_integers_count_as_ints(whole):
         option = {"dim": two} if name == "count_nonzero" else option
         assert getattr(x, name)(**option).tolist() == getattr(x, name)(**{**option, "dim": 2}).tolist(), name
     assert x.sum([]).item() == x.sum(()).item() == x.sum().item()
-    assert [tuple(each.shape) for each in (x.chunk(two, two)[0], x.tensor_split(two, two)[0], x.split(three, two)[1])] == [(2, 4, 2), (2, 4, 2), (2, 4, 1)]
+    assert [
+        tuple(each.shape) for each in (x.chunk(two, two)[0], x.tensor_split(two, two)[0], x.split(three, two)[1])
+    ] == [(2, 4, 2), (2, 4, 2), (2, 4, 1)]
     assert numod.equal(x.roll(one, two), x.roll(1, 2)) and numod.equal(x.movedim(whole(0), two), x.movedim(0, 2))
-    assert numod.equal(x.repeat_interleave(two, two), x.repeat_interleave(2, 2)) and numod.fft.fft(x, three, two).shape == (2, 4, 3)
+    assert numod.equal(x.repeat_interleave(two, two), x.repeat_interleave(2, 2)) and numod.fft.fft(
+        x, three, two
+    ).shape == (2, 4, 3)
     assert F.max_pool2d(x, two).shape == F.avg_pool2d(x, two).shape == F.adaptive_avg_pool2d(x, two).shape == (2, 2, 2)
     assert nn.Conv2d(two, one, three, padding=one)(x).shape == (1, 4, 4) and nn.LayerNorm(whole(4))(x).shape == x.shape
-    assert nn.LSTM(whole(4), 3)(x)[0].shape == (2, 4, 3) and nn.MaxPool1d(two)(x[0]).shape == (4, 2) and nn.ZeroPad2d(one)(x).shape == (2, 6, 6)
+    assert (
+        nn.LSTM(whole(4), 3)(x)[0].shape == (2, 4, 3)
+        and nn.MaxPool1d(two)(x[0]).shape == (4, 2)
+        and nn.ZeroPad2d(one)(x).shape == (2, 6, 6)
+    )
     assert sorted(numod.randperm(three).tolist()) == [0, 1, 2]
     first = numod.manual_seed(three) and numod.rand(2)
     assert numod.equal(first, numod.manual_seed(3) and numod.rand(2))

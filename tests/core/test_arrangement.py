@@ -1,4 +1,6 @@
-"""Arranging, scattering, reshaping in place and legacy constructors against NumPy or an expression written here; gradients by finite differences."""
+"""Arranging, scattering, reshaping in place and legacy constructors against NumPy or an expression written here;
+gradients by finite differences.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def test_values_and_gradients(mine, theirs):
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_gradients_of_scatter_reduce(reduce, include_self):
     index = numod.tensor([[0, 2, 0], [0, 2, 2]])
-    x, source = tensor([[1.1, 2.3, 0.4], [5.0, 6.2, 7.1], [-1.0, 0.7, 0.3]], True), tensor([[0.9, 3.3, 1.7], [2.2, -0.6, 4.1]], True)
+    x = tensor([[1.1, 2.3, 0.4], [5.0, 6.2, 7.1], [-1.0, 0.7, 0.3]], True)
+    source = tensor([[0.9, 3.3, 1.7], [2.2, -0.6, 4.1]], True)
 
     def function(x, source):
         return x.scatter_reduce(0, index, source, reduce, include_self=include_self)
@@ -60,9 +63,14 @@ def test_gradients_of_scatter_reduce(reduce, include_self):
 
 @pytest.mark.parametrize("factor", [2j, 0j])
 def test_products_of_complex_numbers_by_index(factor):
-    x, index = numod.tensor([1 + 2j, 2 - 1j, 3j], dtype=numod.complex128, requires_grad=True), numod.tensor([0, 0, 2, 2])
+    x = numod.tensor([1 + 2j, 2 - 1j, 3j], dtype=numod.complex128, requires_grad=True)
+    index = numod.tensor([0, 0, 2, 2])
     source = numod.tensor([1 - 1j, factor, 2 + 1j, 1j], dtype=numod.complex128, requires_grad=True)
-    assert x.scatter_reduce(0, index, source, "prod").tolist() == [(1 + 2j) * (1 - 1j) * factor, 2 - 1j, 3j * (2 + 1j) * 1j]
+    assert x.scatter_reduce(0, index, source, "prod").tolist() == [
+        (1 + 2j) * (1 - 1j) * factor,
+        2 - 1j,
+        3j * (2 + 1j) * 1j,
+    ]
     assert gradcheck(lambda x, source: x.scatter_reduce(0, index, source, "prod"), (x, source))
 
 
@@ -118,7 +126,15 @@ def test_a_leaf_that_needs_a_gradient_is_not_turned_in_place():
         tensor(grad=True).t_()
 
 
-@pytest.mark.parametrize("change", [lambda b: b.t_(), lambda b: b.unsqueeze_(0), lambda b: b.as_strided_((2, 2), (1, 2)), lambda b: b.detach().resize_(4)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda b: b.t_(),
+        lambda b: b.unsqueeze_(0),
+        lambda b: b.as_strided_((2, 2), (1, 2)),
+        lambda b: b.detach().resize_(4),
+    ],
+)
 def test_a_saved_tensor_that_is_turned_in_place_is_stale(change):
     a = numod.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
     b = a * 1
@@ -203,10 +219,22 @@ def test_what_pytorch_copies_shares_no_memory(copy):
     assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-@pytest.mark.parametrize("name, arguments", [("view", (3, 2)), ("expand", (4, 2, 3)), ("transpose", (0, 1)), ("unbind", (1,)), ("split", (1, 1)), ("select", (0, 1)), ("as_strided", ((2,), (3,)))])
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("view", (3, 2)),
+        ("expand", (4, 2, 3)),
+        ("transpose", (0, 1)),
+        ("unbind", (1,)),
+        ("split", (1, 1)),
+        ("select", (0, 1)),
+        ("as_strided", ((2,), (3,))),
+    ],
+)
 def test_copies_of_views(name, arguments):
     x = numod.arange(6.0).reshape(2, 3)
-    copies, views = getattr(numod, f"{name}_copy")(x, *[arguments] if name in ("view", "expand") else arguments), getattr(x, name)(*arguments)
+    copies = getattr(numod, f"{name}_copy")(x, *[arguments] if name in ("view", "expand") else arguments)
+    views = getattr(x, name)(*arguments)
     pairs = list(zip(copies, views)) if isinstance(views, tuple) else [(copies, views)]
     assert all(copy.equal(view) and copy.is_contiguous() and copy._base is None for copy, view in pairs)
     assert numod.t_copy(x, out=numod.empty(0)).equal(x.T)

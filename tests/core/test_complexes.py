@@ -20,11 +20,16 @@ def numbers(*shape: int) -> np.ndarray:
 
 X, Y, REAL = numbers(2, 3), numbers(2, 3), RNG.standard_normal((2, 3))
 UNARY = {
-    "neg": np.negative, "square": np.square, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-    "abs": np.abs, "angle": np.angle, "conj": np.conj, "sgn": lambda x: x / np.abs(x), "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "neg": np.negative, "square": np.square, "reciprocal": np.reciprocal, "exp": np.exp, "expm1": np.expm1,
+    "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh,
+    "abs": np.abs, "angle": np.angle, "conj": np.conj, "sgn": lambda x: x / np.abs(x), "isnan": np.isnan,
+    "isinf": np.isinf, "isfinite": np.isfinite,
 }  # fmt: skip
-EXTREME = np.array([0, 1e300, -1e300, 1e-300j, 1e300j, np.inf, 1j * np.inf, complex(np.nan, 1), 50 + 1j, -50 + 3j, 0.5j])
+EXTREME = np.array(
+    [0, 1e300, -1e300, 1e-300j, 1e300j, np.inf, 1j * np.inf, complex(np.nan, 1), 50 + 1j, -50 + 3j, 0.5j]
+)
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -48,7 +53,8 @@ def test_extreme_numbers(name: str) -> None:
 def test_functions_at_infinities(name: str) -> None:
     parts = [-np.inf, -2.0, -0.0, 0.0, 1.0, np.inf]
     array = np.array([complex(a, b) for a in parts for b in parts if np.isinf([a, b]).any()] + [1e200 + 3e200j])
-    found, expected = getattr(numod.tensor(array), name)().numpy(), np.array([getattr(cmath, name)(each) for each in array])
+    found = getattr(numod.tensor(array), name)().numpy()
+    expected = np.array([getattr(cmath, name)(each) for each in array])
     np.testing.assert_allclose(found.real, expected.real, rtol=1e-14)
     np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-14)
     assert numod.tensor([complex(-np.inf, np.inf)]).exp().item() == 0
@@ -80,11 +86,19 @@ def test_dtypes_and_promotion() -> None:
         ("int64", "complex64", "complex64"), ("float32", "complex64", "complex64"), ("float64", "complex64", "complex128"), ("complex64", "complex128", "complex128"),
         ("float16", "complex64", "complex64"), ("bool", "complex128", "complex128"),
     ):  # fmt: skip
-        assert numod.promote_types(getattr(numod, a), getattr(numod, b)) is getattr(numod, result) is numod.promote_types(getattr(numod, b), getattr(numod, a))
+        assert (
+            numod.promote_types(getattr(numod, a), getattr(numod, b))
+            is getattr(numod, result)
+            is numod.promote_types(getattr(numod, b), getattr(numod, a))
+        )
     assert (numod.ones(2, dtype=numod.float64) * 1j).dtype is numod.complex128
     assert (numod.ones(2) * numod.tensor(1j, dtype=numod.complex128)).dtype is numod.complex64
     assert (numod.ones(2, dtype=numod.int64) * 1j).dtype is numod.complex64
-    assert numod.complex64.is_complex and not numod.complex64.is_floating_point and numod.complex64.to_real() is numod.float32
+    assert (
+        numod.complex64.is_complex
+        and not numod.complex64.is_floating_point
+        and numod.complex64.to_real() is numod.float32
+    )
     assert numod.finfo(numod.complex64).eps == numod.finfo(numod.float32).eps
     assert not numod.can_cast(numod.complex64, numod.float32) and numod.can_cast(numod.float32, numod.complex64)
 
@@ -100,7 +114,11 @@ def test_creation() -> None:
     assert abs(draws.abs().square().mean().item() - 1) < 0.05 and abs(draws.real.std().item() - 0.5**0.5) < 0.02
     assert numod.rand(100, dtype=numod.complex64).real.min() >= 0
     ends = numod.linspace(1 + 1j, numod.tensor(2.0), 3)
-    assert ends.dtype is numod.complex64 and ends.tolist() == [1 + 1j, 1.5 + 0.5j, 2] and numod.logspace(1j, 1j, 1, base=1).tolist() == [1]
+    assert (
+        ends.dtype is numod.complex64
+        and ends.tolist() == [1 + 1j, 1.5 + 0.5j, 2]
+        and numod.logspace(1j, 1j, 1, base=1).tolist() == [1]
+    )
     with pytest.raises(RuntimeError, match="can't be safely cast"):
         numod.linspace(1j, 2, 3, dtype=numod.float32)
     with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got scalar type Double"):
@@ -131,7 +149,11 @@ def test_parts_are_views() -> None:
 
 
 def test_views_that_cannot_be() -> None:
-    for x, message in ((numod.zeros(3), "size 2"), (numod.zeros(2, 3).T, "stride 1"), (numod.zeros(3, 3)[:, :2], "divisible by 2")):
+    for x, message in (
+        (numod.zeros(3), "size 2"),
+        (numod.zeros(2, 3).T, "stride 1"),
+        (numod.zeros(3, 3)[:, :2], "divisible by 2"),
+    ):
         with pytest.raises(RuntimeError, match=message):
             numod.view_as_complex(x)
     with pytest.raises(RuntimeError, match="complex tensors"):
@@ -189,7 +211,9 @@ def test_gradients_of_real_inputs_are_real() -> None:
         (x * 1j).sum().backward()
 
 
-@pytest.mark.parametrize("shapes", [((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((4, 2, 3), (3, 2)), ((2, 20, 30), (2, 30, 40))])
+@pytest.mark.parametrize(
+    "shapes", [((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((4, 2, 3), (3, 2)), ((2, 20, 30), (2, 30, 40))]
+)
 def test_products(shapes: tuple) -> None:
     a, b = (numbers(*shape) for shape in shapes)
     np.testing.assert_allclose((numod.tensor(a) @ numod.tensor(b)).numpy(), a @ b, rtol=1e-12)
@@ -226,10 +250,21 @@ def test_eigenvalues_of_real_matrices_are_complex() -> None:
     values, vectors = numod.linalg.eig(a)
     assert sorted(values.imag.tolist()) == [-1, 1]
     assert numod.allclose(a.detach().cdouble() @ vectors.detach(), vectors.detach() * values.detach())
-    assert gradcheck(lambda x: numod.linalg.eigvals(x).abs().square(), [numod.tensor(RNG.standard_normal((3, 3)), requires_grad=True)])
+    assert gradcheck(
+        lambda x: numod.linalg.eigvals(x).abs().square(),
+        [numod.tensor(RNG.standard_normal((3, 3)), requires_grad=True)],
+    )
 
 
-@pytest.mark.parametrize("make", [lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1), lambda p: numod.optim.Adam(p, lr=0.1), lambda p: numod.optim.RMSprop(p, lr=0.1)], ids=["SGD", "Adam", "RMSprop"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+        lambda p: numod.optim.Adam(p, lr=0.1),
+        lambda p: numod.optim.RMSprop(p, lr=0.1),
+    ],
+    ids=["SGD", "Adam", "RMSprop"],
+)
 def test_optimizers_step_by_parts(make) -> None:
     whole = nn.Parameter(numod.tensor([1 + 2j, -3 + 0.5j]))
     parts = nn.Parameter(numod.tensor([[1.0, 2.0], [-3.0, 0.5]]))
@@ -253,7 +288,9 @@ def test_modules_and_files(tmp_path) -> None:
 
 def test_a_compiled_function_of_complex_numbers() -> None:
     def turned(x, angles):
-        return numod.view_as_real(numod.view_as_complex(x.reshape(2, 4, 2)) * numod.polar(numod.ones(4), angles) * (1 + 2j)).flatten(1)
+        return numod.view_as_real(
+            numod.view_as_complex(x.reshape(2, 4, 2)) * numod.polar(numod.ones(4), angles) * (1 + 2j)
+        ).flatten(1)
 
     compiled = numod.compile(turned)
     x, angles = numod.randn(2, 8), numod.randn(4)
@@ -322,7 +359,11 @@ def test_fills_keep_infinities_and_take_complex_numbers_that_are_real():
     assert z.fill_(float("inf")).tolist() == [complex(float("inf"), 0)] * 2
     assert numod.full((2,), complex(1, float("-inf"))).tolist() == [complex(1, float("-inf"))] * 2
     mask = numod.tensor([True, False])
-    for filled in (numod.zeros(2).fill_(2 + 0j), numod.full((2,), 2 + 0j, dtype=numod.float32), numod.full_like(numod.ones(2), 2 + 0j)):
+    for filled in (
+        numod.zeros(2).fill_(2 + 0j),
+        numod.full((2,), 2 + 0j, dtype=numod.float32),
+        numod.full_like(numod.ones(2), 2 + 0j),
+    ):
         assert filled.tolist() == [2.0, 2.0]
     assert numod.zeros(2, dtype=numod.int64).masked_fill(mask, 2 + 0j).tolist() == [2, 0]
     with pytest.raises(RuntimeError, match="without overflow"):
@@ -340,13 +381,19 @@ def test_logarithms_of_sums_of_exponentials():
     x, y = (numod.randn(2, 5, dtype=numod.complex128) * 3 for _ in range(2))
     np.testing.assert_allclose(numod.logaddexp(x, y).exp(), np.exp(x) + np.exp(y))
     np.testing.assert_allclose(x.logcumsumexp(1).exp(), np.exp(x).cumsum(1))
-    great, nothing = numod.tensor(800 + 1j, dtype=numod.complex128), numod.tensor(complex("-inf"), dtype=numod.complex128)
-    assert numod.logaddexp(great, nothing).item() == 800 + 1j and numod.logaddexp(nothing, nothing).item() == complex("-inf")
+    great = numod.tensor(800 + 1j, dtype=numod.complex128)
+    nothing = numod.tensor(complex("-inf"), dtype=numod.complex128)
+    assert numod.logaddexp(great, nothing).item() == 800 + 1j and numod.logaddexp(nothing, nothing).item() == complex(
+        "-inf"
+    )
     assert numod.logaddexp(great, great - 1000).item() == 800 + 1j
     for function in (numod.logaddexp, lambda x, y: x.logcumsumexp(1), lambda x, y: numod.nn.functional.softsign(x)):
         gradcheck(function, (x.clone().requires_grad_(), y.clone().requires_grad_()))
     flags = numod.tensor([True, False])
-    assert numod.equal(numod.logaddexp(flags, numod.tensor([1 + 2j, 0.5j])), numod.logaddexp(flags.float(), numod.tensor([1 + 2j, 0.5j])))
+    assert numod.equal(
+        numod.logaddexp(flags, numod.tensor([1 + 2j, 0.5j])),
+        numod.logaddexp(flags.float(), numod.tensor([1 + 2j, 0.5j])),
+    )
 
 
 def test_nan_to_num_of_both_parts():

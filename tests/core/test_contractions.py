@@ -9,7 +9,10 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 
 SIZES = dict(zip("abcdeijkmn", (2, 3, 4, 2, 3, 4, 5, 2, 2, 4)))
-EQUATIONS = ["ij,jk->ik", "ij,jk", "bij,bjk->bik", "ij->ji", "ii->i", "ii", "i,j->ij", "i,i", "ij,ij->", "bn,anm,bm->ba", "abc,cd,de->abe", "ij->", "abij,abkj->abik", "a,b,c->cba", "iij->ij", "ij,kj->ikj", "ba,ba->b", "iijj->ij"]
+EQUATIONS = [
+    "ij,jk->ik", "ij,jk", "bij,bjk->bik", "ij->ji", "ii->i", "ii", "i,j->ij", "i,i", "ij,ij->", "bn,anm,bm->ba",
+    "abc,cd,de->abe", "ij->", "abij,abkj->abik", "a,b,c->cba", "iij->ij", "ij,kj->ikj", "ba,ba->b", "iijj->ij",
+]  # fmt: skip
 
 
 def drawn(*shapes: tuple) -> list[np.ndarray]:
@@ -21,8 +24,15 @@ def drawn(*shapes: tuple) -> list[np.ndarray]:
 @pytest.mark.parametrize("turned", [False, True])
 def test_einsum(equation: str, turned: bool) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))
-    tensors = [numod.tensor(np.ascontiguousarray(each.T)).permute(tuple(range(each.ndim))[::-1]) if turned else numod.tensor(each) for each in arrays]
-    np.testing.assert_allclose(numod.einsum(equation, *tensors).numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12)
+    tensors = [
+        numod.tensor(np.ascontiguousarray(each.T)).permute(tuple(range(each.ndim))[::-1])
+        if turned
+        else numod.tensor(each)
+        for each in arrays
+    ]
+    np.testing.assert_allclose(
+        numod.einsum(equation, *tensors).numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("equation, shapes", [
@@ -31,7 +41,9 @@ def test_einsum(equation: str, turned: bool) -> None:
 ])  # fmt: skip
 def test_ellipsis_and_empty(equation: str, shapes: tuple) -> None:
     arrays = drawn(*shapes)
-    np.testing.assert_allclose(numod.einsum(equation, *map(numod.tensor, arrays)).numpy(), np.einsum(equation, *arrays), rtol=1e-9)
+    np.testing.assert_allclose(
+        numod.einsum(equation, *map(numod.tensor, arrays)).numpy(), np.einsum(equation, *arrays), rtol=1e-9
+    )
 
 
 def test_einsum_of_lists_and_of_dtypes() -> None:
@@ -47,7 +59,9 @@ def test_einsum_of_lists_and_of_dtypes() -> None:
 def test_gradients(equation: str) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))
     tensors = [numod.tensor(each, requires_grad=True) for each in arrays]
-    assert gradcheck(lambda *xs: numod.einsum(equation, *xs), tensors) and gradgradcheck(lambda *xs: numod.einsum(equation, *xs), tensors)
+    assert gradcheck(lambda *xs: numod.einsum(equation, *xs), tensors) and gradgradcheck(
+        lambda *xs: numod.einsum(equation, *xs), tensors
+    )
 
 
 @pytest.mark.parametrize("equation, shapes, text", [
@@ -59,14 +73,25 @@ def test_what_einsum_refuses(equation: str, shapes: tuple, text: str) -> None:
         numod.einsum(equation, *(numod.ones(shape) for shape in shapes))
 
 
-@pytest.mark.parametrize("shapes, dims", [(((2, 3, 4), (3, 4, 5)), 2), (((2, 3), (4, 5)), 0), (((2, 3, 4), (4, 3, 5)), ([1, 2], [1, 0])), (((3,), (3,)), 1), (((2, 3), (3, 2)), 2)])
+@pytest.mark.parametrize(
+    "shapes, dims",
+    [
+        (((2, 3, 4), (3, 4, 5)), 2),
+        (((2, 3), (4, 5)), 0),
+        (((2, 3, 4), (4, 3, 5)), ([1, 2], [1, 0])),
+        (((3,), (3,)), 1),
+        (((2, 3), (3, 2)), 2),
+    ],
+)
 def test_tensordot(shapes: tuple, dims: object) -> None:
     if dims == 2 and shapes == ((2, 3), (3, 2)):
         with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
             numod.tensordot(numod.ones(2, 3), numod.ones(3, 2), 2)
         return
     x, y = drawn(*shapes)
-    np.testing.assert_allclose(numod.tensordot(numod.tensor(x), numod.tensor(y), dims).numpy(), np.tensordot(x, y, dims), rtol=1e-9)
+    np.testing.assert_allclose(
+        numod.tensordot(numod.tensor(x), numod.tensor(y), dims).numpy(), np.tensordot(x, y, dims), rtol=1e-9
+    )
 
 
 def test_kin() -> None:
@@ -81,12 +106,19 @@ def test_kin() -> None:
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("shapes", "dim"), [(((4, 3), (4, 3)), -1), (((3, 2), (3, 1)), 0), (((2, 1, 3, 2), (1, 5, 3, 2)), 2), (((0, 3), (0, 3)), 1)])
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [(((4, 3), (4, 3)), -1), (((3, 2), (3, 1)), 0), (((2, 1, 3, 2), (1, 5, 3, 2)), 2), (((0, 3), (0, 3)), 1)],
+)
 def test_cross_products(shapes: tuple, dim: int) -> None:
     x, y = drawn(*shapes)
     a, b = numod.tensor(x, requires_grad=True), numod.tensor(y, requires_grad=True)
-    np.testing.assert_allclose(numod.linalg.cross(a, b, dim=dim).detach().numpy(), np.cross(*np.broadcast_arrays(x, y), axis=dim), rtol=1e-9)
-    assert gradcheck(lambda a, b: numod.linalg.cross(a * 1j, b * (1 + 2j), dim=dim).imag, (a, b)) and gradgradcheck(lambda a, b: numod.linalg.cross(a, b, dim=dim), (a, b))
+    np.testing.assert_allclose(
+        numod.linalg.cross(a, b, dim=dim).detach().numpy(), np.cross(*np.broadcast_arrays(x, y), axis=dim), rtol=1e-9
+    )
+    assert gradcheck(lambda a, b: numod.linalg.cross(a * 1j, b * (1 + 2j), dim=dim).imag, (a, b)) and gradgradcheck(
+        lambda a, b: numod.linalg.cross(a, b, dim=dim), (a, b)
+    )
 
 
 def test_cross_products_of_what_does_not_fit() -> None:
@@ -97,4 +129,6 @@ def test_cross_products_of_what_does_not_fit() -> None:
         numod.cross(x.bool(), x.bool())
     with pytest.raises(RuntimeError, match="must match"):
         numod.linalg.cross(numod.ones(2, 3), numod.ones(4, 3))
-    assert numod.cross(numod.tensor([200, 7, 3], dtype=numod.uint8), numod.tensor([3, 1, 2], dtype=numod.uint8)).tolist() == [11, 121, 179]
+    assert numod.cross(
+        numod.tensor([200, 7, 3], dtype=numod.uint8), numod.tensor([3, 1, 2], dtype=numod.uint8)
+    ).tolist() == [11, 121, 179]

@@ -15,7 +15,29 @@ def agree(function, *shapes: tuple) -> None:
     compare(function, *(random(*shape, seed=k) for k, shape in enumerate(shapes)))
 
 
-@pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,jk", "bij,bjk->bik", "ij->ji", "ii->i", "ii", "i,j->ij", "i,i", "ij,ij->", "bn,anm,bm->ba", "abc,cd,de->abe", "ij->", "ij->j", "abij,abkj->abik", "a,b,c->cba", "iij->ij", "ij,kj->ikj", "ba,ba->b"])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "ij,jk->ik",
+        "ij,jk",
+        "bij,bjk->bik",
+        "ij->ji",
+        "ii->i",
+        "ii",
+        "i,j->ij",
+        "i,i",
+        "ij,ij->",
+        "bn,anm,bm->ba",
+        "abc,cd,de->abe",
+        "ij->",
+        "ij->j",
+        "abij,abkj->abik",
+        "a,b,c->cba",
+        "iij->ij",
+        "ij,kj->ikj",
+        "ba,ba->b",
+    ],
+)
 def test_einsum(equation: str) -> None:
     shapes = [tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")]
     agree(lambda t, *xs: t.einsum(equation, *xs), *shapes)

@@ -11,14 +11,20 @@ import numod
 from numod.nn import functional as F
 
 NUMBERS = [
-    -1.5, -0.5, 127.9, 128.0, -129.0, 255.5, 256.0, 300.0, -300.0, 32768.0, 40000.0, -40000.0, 65536.5, 2147483520.0, 2147483648.0, 2147483653.0, 3e9, -3e9,
-    -2147483649.5, 4294967297.0, 1e10 + 7, -1e10 - 7, 9.3e18, -9.3e18, 2.0**63 - 1024, 2.0**63, 1e19, 1e300, math.inf, -math.inf, math.nan,
+    -1.5, -0.5, 127.9, 128.0, -129.0, 255.5, 256.0, 300.0, -300.0, 32768.0, 40000.0, -40000.0, 65536.5, 2147483520.0,
+    2147483648.0, 2147483653.0, 3e9, -3e9,
+    -2147483649.5, 4294967297.0, 1e10 + 7, -1e10 - 7, 9.3e18, -9.3e18, 2.0**63 - 1024, 2.0**63, 1e19, 1e300, math.inf,
+    -math.inf, math.nan,
 ]  # fmt: skip
-FLOATS, INTEGERS = ["float16", "bfloat16", "float32", "float64", "complex64"], ["uint8", "int8", "int16", "int32", "int64", "bool"]
+FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64"]
+INTEGERS = ["uint8", "int8", "int16", "int32", "int64", "bool"]
 
 
 def converted(number: float, target: str) -> int:
-    """By way of int32, or int64 for uint8 and int64: what does not fit is the least one. The lowest bits of that are kept."""
+    """By way of int32, or int64 for uint8 and int64: what does not fit is the least one.
+
+    The lowest bits of that are kept.
+    """
     if target == "bool":
         return number != 0
     width = 64 if target in ("uint8", "int64") else 32
@@ -37,13 +43,30 @@ def test_numbers_out_of_range(source: str, target: str) -> None:
     assert x.to(getattr(numod, target)).tolist() == expected
 
 
-@pytest.mark.parametrize(("number", "target"), [(-1.5, "uint8"), (300.0, "uint8"), (128.0, "int8"), (1e10, "int16"), (math.nan, "int16"), (3e9, "int32"), (math.inf, "int64")])
+@pytest.mark.parametrize(
+    ("number", "target"),
+    [
+        (-1.5, "uint8"),
+        (300.0, "uint8"),
+        (128.0, "int8"),
+        (1e10, "int16"),
+        (math.nan, "int16"),
+        (3e9, "int32"),
+        (math.inf, "int64"),
+    ],
+)
 def test_the_same_at_every_place(number: float, target: str) -> None:
     kind, wanted = getattr(numod, target), converted(number, target)
     compiled = numod.compile(lambda x: (x + 0.0).to(kind), dynamic=True)
     for size in (1, 7, 8, 15, 33, 100):
         x = numod.full((size,), number)
-        results = [x.to(kind), compiled(x), compiled(x), numod.full((2, size, 3), number)[:, ::2, 1].to(kind), numod.zeros(size, dtype=kind).copy_(x)]
+        results = [
+            x.to(kind),
+            compiled(x),
+            compiled(x),
+            numod.full((2, size, 3), number)[:, ::2, 1].to(kind),
+            numod.zeros(size, dtype=kind).copy_(x),
+        ]
         assert {each for result in results for each in result.flatten().tolist()} == {wanted}
 
 

@@ -112,7 +112,17 @@ def test_zeros_ones_full(dtype):
     assert numod.empty(4, dtype=dtype).dtype is dtype
 
 
-@pytest.mark.parametrize("value, dtype", [(1, numod.int64), (True, numod.bool), (1.5, numod.float32), (math.inf, numod.float32), (np.float32(1), numod.float32), (-(2**63), numod.int64)])
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        (1, numod.int64),
+        (True, numod.bool),
+        (1.5, numod.float32),
+        (math.inf, numod.float32),
+        (np.float32(1), numod.float32),
+        (-(2**63), numod.int64),
+    ],
+)
 def test_full_infers_the_dtype(value, dtype):
     result = numod.full((2,), value)
     assert result.dtype is dtype
@@ -142,13 +152,21 @@ def test_like():
 
 def test_new():
     x = numod.zeros(2, dtype=numod.float64)
-    assert x.new_zeros(3).dtype is x.new_ones((1, 2)).dtype is x.new_empty(2).dtype is x.new_full((2,), 1).dtype is x.new_tensor([1]).dtype is numod.float64
+    assert (
+        x.new_zeros(3).dtype
+        is x.new_ones((1, 2)).dtype
+        is x.new_empty(2).dtype
+        is x.new_full((2,), 1).dtype
+        is x.new_tensor([1]).dtype
+        is numod.float64
+    )
     assert x.new_tensor([1, 2]).tolist() == [1.0, 2.0]
     assert x.new_ones(2, dtype=numod.int8).dtype is numod.int8
 
 
 @pytest.mark.parametrize("call, exception, message", [
-    (lambda: numod.zeros(-1), RuntimeError, "negative dimension"), (lambda: numod.zeros(2.0), TypeError, "sizes must be ints"), (lambda: numod.rand(True), TypeError, "sizes must be ints"),
+    (lambda: numod.zeros(-1), RuntimeError, "negative dimension"), (lambda: numod.zeros(2.0), TypeError, "sizes must "
+                                                                                                         "be ints"), (lambda: numod.rand(True), TypeError, "sizes must be ints"),
     (lambda: numod.zeros("a"), TypeError, "sizes must be ints"), (lambda: numod.zeros(1 << 40, 1 << 40), RuntimeError, "(?i)storage|memory"),
     (lambda: numod.zeros(2, device="moon"), RuntimeError, "(?i)device"), (lambda: numod.zeros(2, dtype="float32"), TypeError, "dtype"),
     (lambda: numod.zeros(2, dtype=numod.int64, requires_grad=True), RuntimeError, "floating point"),
@@ -161,7 +179,10 @@ def test_bad_sizes(call, exception, message):
 # ---- ranges
 
 
-@pytest.mark.parametrize("bounds", [(5,), (2, 7), (1, 10, 3), (7, 0, -2), (0,), (3, 3), (0.0, 1.0, 0.25), (1, 2.5, 0.5), (5, 1, -1.5), (-3, 3)])
+@pytest.mark.parametrize(
+    "bounds",
+    [(5,), (2, 7), (1, 10, 3), (7, 0, -2), (0,), (3, 3), (0.0, 1.0, 0.25), (1, 2.5, 0.5), (5, 1, -1.5), (-3, 3)],
+)
 def test_arange(bounds):
     result = numod.arange(*bounds)
     reference = np.arange(*bounds)
@@ -179,8 +200,12 @@ def test_arange_names_and_dtype():
 
 
 def test_ranges_of_integers_have_whole_bounds():
-    assert numod.arange(0.0, -8.5, -4.0, dtype=numod.int64).tolist() == [0, -4] and numod.arange(1.5, dtype=numod.int16).tolist() == [0, 1]
-    assert numod.linspace(4.3, 0, 3, dtype=numod.int64).tolist() == [4, 2, 0] and numod.logspace(2.9, 1, 2, dtype=numod.int32).tolist() == [100, 10]
+    assert numod.arange(0.0, -8.5, -4.0, dtype=numod.int64).tolist() == [0, -4] and numod.arange(
+        1.5, dtype=numod.int16
+    ).tolist() == [0, 1]
+    assert numod.linspace(4.3, 0, 3, dtype=numod.int64).tolist() == [4, 2, 0] and numod.logspace(
+        2.9, 1, 2, dtype=numod.int32
+    ).tolist() == [100, 10]
     assert numod.linspace(4.5, 0, 3, dtype=numod.complex64).real.tolist() == [4.5, 2.25, 0]
 
 
@@ -199,7 +224,10 @@ def test_bad_ranges(call, exception, message):
         call()
 
 
-@pytest.mark.parametrize("start, end, steps", [(0, 1, 5), (-2.5, 4, 10), (3, -3, 7), (1, 2, 1), (1, 2, 0), (5, 5, 3), (0, 1, 2), (0, 10, 101)])
+@pytest.mark.parametrize(
+    "start, end, steps",
+    [(0, 1, 5), (-2.5, 4, 10), (3, -3, 7), (1, 2, 1), (1, 2, 0), (5, 5, 3), (0, 1, 2), (0, 10, 101)],
+)
 def test_linspace(start, end, steps):
     result = numod.linspace(start, end, steps)
     np.testing.assert_allclose(result.numpy(), np.linspace(start, end, steps), rtol=1e-6, atol=1e-6)
@@ -234,7 +262,17 @@ def test_from_numpy_shares_memory(dtype):
     assert np.shares_memory(result.numpy(), array)
 
 
-@pytest.mark.parametrize("cut", [np.transpose, lambda a: a[1:, ::2], lambda a: a[:, 1], lambda a: a[:0], lambda a: np.broadcast_to(a[:1], (3, 4)).copy(), lambda a: a[2, 3, ...]])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        np.transpose,
+        lambda a: a[1:, ::2],
+        lambda a: a[:, 1],
+        lambda a: a[:0],
+        lambda a: np.broadcast_to(a[:1], (3, 4)).copy(),
+        lambda a: a[2, 3, ...],
+    ],
+)
 def test_from_numpy_of_strided_arrays(cut):
     array = np.arange(12.0).reshape(3, 4)
     part = np.asarray(cut(array))
@@ -348,7 +386,9 @@ def test_dlpack_refuses_gradients():
 # ---- out of tensors
 
 
-@pytest.mark.parametrize("dtype, kind", [(numod.float32, float), (numod.int8, int), (numod.bool, bool), (numod.float64, float)])
+@pytest.mark.parametrize(
+    "dtype, kind", [(numod.float32, float), (numod.int8, int), (numod.bool, bool), (numod.float64, float)]
+)
 def test_item(dtype, kind):
     assert type(numod.tensor([[1]], dtype=dtype).item()) is kind
 
@@ -378,10 +418,24 @@ def test_old_constructor():
 def test_full_keeps_every_value(value):
     found = numod.full((3,), value)
     np.testing.assert_array_equal(found.numpy(), np.full(3, value))
-    assert (np.signbit(found.numpy()) == np.signbit(np.full(3, value))).all() if isinstance(value, float) else found.dtype in (numod.int64, numod.bool)
+    assert (
+        (np.signbit(found.numpy()) == np.signbit(np.full(3, value))).all()
+        if isinstance(value, float)
+        else found.dtype in (numod.int64, numod.bool)
+    )
 
 
-@pytest.mark.parametrize("number, kind", [(float("nan"), "int64"), (float("inf"), "int32"), (1e10, "int32"), (-0.5, "uint8"), (300, "uint8"), (2**40, "int32")])
+@pytest.mark.parametrize(
+    "number, kind",
+    [
+        (float("nan"), "int64"),
+        (float("inf"), "int32"),
+        (1e10, "int32"),
+        (-0.5, "uint8"),
+        (300, "uint8"),
+        (2**40, "int32"),
+    ],
+)
 def test_numbers_that_integers_do_not_hold(number, kind):
     for data in (number, [1, number]):
         with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):

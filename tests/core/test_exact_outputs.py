@@ -10,17 +10,24 @@ import numod
 
 A, B, PLACES = numod.arange(1.0, 7.0).reshape(2, 3), numod.ones(2, 3), numod.zeros(1, 3, dtype=numod.int64)
 EXACT: dict[str, Callable] = {
-    "abs": lambda out: numod.abs(A, out=out), "clamp": lambda out: numod.clamp(A, 0, 1, out=out), "round": lambda out: numod.round(A, out=out),
-    "where": lambda out: numod.where(A > 2, A, B, out=out), "amax": lambda out: numod.amax(A, 0, out=out), "argmax": lambda out: numod.argmax(A, 0, out=out),
-    "matmul": lambda out: numod.matmul(A, B.T, out=out), "gather": lambda out: numod.gather(A, 0, PLACES, out=out), "tril": lambda out: numod.tril(A, out=out),
-    "nonzero": lambda out: numod.nonzero(A, out=out), "all": lambda out: numod.all(A, 0, out=out), "isin": lambda out: numod.isin(A, B, out=out),
+    "abs": lambda out: numod.abs(A, out=out), "clamp": lambda out: numod.clamp(A, 0, 1, out=out),
+    "round": lambda out: numod.round(A, out=out),
+    "where": lambda out: numod.where(A > 2, A, B, out=out), "amax": lambda out: numod.amax(A, 0, out=out),
+    "argmax": lambda out: numod.argmax(A, 0, out=out),
+    "matmul": lambda out: numod.matmul(A, B.T, out=out), "gather": lambda out: numod.gather(A, 0, PLACES, out=out),
+    "tril": lambda out: numod.tril(A, out=out),
+    "nonzero": lambda out: numod.nonzero(A, out=out), "all": lambda out: numod.all(A, 0, out=out),
+    "isin": lambda out: numod.isin(A, B, out=out),
     "signbit": lambda out: numod.signbit(A, out=out), "searchsorted": lambda out: numod.searchsorted(A[0], A, out=out),
     "svdvals": lambda out: numod.linalg.svdvals(A, out=out), "softmax": lambda out: numod.softmax(A, 0, out=out),
 }  # fmt: skip
 CONVERTING: dict[str, Callable] = {
-    "exp": lambda out: numod.exp(A, out=out), "add": lambda out: numod.add(A, B, out=out), "maximum": lambda out: numod.maximum(A, B, out=out),
-    "sum": lambda out: numod.sum(A, 0, out=out), "mean": lambda out: numod.mean(A, 0, out=out), "cumsum": lambda out: numod.cumsum(A, 0, out=out),
-    "cat": lambda out: numod.cat([A, B], out=out), "eq": lambda out: numod.eq(A, B, out=out), "logsumexp": lambda out: numod.logsumexp(A, 0, out=out),
+    "exp": lambda out: numod.exp(A, out=out), "add": lambda out: numod.add(A, B, out=out),
+    "maximum": lambda out: numod.maximum(A, B, out=out),
+    "sum": lambda out: numod.sum(A, 0, out=out), "mean": lambda out: numod.mean(A, 0, out=out),
+    "cumsum": lambda out: numod.cumsum(A, 0, out=out),
+    "cat": lambda out: numod.cat([A, B], out=out), "eq": lambda out: numod.eq(A, B, out=out),
+    "logsumexp": lambda out: numod.logsumexp(A, 0, out=out),
 }  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""`out=` of every dtype side by side with PyTorch: each case, an expression over a (2, 3), s (3, 3), i (1, 3) and O, is refused by both or by none."""
+"""`out=` of every dtype side by side with PyTorch: each case, an expression over a (2, 3), s (3, 3), i (1, 3) and O, is
+refused by both or by none.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 def refused(library: object, case: str, dtype: str) -> bool:
     a, s = np.random.default_rng(3).uniform(0.5, 2.0, (2, 3, 3)).astype(np.float32)
-    given = {"a": library.tensor(a[:2]), "s": library.tensor(s) + 2 * library.eye(3), "i": library.zeros(1, 3, dtype=library.int64)}
+    given = {
+        "a": library.tensor(a[:2]),
+        "s": library.tensor(s) + 2 * library.eye(3),
+        "i": library.zeros(1, 3, dtype=library.int64),
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -68,7 +68,11 @@ def test_a_capsule_that_nobody_reads_is_freed():
     assert len(exchange._exported) == before
 
 
-@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3)[:, ::2], np.zeros((0, 3), dtype=np.int32), np.array(2.5), np.array([True, False])], ids=["strided", "empty", "scalar", "bool"])
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(6.0).reshape(2, 3)[:, ::2], np.zeros((0, 3), dtype=np.int32), np.array(2.5), np.array([True, False])],
+    ids=["strided", "empty", "scalar", "bool"],
+)
 def test_arrays_enter(array):
     x = numod.from_dlpack(array)
     assert x.shape == array.shape and x.tolist() == array.tolist() and str(x.dtype).endswith(str(array.dtype))
@@ -107,12 +111,18 @@ def test_a_tensor_of_the_cpu_has_no_cuda_interface():
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+)
 def test_with_pytorch(dtype):
     torch = pytest.importorskip("torch")
     theirs = torch.tensor([[0, 1, 1], [1, 0, 1]], dtype=getattr(torch, dtype))
     mine = numod.from_dlpack(theirs.t())
-    assert mine.dtype is getattr(numod, dtype) and mine.tolist() == theirs.t().tolist() and mine.data_ptr() == theirs.data_ptr()
+    assert (
+        mine.dtype is getattr(numod, dtype)
+        and mine.tolist() == theirs.t().tolist()
+        and mine.data_ptr() == theirs.data_ptr()
+    )
     back = torch.from_dlpack(mine)
     assert back.data_ptr() == theirs.data_ptr() and back.stride() == (1, 3)
     capsule = torch.utils.dlpack.from_dlpack(to_dlpack(mine))

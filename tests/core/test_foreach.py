@@ -1,4 +1,6 @@
-"""`_foreach_` functions against NumPy, tensor by tensor: numbers, lists of numbers, tensors and lists of tensors as arguments; what is written in place; errors."""
+"""`_foreach_` functions against NumPy, tensor by tensor: numbers, lists of numbers, tensors and lists of tensors as
+arguments; what is written in place; errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fourier transforms against NumPy's and against their definition; gradients against differences. On the CPU, where they are."""
+"""Fourier transforms against NumPy's and against their definition; gradients against differences.
+
+On the CPU, where they are.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,23 @@ def given(name: str) -> np.ndarray:
 def test_one_dimension(name: str, norm: str | None) -> None:
     for n, dim in ((None, -1), (4, -1), (9, 1), (None, 0)):
         found = getattr(fft, name)(numod.tensor(given(name)), n, dim, norm)
-        np.testing.assert_allclose(found.numpy(), getattr(np.fft, name)(given(name), n, dim, norm), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            found.numpy(), getattr(np.fft, name)(given(name), n, dim, norm), rtol=1e-12, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_more_dimensions(name: str) -> None:
     x, array = numod.tensor(given(name)), given(name)
     np.testing.assert_allclose(getattr(fft, f"{name}2")(x).numpy(), getattr(np.fft, f"{name}2")(array), atol=1e-12)
-    np.testing.assert_allclose(getattr(fft, f"{name}n")(x, norm="ortho").numpy(), getattr(np.fft, f"{name}n")(array, norm="ortho"), atol=1e-12)
-    np.testing.assert_allclose(getattr(fft, f"{name}n")(x, (6, 3), (0, 2)).numpy(), getattr(np.fft, f"{name}n")(array, (6, 3), (0, 2)), atol=1e-12)
+    np.testing.assert_allclose(
+        getattr(fft, f"{name}n")(x, norm="ortho").numpy(), getattr(np.fft, f"{name}n")(array, norm="ortho"), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        getattr(fft, f"{name}n")(x, (6, 3), (0, 2)).numpy(),
+        getattr(np.fft, f"{name}n")(array, (6, 3), (0, 2)),
+        atol=1e-12,
+    )
 
 
 def test_the_definition() -> None:
@@ -41,9 +52,19 @@ def test_the_definition() -> None:
     matrix = np.exp(-2j * np.pi * np.outer(k, k) / n)
     x = RNG.standard_normal(n)
     np.testing.assert_allclose(fft.fft(numod.tensor(x)).numpy(), matrix @ x, atol=1e-12)
-    np.testing.assert_allclose(fft.hfft(numod.tensor(COMPLEX[0, 0]), 8).numpy(), fft.irfft(numod.tensor(COMPLEX[0, 0].conj()), 8).numpy() * 8, atol=1e-12)
-    np.testing.assert_allclose(fft.hfft2(numod.tensor(COMPLEX)).numpy(), fft.irfft2(numod.tensor(COMPLEX.conj()), norm="forward").numpy(), atol=1e-12)
-    np.testing.assert_allclose(fft.ihfftn(numod.tensor(REAL)).numpy(), np.fft.rfftn(REAL, norm="forward").conj(), atol=1e-12)
+    np.testing.assert_allclose(
+        fft.hfft(numod.tensor(COMPLEX[0, 0]), 8).numpy(),
+        fft.irfft(numod.tensor(COMPLEX[0, 0].conj()), 8).numpy() * 8,
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        fft.hfft2(numod.tensor(COMPLEX)).numpy(),
+        fft.irfft2(numod.tensor(COMPLEX.conj()), norm="forward").numpy(),
+        atol=1e-12,
+    )
+    np.testing.assert_allclose(
+        fft.ihfftn(numod.tensor(REAL)).numpy(), np.fft.rfftn(REAL, norm="forward").conj(), atol=1e-12
+    )
 
 
 def test_float32_stays_float32_and_integers_become_floats() -> None:
@@ -61,13 +82,19 @@ def test_gradients(name: str) -> None:
     x = numod.tensor(array, requires_grad=True)
     assert gradcheck(lambda x: function(x, norm="ortho"), [x])
     if name in ONE:
-        assert gradcheck(lambda x: function(x, 4), [x]) and gradcheck(lambda x: function(x, 6) ** 2, [x]) and gradgradcheck(lambda x: function(x) ** 2, [x])
+        assert (
+            gradcheck(lambda x: function(x, 4), [x])
+            and gradcheck(lambda x: function(x, 6) ** 2, [x])
+            and gradgradcheck(lambda x: function(x) ** 2, [x])
+        )
 
 
 def test_frequencies_and_shifts() -> None:
     for n in (5, 6):
         np.testing.assert_allclose(fft.fftfreq(n, 0.5).numpy(), np.fft.fftfreq(n, 0.5), rtol=1e-6)
-        np.testing.assert_allclose(fft.rfftfreq(n, 0.5, dtype=numod.float64).numpy(), np.fft.rfftfreq(n, 0.5), rtol=1e-12)
+        np.testing.assert_allclose(
+            fft.rfftfreq(n, 0.5, dtype=numod.float64).numpy(), np.fft.rfftfreq(n, 0.5), rtol=1e-12
+        )
     x = numod.tensor(REAL)
     np.testing.assert_array_equal(fft.fftshift(x).numpy(), np.fft.fftshift(REAL))
     np.testing.assert_array_equal(fft.ifftshift(x, dim=(1, 2)).numpy(), np.fft.ifftshift(REAL, (1, 2)))

@@ -1,4 +1,6 @@
-"""Functions around the ops: arguments that change what is computed, dtypes and memory, in-place forms, operators, composed functions."""
+"""Functions around the ops: arguments that change what is computed, dtypes and memory, in-place forms, operators,
+composed functions.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,14 @@ def test_floor_division_and_modulo_are_pythons(x, y, kind):
 def test_integers_are_divided_exactly():
     """Quotients are guessed in floats, which do not hold these numbers."""
     ends = [2**63 - 1, -(2**63), 2**62 + 1, 2**55 - 1, 2**53 + 1, 3, -7]
-    pairs = [(x, y) for x in [*ends, *(a * b + c for a in (3, -7, 2**20 + 1) for b in (3, 2**40 + 1, -(2**41) + 1) for c in (-1, 0, 1))] for y in (*ends, 1, 2**40 + 1, 1 - 2**41)]
+    pairs = [
+        (x, y)
+        for x in [
+            *ends,
+            *(a * b + c for a in (3, -7, 2**20 + 1) for b in (3, 2**40 + 1, -(2**41) + 1) for c in (-1, 0, 1)),
+        ]
+        for y in (*ends, 1, 2**40 + 1, 1 - 2**41)
+    ]
     x, y = numod.tensor(pairs).unbind(1)
     assert (x // y).tolist() == [a // b for a, b in pairs]
     assert (x % y).tolist() == [a % b for a, b in pairs]
@@ -92,7 +101,9 @@ def test_pow():
 
 
 def test_pow_of_numbers():
-    np.testing.assert_array_equal((tensor(0.0, 1.0, NAN, -1.0, INF) ** tensor(0.0, NAN, 0.0, 0.5, -1.0)).numpy(), [1.0, 1.0, 1.0, NAN, 0.0])
+    np.testing.assert_array_equal(
+        (tensor(0.0, 1.0, NAN, -1.0, INF) ** tensor(0.0, NAN, 0.0, 0.5, -1.0)).numpy(), [1.0, 1.0, 1.0, NAN, 0.0]
+    )
 
 
 def test_gradient_of_integer_powers_below_zero():
@@ -151,7 +162,12 @@ def test_comparisons_of_whole_tensors():
 
 def test_logical_operators():
     a, b = tensor(True, False), tensor(True, True)
-    assert ((a & b).tolist(), (a | b).tolist(), (a ^ b).tolist(), (~a).tolist()) == ([True, False], [True, True], [False, True], [False, True])
+    assert ((a & b).tolist(), (a | b).tolist(), (a ^ b).tolist(), (~a).tolist()) == (
+        [True, False],
+        [True, True],
+        [False, True],
+        [False, True],
+    )
     assert (~tensor(0, 5)).tolist() == [-1, -6]
     assert (tensor(6) & 3).tolist() == [2]
     assert (1 << tensor(3)).tolist() == [8]
@@ -167,7 +183,9 @@ def test_subtraction_of_bool():
         -tensor(True)
 
 
-@pytest.mark.parametrize("operator", ["__add__", "__mul__", "__lt__", "__eq__", "__sub__", "__pow__", "__matmul__", "__mod__"])
+@pytest.mark.parametrize(
+    "operator", ["__add__", "__mul__", "__lt__", "__eq__", "__sub__", "__pow__", "__matmul__", "__mod__"]
+)
 def test_operators_leave_other_types_to_python(operator):
     assert getattr(tensor(1.0), operator)("text") is NotImplemented
 
@@ -380,9 +398,19 @@ def test_small_meanings() -> None:
 
 
 def test_ldexp_holds_what_its_power_of_two_does_not() -> None:
-    for kind, x, exponent in ((numod.float32, 0.5, 128), (numod.float32, 2.0**-149, 276), (numod.float32, 0.0, 1000), (numod.float64, 5e-324, 2000), (numod.float64, 1.0, -1074)):
+    for kind, x, exponent in (
+        (numod.float32, 0.5, 128),
+        (numod.float32, 2.0**-149, 276),
+        (numod.float32, 0.0, 1000),
+        (numod.float64, 5e-324, 2000),
+        (numod.float64, 1.0, -1074),
+    ):
         values = numod.tensor([x], dtype=kind)
-        assert numod.ldexp(values, numod.tensor([exponent])).item() == math.ldexp(x, exponent) == values.ldexp_(numod.tensor([exponent])).item()
+        assert (
+            numod.ldexp(values, numod.tensor([exponent])).item()
+            == math.ldexp(x, exponent)
+            == values.ldexp_(numod.tensor([exponent])).item()
+        )
     assert numod.ldexp(numod.ones(1, dtype=numod.float16), numod.tensor([3])).dtype is numod.float16
     with pytest.raises(RuntimeError, match="can't be cast"):
         numod.tensor([3]).ldexp_(numod.tensor([2]))

@@ -1,7 +1,9 @@
-"""Shapes, indexing, creation and pointwise functions side by side with PyTorch: each case is an expression that both libraries evaluate.
+"""Shapes, indexing, creation and pointwise functions side by side with PyTorch: each case is an expression that both
+libraries evaluate.
 
-In a case `torch` is the library; `x` (3, 4), `y` (4,), `p` (3, 4, positive), `c` (2, 3, 4) are floating tensors that need a gradient, `i` (3, 4) int64,
-`m` (3, 4) bool, `n` indices (3,) below 3. Values, dtypes, shapes, strides of views and the gradients of the floating results are compared, or the exceptions' types.
+In a case `torch` is the library; `x` (3, 4), `y` (4,), `p` (3, 4, positive), `c` (2, 3, 4) are floating tensors that
+need a gradient, `i` (3, 4) int64, `m` (3, 4) bool, `n` indices (3,) below 3. Values, dtypes, shapes, strides of views
+and the gradients of the floating results are compared, or the exceptions' types.
 """
 
 from __future__ import annotations
@@ -16,9 +18,16 @@ torch = pytest.importorskip("torch")
 
 GENERATOR = np.random.default_rng(7)
 ARRAYS = {
-    "x": GENERATOR.standard_normal((3, 4)), "y": GENERATOR.standard_normal(4), "p": GENERATOR.uniform(0.2, 3.0, (3, 4)), "c": GENERATOR.standard_normal((2, 3, 4)),
-    "i": GENERATOR.integers(-5, 9, (3, 4)), "j": GENERATOR.integers(1, 5, (3, 4)), "m": GENERATOR.integers(0, 2, (3, 4)).astype(bool), "n": np.array([2, 0, 2]),
-    "k": GENERATOR.integers(0, 3, (2, 4)), "z": np.array(1.5),
+    "x": GENERATOR.standard_normal((3, 4)),
+    "y": GENERATOR.standard_normal(4),
+    "p": GENERATOR.uniform(0.2, 3.0, (3, 4)),
+    "c": GENERATOR.standard_normal((2, 3, 4)),
+    "i": GENERATOR.integers(-5, 9, (3, 4)),
+    "j": GENERATOR.integers(1, 5, (3, 4)),
+    "m": GENERATOR.integers(0, 2, (3, 4)).astype(bool),
+    "n": np.array([2, 0, 2]),
+    "k": GENERATOR.integers(0, 3, (2, 4)),
+    "z": np.array(1.5),
 }
 
 ARRANGEMENT = """
@@ -223,7 +232,10 @@ torch.prod(x, 0, out=o) | torch.norm(x, 2, 0, out=o) | torch.mm(x, x.t(), out=o)
 
 
 def cases(text):
-    """The expressions of a text. (A single | of Python stands between a name and a number or name: those are joined again.)"""
+    """The expressions of a text.
+
+    (A single | of Python stands between a name and a number or name: those are joined again.)
+    """
     found = [each.strip() for line in text.strip().splitlines() for each in line.split(" | ")]
     joined = []
     for each in found:
@@ -246,7 +258,10 @@ def flattened(result):
 
 
 def evaluated(library, expression, write=False, grad=True):
-    """What an expression gives, or the type of exception, and the gradients of the inputs. A write is made on copies, which are the result."""
+    """What an expression gives, or the type of exception, and the gradients of the inputs.
+
+    A write is made on copies, which are the result.
+    """
     names = inputs(library, grad)
     leaves = {name: each for name, each in names.items() if hasattr(each, "requires_grad") and each.requires_grad}
     if write:
@@ -265,9 +280,19 @@ def evaluated(library, expression, write=False, grad=True):
 
 def gradients_of(library, results, leaves):
     """The gradients of a weighted sum of the results; None where the library has none (PyTorch lacks some)."""
-    floating = [each for each in results if hasattr(each, "requires_grad") and each.requires_grad and each.grad_fn is not None]
+    floating = [
+        each for each in results if hasattr(each, "requires_grad") and each.requires_grad and each.grad_fn is not None
+    ]
     if floating:
-        total = sum((each * library.tensor(np.linspace(0.5, 1.5, max(each.numel(), 1))[: each.numel()].reshape(tuple(each.shape))).to(each.dtype)).sum() for each in floating)
+        total = sum(
+            (
+                each
+                * library.tensor(
+                    np.linspace(0.5, 1.5, max(each.numel(), 1))[: each.numel()].reshape(tuple(each.shape))
+                ).to(each.dtype)
+            ).sum()
+            for each in floating
+        )
         try:
             total.backward()
         except RuntimeError:
@@ -277,11 +302,21 @@ def gradients_of(library, results, leaves):
 
 def assert_alike(mine, theirs):
     if not isinstance(theirs, torch.Tensor):
-        assert (str(mine).replace("numod.", "torch.") == str(theirs)) if type(mine).__module__.startswith("numod") else mine == theirs
+        assert (
+            (str(mine).replace("numod.", "torch.") == str(theirs))
+            if type(mine).__module__.startswith("numod")
+            else mine == theirs
+        )
         return
     assert str(mine.dtype).replace("numod", "torch") == str(theirs.dtype)
     assert tuple(mine.shape) == tuple(theirs.shape)
-    np.testing.assert_allclose(mine.detach().numpy(), (theirs.detach() * 1).numpy(), rtol=2e-6 if theirs.dtype in (torch.float32, torch.float16) else 1e-9, atol=1e-12, equal_nan=True)
+    np.testing.assert_allclose(
+        mine.detach().numpy(),
+        (theirs.detach() * 1).numpy(),
+        rtol=2e-6 if theirs.dtype in (torch.float32, torch.float16) else 1e-9,
+        atol=1e-12,
+        equal_nan=True,
+    )
 
 
 def compare(expression, **how):

@@ -1,4 +1,6 @@
-"""float16 and bfloat16: conversions bit by bit, arithmetic in float32 rounded once, and ops that have only float32 loops."""
+"""float16 and bfloat16: conversions bit by bit, arithmetic in float32 rounded once, and ops that have only float32
+loops.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,12 @@ def test_every_bfloat16_survives_float32() -> None:
 
 def test_rounding_of_float32() -> None:
     x = np.random.default_rng(0).integers(0, 1 << 32, 100_000, dtype=np.uint32).view(np.float32)
-    x = np.concatenate([x[np.isfinite(x)], np.float32([0, -0.0, 65504, 65519.99, 65520, 1e-8, 2**-24, 2**-25, 6.1e-5, np.inf, -np.inf])])
+    x = np.concatenate(
+        [
+            x[np.isfinite(x)],
+            np.float32([0, -0.0, 65504, 65519.99, 65520, 1e-8, 2**-24, 2**-25, 6.1e-5, np.inf, -np.inf]),
+        ]
+    )
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(numod.from_numpy(x).half().numpy(), x.astype(np.float16))
     found = pickle.loads(pickle.dumps(numod.from_numpy(x).bfloat16())).float().numpy().view(np.uint32) >> 16
@@ -53,7 +60,9 @@ def test_ops_round_float32_results_once(dtype: numod.dtype) -> None:
     ]:  # fmt: skip
         found, wide = op(a, b), op(a.float(), b.float())
         assert found.dtype is dtype
-        assert numod.equal(found, wide.to(dtype)) or numod.allclose(found.float(), wide, rtol=2 * numod.finfo(dtype).eps)
+        assert numod.equal(found, wide.to(dtype)) or numod.allclose(
+            found.float(), wide, rtol=2 * numod.finfo(dtype).eps
+        )
     assert (a > b).tolist() == (a.float() > b.float()).tolist()
     assert a.argmax().item() == a.float().argmax().item()
 
@@ -121,7 +130,10 @@ def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
     np.testing.assert_array_equal(found(numod.cat([x, x.flip(0)], 1)), np.concatenate([bits, bits[::-1]], 1))
     np.testing.assert_array_equal(found(x.roll(5, 1)), np.roll(bits, 5, 1))
     one = numod.tensor(1.0, dtype=dtype).view(numod.int16).item()
-    np.testing.assert_array_equal(found(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)), np.pad(bits[:, :-1], ((0, 1), (2, 0)), constant_values=one))
+    np.testing.assert_array_equal(
+        found(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)),
+        np.pad(bits[:, :-1], ((0, 1), (2, 0)), constant_values=one),
+    )
 
 
 def test_sums_written_to_a_wider_tensor_are_rounded_first() -> None:
@@ -131,7 +143,10 @@ def test_sums_written_to_a_wider_tensor_are_rounded_first() -> None:
 
 def test_reductions_are_taken_in_the_dtype_of_what_they_are_written_to() -> None:
     x = numod.tensor([40000.0, 40000.0], dtype=numod.float16)
-    assert numod.sum(x, 0, out=numod.empty((), dtype=numod.float32)).item() == 80000 and numod.cumsum(x, 0, out=numod.empty(2, dtype=numod.float32))[1].item() == 80000
+    assert (
+        numod.sum(x, 0, out=numod.empty((), dtype=numod.float32)).item() == 80000
+        and numod.cumsum(x, 0, out=numod.empty(2, dtype=numod.float32))[1].item() == 80000
+    )
     assert numod.sum(numod.tensor([2**62, 2**62]), 0, out=numod.empty((), dtype=numod.float64)).item() == 2.0**63
 
 
@@ -149,7 +164,9 @@ def test_products_of_vectors_are_summed_wide(dtype: numod.dtype) -> None:
     ones, small = numod.ones(5000, dtype=dtype, requires_grad=True), numod.full((5000,), 0.5, dtype=dtype)
     total = ones.dot(small)
     total.backward()
-    assert total.dtype is dtype and total.item() == 2496 + 4 * (dtype is numod.float16) and numod.equal(ones.grad, small)
+    assert (
+        total.dtype is dtype and total.item() == 2496 + 4 * (dtype is numod.float16) and numod.equal(ones.grad, small)
+    )
 
 
 @pytest.mark.parametrize("name", sorted(dtypes.ABSENT))
@@ -165,14 +182,25 @@ def test_dtypes_without_tensors_are_names_that_say_so(name: str) -> None:
         lambda: x.to(kind), lambda: x.view(kind), lambda: numod.zeros(2, dtype=kind), lambda: numod.arange(3, dtype=kind), lambda: x.sum(dtype=kind),
         lambda: numod.nn.Linear(2, 2).to(kind), lambda: numod.promote_types(kind, numod.float32), lambda: numod.set_default_dtype(kind), lambda: x.type(kind),
     ):  # fmt: skip
-        with pytest.raises(TypeError, match=f"numod has no tensors of dtype {name}; use numod|only floating-point types"):
+        with pytest.raises(
+            TypeError, match=f"numod has no tensors of dtype {name}; use numod|only floating-point types"
+        ):
             use()
 
 
 def test_limits_of_dtypes_without_tensors() -> None:
-    largest = {"float8_e4m3fn": 1.75 * 2**8, "float8_e4m3fnuz": 1.875 * 2**7, "float8_e8m0fnu": 2.0**127, "float8_e5m2": 1.75 * 2**15}
+    largest = {
+        "float8_e4m3fn": 1.75 * 2**8,
+        "float8_e4m3fnuz": 1.875 * 2**7,
+        "float8_e8m0fnu": 2.0**127,
+        "float8_e5m2": 1.75 * 2**15,
+    }
     for name, value in largest.items():
         assert numod.finfo(getattr(numod, name)).max == value and numod.finfo(getattr(numod, name)).bits == 8
-    assert [numod.iinfo(getattr(numod, f"uint{bits}")).max for bits in (16, 32, 64)] == [2**16 - 1, 2**32 - 1, 2**64 - 1]
+    assert [numod.iinfo(getattr(numod, f"uint{bits}")).max for bits in (16, 32, 64)] == [
+        2**16 - 1,
+        2**32 - 1,
+        2**64 - 1,
+    ]
     with pytest.raises(TypeError, match="use numod.finfo"):
         numod.iinfo(numod.float8_e5m2)

@@ -105,7 +105,13 @@ def expression(seed):
         if kind == "int":
             items.append(choice.randint(-n, n - 1))
         elif kind == "slice":
-            items.append(slice(choice.choice([None, choice.randint(-5, 5)]), choice.choice([None, choice.randint(-5, 5)]), choice.choice([None, 1, 2, 3])))
+            items.append(
+                slice(
+                    choice.choice([None, choice.randint(-5, 5)]),
+                    choice.choice([None, choice.randint(-5, 5)]),
+                    choice.choice([None, 1, 2, 3]),
+                )
+            )
         elif kind == "full":
             items.append(slice(None))
         elif kind == "array":
@@ -125,7 +131,11 @@ def expression(seed):
     while choice.random() < 0.3:
         items.insert(choice.randint(0, len(items)), None)
     if choice.random() < 0.3:
-        full = [k for k, each in enumerate(items) if each == slice(None)] if all(not isinstance(each, (list, np.ndarray)) for each in items) else []
+        full = (
+            [k for k, each in enumerate(items) if each == slice(None)]
+            if all(not isinstance(each, (list, np.ndarray)) for each in items)
+            else []
+        )
         if full:
             items[full[0]] = ...
     return shape, tuple(items)
@@ -140,7 +150,11 @@ def without_ints(x, index):
     picks = []
     for each in items:
         if each is not None:
-            picks.extend([each] if isinstance(each, int) else [slice(None)] * (each.ndim if isinstance(each, np.ndarray) and each.dtype == bool else 1))
+            picks.extend(
+                [each]
+                if isinstance(each, int)
+                else [slice(None)] * (each.ndim if isinstance(each, np.ndarray) and each.dtype == bool else 1)
+            )
     return x[(*picks, ...)], tuple(each for each in items if not isinstance(each, int))
 
 
@@ -163,7 +177,9 @@ def test_random_get_and_set(seed):
 @pytest.mark.parametrize("seed", range(150, 200))
 def test_random_get_and_set_of_a_strided_tensor(seed):
     shape, index = expression(seed)
-    whole = np.arange(int(np.prod(shape)) * 2, dtype=np.int64).reshape([*shape[:0:-1], 2 * shape[0]] if len(shape) > 1 else [2 * shape[0]])
+    whole = np.arange(int(np.prod(shape)) * 2, dtype=np.int64).reshape(
+        [*shape[:0:-1], 2 * shape[0]] if len(shape) > 1 else [2 * shape[0]]
+    )
     tensor = numod.tensor(whole)
     x, strided = whole.transpose()[::2], tensor.permute(list(range(tensor.ndim))[::-1])[::2]
     view, rest = without_ints(x, index)
@@ -313,7 +329,8 @@ def test_set_raises_the_version():
 # ---- gradients
 
 GRADIENTS = {
-    "basic": lambda x: x[1:, ::2], "select": lambda x: x[:, -1], "list": lambda x: x[:, [0, 0, 2]], "pairs": lambda x: x[[0, 1, 1], [2, 0, 0]],
+    "basic": lambda x: x[1:, ::2], "select": lambda x: x[:, -1], "list": lambda x: x[:, [0, 0, 2]],
+    "pairs": lambda x: x[[0, 1, 1], [2, 0, 0]],
     "mask": lambda x: x[numod.tensor([[True, False, True], [False, True, True]])], "none": lambda x: x[None, ..., 1],
 }  # fmt: skip
 
@@ -326,7 +343,8 @@ def test_gradients_of_get(name):
 
 
 SETS = {
-    "basic": (slice(None), slice(None, 2)), "list": (slice(None), [2, 0]), "mask": numod.tensor([[True, False, True], [False, True, True]]), "int": (slice(None), 1),
+    "basic": (slice(None), slice(None, 2)), "list": (slice(None), [2, 0]),
+    "mask": numod.tensor([[True, False, True], [False, True, True]]), "int": (slice(None), 1),
 }  # fmt: skip
 
 
@@ -354,8 +372,10 @@ ERRORS = {
     "int_negative": (lambda: T[0, -4], IndexError, "index -4 is out of bounds"),
     "tensor": (lambda: T[numod.tensor([0, 2])], IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
     "tensor_negative": (lambda: T[:, [-4]], IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
-    "tensors": (lambda: T[numod.tensor([0, 1]), numod.tensor([[0], [3]])], IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
-    "set_tensors": (lambda: T.clone().__setitem__((numod.tensor([0, -3]), numod.tensor([2, 2])), 1.0), IndexError, "index -3 is out of bounds for dimension 0"),
+    "tensors": (lambda: T[numod.tensor([0, 1]), numod.tensor([[0], [3]])], IndexError,
+        "index 3 is out of bounds for dimension 1 with size 3"),
+    "set_tensors": (lambda: T.clone().__setitem__((numod.tensor([0, -3]), numod.tensor([2, 2])), 1.0), IndexError,
+        "index -3 is out of bounds for dimension 0"),
     "too_many": (lambda: T[0, 0, 0], IndexError, "too many indices for tensor of dimension 2"),
     "too_many_masks": (lambda: T[T > 0, 0], IndexError, "too many indices"),
     "mask_shape": (lambda: T[numod.tensor([True, False, True])], IndexError, "The shape of the mask"),
@@ -368,8 +388,10 @@ ERRORS = {
     "scalar": (lambda: numod.tensor(1.0)[0], IndexError, "invalid index of a 0-dim tensor"),
     "scalar_slice": (lambda: numod.tensor(1.0)[:], IndexError, "too many indices|0-dim"),
     "set_int": (lambda: T.clone().__setitem__(5, 1.0), IndexError, "index 5 is out of bounds"),
-    "set_shape": (lambda: T.clone().__setitem__(0, numod.ones(2)), RuntimeError, r"expanded size|shape mismatch|must match"),
-    "set_tensor_shape": (lambda: T.clone().__setitem__([0, 1], numod.ones(3, 3)), (RuntimeError, IndexError), "shape mismatch|expanded size|must match"),
+    "set_shape": (lambda: T.clone().__setitem__(0, numod.ones(2)), RuntimeError,
+        r"expanded size|shape mismatch|must match"),
+    "set_tensor_shape": (lambda: T.clone().__setitem__([0, 1], numod.ones(3, 3)), (RuntimeError, IndexError),
+        "shape mismatch|expanded size|must match"),
     "set_more_dims": (lambda: T.clone().__setitem__(0, numod.ones(2, 3)), RuntimeError, "shape mismatch|expand"),
     "iterate_scalar": (lambda: list(numod.tensor(1.0)), TypeError, "iteration over a 0-d tensor"),
     "length_of_scalar": (lambda: len(numod.tensor(1.0)), TypeError, "0-d tensor"),
@@ -385,7 +407,13 @@ def test_errors(name):
 
 def test_a_tensor_of_no_dimensions_counts_as_a_number() -> None:
     x, one, pair = numod.arange(24).reshape(2, 3, 4), numod.tensor(1), numod.tensor([0, 2])
-    for mine, number in ((x[one, :, pair], x[1, :, pair]), (x[one, None, pair], x[1, None, pair]), (x[pair[:1], :, one], x[[0], :, 1]), (x[one, pair], x[1, pair]), (x[one, :, one], x[1, :, 1])):
+    for mine, number in (
+        (x[one, :, pair], x[1, :, pair]),
+        (x[one, None, pair], x[1, None, pair]),
+        (x[pair[:1], :, one], x[[0], :, 1]),
+        (x[one, pair], x[1, pair]),
+        (x[one, :, one], x[1, :, 1]),
+    ):
         assert mine.shape == number.shape and numod.equal(mine, number)
     x[one, :, pair] = numod.tensor([[1, 2], [3, 4], [5, 6]])
     assert x[1, :, pair].tolist() == [[1, 2], [3, 4], [5, 6]]
@@ -397,18 +425,24 @@ def test_places_of_nonzero_elements(shape):
     found = numod.tensor(x).nonzero()
     assert np.array_equal(found.numpy(), np.argwhere(x)) and found.dtype is numod.int64
     if shape:
-        assert all(np.array_equal(a.numpy(), b) for a, b in zip(numod.tensor(x).nonzero(as_tuple=True), np.nonzero(x), strict=True))
+        assert all(
+            np.array_equal(a.numpy(), b)
+            for a, b in zip(numod.tensor(x).nonzero(as_tuple=True), np.nonzero(x), strict=True)
+        )
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_an_index_of_several_dimensions_reads_and_its_gradient_adds(dim):
-    x, index = numod.randn(3, 4, 5, dtype=numod.float64).transpose(0, 1).requires_grad_(), numod.tensor([[2, -1], [0, 2]])
+    x = numod.randn(3, 4, 5, dtype=numod.float64).transpose(0, 1).requires_grad_()
+    index = numod.tensor([[2, -1], [0, 2]])
     out = x[(slice(None),) * dim + (index,)]
     weight = numod.randn(*out.shape, dtype=numod.float64)
     (out * weight).sum().backward()
     expected = np.zeros(x.shape)
     np.add.at(expected, (slice(None),) * dim + (index.numpy(),), weight.numpy())
-    assert np.array_equal(out.detach().numpy(), x.detach().numpy()[(slice(None),) * dim + (index.numpy(),)]) and np.allclose(x.grad.numpy(), expected)
+    assert np.array_equal(
+        out.detach().numpy(), x.detach().numpy()[(slice(None),) * dim + (index.numpy(),)]
+    ) and np.allclose(x.grad.numpy(), expected)
 
 
 @pytest.mark.parametrize("value", [2, -1.5, float("nan"), True])

@@ -30,7 +30,15 @@ OPERATORS = {
     "%=": lambda x: x.__imod__(2),
     "**=": lambda x: x.__ipow__(2),
 }
-EXPECTED = {"+=": [4, 1, 8], "-=": [-2, -5, 2], "*=": [3, -6, 15], "/=": [0.5, -1, 2.5], "//=": [0, -1, 2], "%=": [1, 0, 1], "**=": [1, 4, 25]}
+EXPECTED = {
+    "+=": [4, 1, 8],
+    "-=": [-2, -5, 2],
+    "*=": [3, -6, 15],
+    "/=": [0.5, -1, 2.5],
+    "//=": [0, -1, 2],
+    "%=": [1, 0, 1],
+    "**=": [1, 4, 25],
+}
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -93,7 +101,9 @@ def test_the_dtype_of_the_target_stays():
 )
 def test_a_float_result_does_not_go_into_an_integer_tensor(write):
     x = vector(1, 2, dtype=numod.int64)
-    with pytest.raises(RuntimeError, match="result type [Ff]loat can't be cast to the desired output type (Long|long int|int64)"):
+    with pytest.raises(
+        RuntimeError, match="result type [Ff]loat can't be cast to the desired output type (Long|long int|int64)"
+    ):
         write(x)
     assert x.tolist() == [1, 2] and x._version == 0
 
@@ -140,7 +150,9 @@ def test_a_zero_dimensional_target():
 # ---- strided targets
 
 
-@pytest.mark.parametrize("part", [np.s_[1], np.s_[:, 1], np.s_[:, ::2], np.s_[1:, 1:], np.s_[..., 0], np.s_[None, 1]], ids=str)
+@pytest.mark.parametrize(
+    "part", [np.s_[1], np.s_[:, 1], np.s_[:, ::2], np.s_[1:, 1:], np.s_[..., 0], np.s_[None, 1]], ids=str
+)
 def test_writes_through_views(part):
     expected = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = numod.tensor(expected)
@@ -243,13 +255,22 @@ def test_overlap_through_numpy_is_noticed():
 
 
 @pytest.mark.parametrize(
-    "write", [lambda x: x.add_(1), lambda x: x.fill_(numod.ones(())), lambda x: x.copy_(numod.ones(3)), lambda x: x.uniform_(), lambda x: x.__setitem__(0, 1.0)]
+    "write",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.fill_(numod.ones(())),
+        lambda x: x.copy_(numod.ones(3)),
+        lambda x: x.uniform_(),
+        lambda x: x.__setitem__(0, 1.0),
+    ],
 )
 def test_an_expanded_target_is_refused(write):
     x = numod.zeros(1).expand(3)
     if write.__code__.co_names == ("__setitem__",):
         x = numod.zeros(1, 1).expand(2, 3)
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
+    ):
         write(x)
 
 
@@ -407,7 +428,10 @@ def test_reading_does_not_count():
     lambda x: F.embedding(numod.tensor([[0, 1]]), x[0]), lambda x: F.pixel_shuffle(x.unsqueeze(-1), 2),
 ])  # fmt: skip
 def test_results_are_tensors_of_their_own(function):
-    """Writing to a view costs more, since its base and all other views change with it. PyTorch's results of these are no views."""
+    """Writing to a view costs more, since its base and all other views change with it.
+
+    PyTorch's results of these are no views.
+    """
     x = numod.rand(2, 4, 5, requires_grad=True)
     wanted, result = function(x).sin(), function(x)
     assert not result._is_view()

@@ -1,4 +1,6 @@
-"""Arguments by PyTorch's names where a function also takes them one by one, index tensors of int32, and results in row-major order."""
+"""Arguments by PyTorch's names where a function also takes them one by one, index tensors of int32, and results in
+row-major order.
+"""
 
 import pytest
 
@@ -20,12 +22,18 @@ PAIRS = {
     "unsqueeze": (lambda: X.unsqueeze(axis=1), lambda: X[:, None]),
     "softmax": (lambda: torch.softmax(X, axis=-1), lambda: X.softmax(-1)),
     "sort": (lambda: X.sort(axis=0, descending=True)[0], lambda: X.flip(0)),
-    "linalg_norm": (lambda: torch.linalg.norm(X, axis=(0, 1), keepdims=True), lambda: torch.linalg.norm(X, dim=(0, 1), keepdim=True)),
+    "linalg_norm": (
+        lambda: torch.linalg.norm(X, axis=(0, 1), keepdims=True),
+        lambda: torch.linalg.norm(X, dim=(0, 1), keepdim=True),
+    ),
     "rfft": (lambda: torch.fft.rfft(X, axis=1).abs(), lambda: torch.fft.rfft(X, dim=1).abs()),
     "double": (lambda: X.double(memory_format=torch.preserve_format), lambda: X.double()),
     "scalar_tensor": (lambda: torch.scalar_tensor(3.0, requires_grad=True).detach(), lambda: torch.tensor(3.0)),
     "gather": (lambda: X.gather(0, torch.ones(1, 3, 4, dtype=torch.int32)), lambda: X[1:]),
-    "index_select": (lambda: X.index_select(1, torch.tensor([2, 0], dtype=torch.int32)), lambda: torch.stack([X[:, 2], X[:, 0]], 1)),
+    "index_select": (
+        lambda: X.index_select(1, torch.tensor([2, 0], dtype=torch.int32)),
+        lambda: torch.stack([X[:, 2], X[:, 0]], 1),
+    ),
     "isclose": (lambda: torch.isclose(X > 3, X > 4), lambda: X != 4),
     "bernoulli": (lambda: torch.bernoulli(X, 1.0), lambda: torch.ones_like(X)),
     "pinv": (lambda: torch.linalg.pinv(X[0], 1e-5), lambda: torch.linalg.pinv(X[0], rtol=1e-5)),
@@ -64,7 +72,9 @@ def test_integers_are_summed_as_int64():
 
 
 def test_gradient_of_a_value_filled_in_at_a_place_named_twice():
-    x, value, weights = torch.ones(2, 3, requires_grad=True), torch.tensor(2.0, requires_grad=True), torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    x = torch.ones(2, 3, requires_grad=True)
+    value = torch.tensor(2.0, requires_grad=True)
+    weights = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     y = x.index_fill(1, torch.tensor([0, 2, 0]), value)
     (y * weights).sum().backward()
     assert y.tolist() == [[2.0, 1.0, 2.0], [2.0, 1.0, 2.0]]

@@ -1,4 +1,6 @@
-"""numod.linalg beside torch.linalg where it is easy to go wrong: second order, singular and repeated, empty and wide matrices, infos, texts, dtypes, `out`."""
+"""numod.linalg beside torch.linalg where it is easy to go wrong: second order, singular and repeated, empty and wide
+matrices, infos, texts, dtypes, `out`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def same(function, *arrays: np.ndarray, tolerance: float = 1e-8) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=tolerance)
 
 
-A, P, R, S = matrices(2, 3, 3), matrices(2, 3, 3, kind="positive"), matrices(3, 3, kind="real"), matrices(2, 3, 3, kind="symmetric")
+A = matrices(2, 3, 3)
+P = matrices(2, 3, 3, kind="positive")
+R = matrices(3, 3, kind="real")
+S = matrices(2, 3, 3, kind="symmetric")
 
 
 @pytest.mark.parametrize("function, arrays", [
@@ -94,7 +99,10 @@ def test_the_gradient_of_a_singular_determinant_is_its_cofactors() -> None:
     for array in same_first:
         x = numod.tensor(array, requires_grad=True)
         numod.det(x).backward()
-        cofactors = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(array, i, 0), j, 1)) for j in range(3)] for i in range(3)]
+        cofactors = [
+            [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(array, i, 0), j, 1)) for j in range(3)]
+            for i in range(3)
+        ]
         np.testing.assert_allclose(x.grad.numpy(), cofactors, atol=1e-12)
 
 
@@ -106,11 +114,19 @@ def test_eig_of_real_eigenvalues() -> None:
 
 
 REFUSED = [
-    "inv(t.ones(2, 2))", "inv(t.ones(3, 2, 2))", "inv(t.ones(2, 3))", "inv(t.ones(3))", "inv(t.ones(2, 2, dtype=t.int64))", "inv(t.ones(2, 2, dtype=t.float16))", "cholesky(-t.eye(3))", "cholesky(t.stack([t.eye(3), -t.eye(3)]))",
-    "solve(t.ones(2, 2), t.ones(2, 1))", "solve(t.eye(3), t.ones(2, 2))", "solve(t.eye(3), t.eye(3).double())", "solve_triangular(t.eye(3), t.ones(2, 2), upper=True)", "qr(t.eye(3), 'wrong')", "eigh(t.eye(3), 'X')", "eigh(t.ones(2, 3))", "lu_factor(t.ones(2, 2))",
-    "matrix_norm(t.eye(3), 5)", "matrix_norm(t.eye(3), dim=(0, 0))", "matrix_norm(t.ones(3))", "matrix_norm(t.eye(3), dim=(0,))", "norm(t.ones(2, 2, 2), 2)", "norm(t.ones(2, 2), 'wrong')", "vector_norm(t.ones(2, dtype=t.int64))", "multi_dot([t.eye(3)])", "householder_product(t.ones(2, 3), t.ones(2))",
-    "cross(t.ones(2), t.ones(2))", "lstsq(t.eye(3), t.eye(3), driver='wrong')", "tensorinv(t.ones(2, 3), ind=1)", "matrix_power(t.ones(2, 3), 2)", "matrix_exp(t.ones(2, 3))", "det(t.ones(2, 3))", "slogdet(t.ones(3))", "vander(t.ones(3), N=1)", "svd(t.ones(3))", "pinv(t.ones(3))", "vector_norm(t.ones(0), float('inf'))", "inv_ex(t.ones(2, 2), check_errors=True)",
-]
+    "inv(t.ones(2, 2))", "inv(t.ones(3, 2, 2))", "inv(t.ones(2, 3))", "inv(t.ones(3))",
+    "inv(t.ones(2, 2, dtype=t.int64))", "inv(t.ones(2, 2, dtype=t.float16))", "cholesky(-t.eye(3))",
+    "cholesky(t.stack([t.eye(3), -t.eye(3)]))", "solve(t.ones(2, 2), t.ones(2, 1))", "solve(t.eye(3), t.ones(2, 2))",
+    "solve(t.eye(3), t.eye(3).double())", "solve_triangular(t.eye(3), t.ones(2, 2), upper=True)",
+    "qr(t.eye(3), 'wrong')", "eigh(t.eye(3), 'X')", "eigh(t.ones(2, 3))", "lu_factor(t.ones(2, 2))",
+    "matrix_norm(t.eye(3), 5)", "matrix_norm(t.eye(3), dim=(0, 0))", "matrix_norm(t.ones(3))",
+    "matrix_norm(t.eye(3), dim=(0,))", "norm(t.ones(2, 2, 2), 2)", "norm(t.ones(2, 2), 'wrong')",
+    "vector_norm(t.ones(2, dtype=t.int64))", "multi_dot([t.eye(3)])", "householder_product(t.ones(2, 3), t.ones(2))",
+    "cross(t.ones(2), t.ones(2))", "lstsq(t.eye(3), t.eye(3), driver='wrong')", "tensorinv(t.ones(2, 3), ind=1)",
+    "matrix_power(t.ones(2, 3), 2)", "matrix_exp(t.ones(2, 3))", "det(t.ones(2, 3))", "slogdet(t.ones(3))",
+    "vander(t.ones(3), N=1)", "svd(t.ones(3))", "pinv(t.ones(3))", "vector_norm(t.ones(0), float('inf'))",
+    "inv_ex(t.ones(2, 2), check_errors=True)",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("call", REFUSED)
@@ -139,7 +155,9 @@ def test_out_and_names() -> None:
         u, s, vh = t.empty(3, 3), t.empty(3), t.empty(3, 3)
         t.linalg.svd(t.eye(3) * 2, out=(u, s, vh))
         assert s.tolist() == [2, 2, 2]
-    assert repr(numod.linalg.slogdet(numod.eye(2))) == repr(torch.linalg.slogdet(torch.eye(2))).replace("torch", "numod")
+    assert repr(numod.linalg.slogdet(numod.eye(2))) == repr(torch.linalg.slogdet(torch.eye(2))).replace(
+        "torch", "numod"
+    )
     for name in ("qr", "svd", "eigh", "inv_ex", "lu_factor", "lu", "cholesky_ex", "lu_factor_ex"):
         mine, theirs = (type(getattr(t.linalg, name)(t.eye(2))) for t in (numod, torch))
         assert mine.__name__ == theirs.__name__ and all(hasattr(theirs, each) for each in mine.__match_args__)

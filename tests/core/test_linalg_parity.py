@@ -19,7 +19,12 @@ def data(kind: str, shape: tuple, seed: int) -> np.ndarray:
 
 
 def agree(function, *inputs: tuple, differentiable: bool = True) -> None:
-    compare(function, *(data(kind, shape, k) for k, (kind, shape) in enumerate(inputs)), atol=1e-8, differentiable=differentiable)
+    compare(
+        function,
+        *(data(kind, shape, k) for k, (kind, shape) in enumerate(inputs)),
+        atol=1e-8,
+        differentiable=differentiable,
+    )
 
 
 ANY, BATCH, TALL, WIDE = ("any", (4, 4)), ("any", (2, 3, 4, 4)), ("any", (2, 5, 3)), ("any", (2, 3, 5))
@@ -59,5 +64,12 @@ def test_errors(call) -> None:
 
 def test_second_order() -> None:
     a = numod.tensor(data("positive", (3, 3), 0), requires_grad=True)
-    for function in (numod.linalg.inv, numod.linalg.det, lambda x: numod.linalg.cholesky((x + x.mT) / 2), lambda x: numod.linalg.solve(x, x[:, 0]), lambda x: numod.linalg.slogdet(x)[1], numod.linalg.svdvals):
+    for function in (
+        numod.linalg.inv,
+        numod.linalg.det,
+        lambda x: numod.linalg.cholesky((x + x.mT) / 2),
+        lambda x: numod.linalg.solve(x, x[:, 0]),
+        lambda x: numod.linalg.slogdet(x)[1],
+        numod.linalg.svdvals,
+    ):
         assert numod.autograd.gradcheck(function, (a,)) and numod.autograd.gradgradcheck(function, (a,))

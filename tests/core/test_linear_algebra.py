@@ -28,7 +28,9 @@ def test_values(mine, reference, array: np.ndarray) -> None:
     for x in (array, array.astype(np.float32)):
         result = mine(numod.tensor(x))
         assert result.dtype is (numod.int64 if mine is linalg.matrix_rank else numod.tensor(x).dtype)
-        np.testing.assert_allclose(result.numpy(), reference(x), rtol=1e-9 if x is array else 2e-3, atol=1e-9 if x is array else 1e-4)
+        np.testing.assert_allclose(
+            result.numpy(), reference(x), rtol=1e-9 if x is array else 2e-3, atol=1e-9 if x is array else 1e-4
+        )
 
 
 @pytest.mark.parametrize("function, array", [
@@ -80,7 +82,12 @@ def test_beta_zero_does_not_read_the_input() -> None:
     nan = numod.full((2, 2), float("nan"))
     assert numod.addmm(nan, numod.eye(2), numod.eye(2), beta=0).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(RuntimeError, match="argument alpha must not be a floating point number"):
-        numod.addmm(numod.ones(2, 2, dtype=numod.int64), numod.ones(2, 2, dtype=numod.int64), numod.ones(2, 2, dtype=numod.int64), alpha=0.5)
+        numod.addmm(
+            numod.ones(2, 2, dtype=numod.int64),
+            numod.ones(2, 2, dtype=numod.int64),
+            numod.ones(2, 2, dtype=numod.int64),
+            alpha=0.5,
+        )
 
 
 def test_einsum_of_nothing() -> None:
@@ -109,7 +116,13 @@ def test_dtypes_that_are_refused_and_those_that_are_not() -> None:
     half = numod.eye(2, dtype=numod.float16)
     assert linalg.matrix_norm(half).dtype is numod.float16 and linalg.matrix_norm(half, 1).item() == 1
     np.testing.assert_allclose(linalg.matrix_exp(half).numpy(), np.eye(2) * np.e, rtol=1e-3, atol=1e-3)
-    for function in (linalg.det, linalg.cholesky, linalg.eigh, lambda x: linalg.eigh(x.long()), lambda x: numod.trace(x.bool())):
+    for function in (
+        linalg.det,
+        linalg.cholesky,
+        linalg.eigh,
+        lambda x: linalg.eigh(x.long()),
+        lambda x: numod.trace(x.bool()),
+    ):
         with pytest.raises(NotImplementedError):
             function(half)
     with pytest.raises(RuntimeError, match="linalg.pinv"):
@@ -126,7 +139,12 @@ def test_ldl_factors_and_solves(scale: float) -> None:
     right = np.ones((5, 2))
     packed, pivots = linalg.ldl_factor(numod.tensor(array))
     assert (pivots < 0).any().item() is (scale == 0.0)
-    np.testing.assert_allclose(linalg.ldl_solve(packed, pivots, numod.tensor(right)).numpy(), np.linalg.solve(array, np.stack([right] * 2)), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        linalg.ldl_solve(packed, pivots, numod.tensor(right)).numpy(),
+        np.linalg.solve(array, np.stack([right] * 2)),
+        rtol=1e-8,
+        atol=1e-10,
+    )
     with pytest.raises(RuntimeError, match="D is singular"):
         linalg.ldl_factor(numod.zeros(2, 2))
 
@@ -144,7 +162,9 @@ def test_a_few_singular_and_eigenvectors() -> None:
     np.testing.assert_allclose((numod.tensor(symmetric) @ vectors).numpy(), (vectors * values).numpy(), atol=1e-4)
     weight = np.diag(np.arange(1.0, 13))
     least, _ = numod.lobpcg(numod.tensor(symmetric), 2, numod.tensor(weight), largest=False)
-    np.testing.assert_allclose(least.numpy(), np.sort(np.linalg.eigvals(np.linalg.solve(weight, symmetric)).real)[:2], rtol=1e-6)
+    np.testing.assert_allclose(
+        least.numpy(), np.sort(np.linalg.eigvals(np.linalg.solve(weight, symmetric)).real)[:2], rtol=1e-6
+    )
 
 
 def test_gradients_of_singular_matrices_divide_by_zero() -> None:
@@ -156,11 +176,16 @@ def test_gradients_of_singular_matrices_divide_by_zero() -> None:
 
 def test_functions_of_any_dtype() -> None:
     integers = numod.tensor([[1, 1], [0, 1]])
-    assert linalg.matrix_power(integers, 3).tolist() == [[1, 3], [0, 1]] and linalg.matrix_power(integers.half(), 3).dtype is numod.float16
+    assert (
+        linalg.matrix_power(integers, 3).tolist() == [[1, 3], [0, 1]]
+        and linalg.matrix_power(integers.half(), 3).dtype is numod.float16
+    )
     assert linalg.vander(numod.tensor([2, 3])).tolist() == [[1, 2], [1, 3]]
     assert linalg.diagonal(numod.arange(8).reshape(2, 2, 2)).tolist() == [[0, 3], [4, 7]]
     half = numod.tensor([[3.0, 0.0], [4.0, 0.0]], dtype=numod.float16)
-    assert linalg.matrix_norm(half).tolist() == 5 and linalg.matrix_exp(numod.zeros(2, 2, dtype=numod.float16)).tolist() == [[1, 0], [0, 1]]
+    assert linalg.matrix_norm(half).tolist() == 5 and linalg.matrix_exp(
+        numod.zeros(2, 2, dtype=numod.float16)
+    ).tolist() == [[1, 0], [0, 1]]
     x = numod.zeros((0, 3), requires_grad=True)
     numod.diag_embed(x, 1).sum().backward()
     assert x.grad.shape == (0, 3)
@@ -175,11 +200,17 @@ def test_types_of_errors(function, dtype, error) -> None:
         function(numod.eye(2).to(dtype))
 
 
-@pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE, TALL[:, [0, 0]], np.zeros((2, 3, 3)), 1e-7 * TALL, TALL * [1, 1e-17]], ids=["tall", "wide", "square", "deficient", "zero", "tiny", "small column"])
+@pytest.mark.parametrize(
+    "a",
+    [TALL, TALL.T, SQUARE, TALL[:, [0, 0]], np.zeros((2, 3, 3)), 1e-7 * TALL, TALL * [1, 1e-17]],
+    ids=["tall", "wide", "square", "deficient", "zero", "tiny", "small column"],
+)
 def test_least_squares(a: np.ndarray) -> None:
     b = RNG.standard_normal((*a.shape[:-1], 2))
     solution, _, rank, _ = linalg.lstsq(numod.tensor(a), numod.tensor(b))
-    np.testing.assert_allclose(solution.numpy(), np.linalg.pinv(a, rcond=max(a.shape[-2:]) * 2**-52) @ b, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        solution.numpy(), np.linalg.pinv(a, rcond=max(a.shape[-2:]) * 2**-52) @ b, rtol=1e-9, atol=1e-9
+    )
     assert (rank.numpy() == np.linalg.matrix_rank(a)).all()
 
 
@@ -201,7 +232,11 @@ def test_reflections_may_be_left_out() -> None:
     one = np.eye(4) - tau[0].item() * np.outer(v, v)
     x = RNG.standard_normal((4, 3))
     for transpose, q in ((False, one), (True, one.T)):
-        np.testing.assert_allclose(numod.ormqr(a, numod.stack([tau[0], 0 * tau[1]]), numod.tensor(x), transpose=transpose).numpy(), q @ x, atol=1e-12)
+        np.testing.assert_allclose(
+            numod.ormqr(a, numod.stack([tau[0], 0 * tau[1]]), numod.tensor(x), transpose=transpose).numpy(),
+            q @ x,
+            atol=1e-12,
+        )
 
 
 def test_a_matrix_with_nan_is_not_positive_definite():
@@ -232,10 +267,18 @@ def test_gradients_of_eigenvectors_are_hermitian(dtype: numod.dtype) -> None:
     assert numod.allclose(g, g.mH) and g.abs().max() > 0.1
 
 
-@pytest.mark.parametrize("matrix", [[[np.nan, 1.0], [2.0, 3.0]], [[0.0, np.nan], [0.0, 0.0]], [[1.0, 0.0], [0.0, np.nan]]])
+@pytest.mark.parametrize(
+    "matrix", [[[np.nan, 1.0], [2.0, 3.0]], [[0.0, np.nan], [0.0, 0.0]], [[1.0, 0.0], [0.0, np.nan]]]
+)
 def test_a_matrix_with_nan_has_nothing_else(matrix):
     batch = numod.tensor([matrix, [[2.0, 0.0], [0.0, 1.0]]], requires_grad=True)
-    for found in (numod.det(batch), numod.logdet(batch), numod.linalg.slogdet(batch)[1], numod.inverse(batch), numod.linalg.solve(batch, numod.ones(2, 2, 1))):
+    for found in (
+        numod.det(batch),
+        numod.logdet(batch),
+        numod.linalg.slogdet(batch)[1],
+        numod.inverse(batch),
+        numod.linalg.solve(batch, numod.ones(2, 2, 1)),
+    ):
         assert found[0].isnan().all() and found[1].isfinite().all()
     assert numod.linalg.slogdet(batch)[0].tolist() == [0.0, 1.0]
     (gradient,) = numod.autograd.grad(numod.det(batch).sum(), batch)

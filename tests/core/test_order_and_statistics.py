@@ -1,4 +1,6 @@
-"""Sorting, searching, running totals and statistics against NumPy and written expressions; gradients to second order; dtypes, layouts, `out`."""
+"""Sorting, searching, running totals and statistics against NumPy and written expressions; gradients to second order;
+dtypes, layouts, `out`.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,29 @@ VALUES = {
     "logcumsumexp": (lambda: of(X).logcumsumexp(1), running(lambda part: np.log(np.exp(part).sum(1)))),
     "logcumsumexp_huge": (lambda: of([1000.0, 1000.0, -np.inf]).logcumsumexp(0), 1000 + np.log([1.0, 2.0, 2.0])),
     "diff": (lambda: of(X).diff(2, 1), np.diff(X, 2, 1)),
-    "trapezoid": (lambda: numod.trapezoid(of(X), of(np.array([0.0, 1.0, 3.0, 4.0])), dim=1), np.trapezoid(X, [0.0, 1.0, 3.0, 4.0], axis=1)),
+    "trapezoid": (
+        lambda: numod.trapezoid(of(X), of(np.array([0.0, 1.0, 3.0, 4.0])), dim=1),
+        np.trapezoid(X, [0.0, 1.0, 3.0, 4.0], axis=1),
+    ),
     "quantile": (lambda: of(X).quantile(of([0.1, 0.5, 0.9]), 1), np.quantile(X, [0.1, 0.5, 0.9], 1)),
     "nanquantile": (lambda: of([[1.0, NAN, 4.0], [NAN, NAN, 2.0]]).nanquantile(0.5, 1), [2.5, 2.0]),
     "quantile_nan": (lambda: of([[1.0, NAN, 4.0], [0.0, 1.0, 2.0]]).quantile(0.5, 1), [NAN, 1.0]),
     "nanmean": (lambda: of([[1.0, NAN, 4.0], [NAN, NAN, 2.0]]).nanmean(1), [2.5, 2.0]),
     "nansum": (lambda: of([[1.0, NAN, 4.0], [NAN, NAN, NAN]]).nansum(1), [5.0, 0.0]),
     "cov": (lambda: of(X[0]).cov(), np.cov(X[0])),
-    "cov_weights": (lambda: of(X[0]).cov(fweights=of([1, 2, 3, 1, 1]), aweights=of(X[1, 0] ** 2)), np.cov(X[0], fweights=[1, 2, 3, 1, 1], aweights=X[1, 0] ** 2)),
+    "cov_weights": (
+        lambda: of(X[0]).cov(fweights=of([1, 2, 3, 1, 1]), aweights=of(X[1, 0] ** 2)),
+        np.cov(X[0], fweights=[1, 2, 3, 1, 1], aweights=X[1, 0] ** 2),
+    ),
     "corrcoef": (lambda: of(X[0]).corrcoef(), np.corrcoef(X[0])),
-    "searchsorted": (lambda: numod.searchsorted(of(np.sort(TIED, 1)), of(TIED), right=True), np.stack([np.searchsorted(np.sort(row), row, "right") for row in TIED])),
-    "searchsorted_sorter": (lambda: numod.searchsorted(of(TIED[0]), of(TIED), sorter=of(TIED[0]).argsort()), np.searchsorted(np.sort(TIED[0]), TIED)),
+    "searchsorted": (
+        lambda: numod.searchsorted(of(np.sort(TIED, 1)), of(TIED), right=True),
+        np.stack([np.searchsorted(np.sort(row), row, "right") for row in TIED]),
+    ),
+    "searchsorted_sorter": (
+        lambda: numod.searchsorted(of(TIED[0]), of(TIED), sorter=of(TIED[0]).argsort()),
+        np.searchsorted(np.sort(TIED[0]), TIED),
+    ),
     "bucketize": (lambda: numod.bucketize(of(X), of([-1.0, 0.0, 1.0])), np.digitize(X, [-1.0, 0.0, 1.0], right=True)),
     "isin": (lambda: numod.isin(of(TIED), of([1, 4])), np.isin(TIED, [1, 4])),
     "bincount": (lambda: of(TIED[0]).bincount(minlength=9), np.bincount(TIED[0], minlength=9)),
@@ -58,11 +72,17 @@ VALUES = {
     "bincount_blocks": (lambda: of(BYTES).bincount(of(BYTES).float()), np.bincount(BYTES, BYTES)),
     "histc": (lambda: of(X).histc(7, -1, 1), np.histogram(X, 7, (-1, 1))[0]),
     "histogram": (lambda: of(X).histogram(6)[0], np.histogram(X, 6)[0]),
-    "histogram_density": (lambda: of(X).histogram(of([-2.0, 0.0, 0.5, 2.0]), density=True)[0], np.histogram(X, [-2.0, 0.0, 0.5, 2.0], density=True)[0]),
+    "histogram_density": (
+        lambda: of(X).histogram(of([-2.0, 0.0, 0.5, 2.0]), density=True)[0],
+        np.histogram(X, [-2.0, 0.0, 0.5, 2.0], density=True)[0],
+    ),
     "cdist": (lambda: numod.cdist(of(X[0]), of(X[1]), 3), distances(X[0], X[1], 3)),
     "cdist_many": (lambda: numod.cdist(of(X[0]), of(np.tile(X[1], (9, 1)))), distances(X[0], np.tile(X[1], (9, 1)), 2)),
     "pdist": (lambda: numod.pdist(of(X[0])), distances(X[0], X[0], 2)[np.triu_indices(4, 1)]),
-    "renorm": (lambda: of(X[0]).renorm(2, 0, 1.0), X[0] * np.minimum(1, 1 / np.linalg.norm(X[0], axis=1, keepdims=True))),
+    "renorm": (
+        lambda: of(X[0]).renorm(2, 0, 1.0),
+        X[0] * np.minimum(1, 1 / np.linalg.norm(X[0], axis=1, keepdims=True)),
+    ),
     "tril_indices": (lambda: numod.tril_indices(3, 4, 1), np.tril_indices(3, 1, 4)),
     "triu_indices": (lambda: numod.triu_indices(3, 4, -1), np.triu_indices(3, -1, 4)),
 }
@@ -76,8 +96,12 @@ def test_values(name):
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_unique(axis):
-    values, inverse, counts = (each.numpy() for each in of(TIED[:, :2]).unique(return_inverse=True, return_counts=True, dim=axis))
-    expected, expected_inverse, expected_counts = np.unique(TIED[:, :2], return_inverse=True, return_counts=True, axis=axis)
+    values, inverse, counts = (
+        each.numpy() for each in of(TIED[:, :2]).unique(return_inverse=True, return_counts=True, dim=axis)
+    )
+    expected, expected_inverse, expected_counts = np.unique(
+        TIED[:, :2], return_inverse=True, return_counts=True, axis=axis
+    )
     np.testing.assert_array_equal(values, expected)
     np.testing.assert_array_equal(inverse.ravel(), expected_inverse.ravel())
     np.testing.assert_array_equal(counts, expected_counts)
@@ -101,8 +125,11 @@ def test_running_extrema_keep_the_last_place_and_nan():
 
 
 GRADIENTS = {
-    "cumprod": lambda x: x.cumprod(1), "logcumsumexp": lambda x: x.logcumsumexp(1), "cummax": lambda x: x.cummax(2)[0], "diff": lambda x: x.diff(dim=1), "nansum": lambda x: x.nansum(0),
-    "trapezoid": lambda x: numod.trapezoid(x, x * x), "cov": lambda x: x[0].cov(), "renorm": lambda x: x.renorm(2, 1, 1.5), "aminmax": lambda x: sum(x.aminmax(dim=1)), "nanmedian": lambda x: x.nanmedian(),
+    "cumprod": lambda x: x.cumprod(1), "logcumsumexp": lambda x: x.logcumsumexp(1), "cummax": lambda x: x.cummax(2)[0],
+    "diff": lambda x: x.diff(dim=1), "nansum": lambda x: x.nansum(0),
+    "trapezoid": lambda x: numod.trapezoid(x, x * x), "cov": lambda x: x[0].cov(),
+    "renorm": lambda x: x.renorm(2, 1, 1.5), "aminmax": lambda x: sum(x.aminmax(dim=1)),
+    "nanmedian": lambda x: x.nanmedian(),
 }  # fmt: skip
 
 
@@ -115,7 +142,9 @@ def test_gradients(name):
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, math.inf])
 def test_gradient_of_distances(p):
     assert gradcheck(lambda x, y: numod.cdist(x, y, p), (of(X[:, :2]).requires_grad_(), of(X[0]).requires_grad_()))
-    assert gradcheck(lambda x: numod.pdist(x, p), (of(X[0]).requires_grad_(),)) and numod.pdist(of(X[0, :1]), p).shape == (0,)
+    assert gradcheck(lambda x: numod.pdist(x, p), (of(X[0]).requires_grad_(),)) and numod.pdist(
+        of(X[0, :1]), p
+    ).shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool", "complex128"])
@@ -130,7 +159,11 @@ def test_running_totals_of_columns(shape: tuple, dtype: str) -> None:
 
 def test_gradient_of_products_past_zeros():
     x = of([[1.0, 0.0, 2.0, 0.0, 3.0], [2.0, 3.0, 0.0, 4.0, 5.0]]).requires_grad_()
-    assert gradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.t().cumprod(0)[:3], (x,))
+    assert (
+        gradcheck(lambda x: x.cumprod(1), (x,))
+        and gradgradcheck(lambda x: x.cumprod(1), (x,))
+        and gradgradcheck(lambda x: x.t().cumprod(0)[:3], (x,))
+    )
     scalar = numod.tensor(0.0, requires_grad=True)
     assert numod.autograd.grad(scalar.cumprod(0), scalar, create_graph=True)[0].item() == 1.0
     x = numod.tensor([2.0, 0.0, 3.0, 0.0], requires_grad=True)
@@ -161,7 +194,9 @@ def test_results_go_where_out_says():
 def test_named_results():
     found = of([2.0, 1.0]).sort()
     values, indices = found
-    assert values is found.values is found[0] and indices is found.indices and isinstance(found, numod.return_types.sort)
+    assert (
+        values is found.values is found[0] and indices is found.indices and isinstance(found, numod.return_types.sort)
+    )
     assert repr(of([2, 1]).max(0)) == "numod.return_types.max(\nvalues=tensor(2),\nindices=tensor(0))"
     with pytest.raises(TypeError, match="2-sequence"):
         numod.return_types.sort((values,))
@@ -173,12 +208,21 @@ def test_names_of_numpy():
 
 
 ERRORS = [
-    (lambda: of(X).topk(9), RuntimeError, "selected index k out of range"), (lambda: of(X).kthvalue(0), RuntimeError, "selected number k out of range"),
-    (lambda: numod.zeros(2, 0).median(1), IndexError, "non-zero size"), (lambda: of(X).quantile(2.0), RuntimeError, r"range \[0, 1\]"), (lambda: of(TIED).quantile(0.5), RuntimeError, "float or double"),
-    (lambda: of([-1]).bincount(), RuntimeError, "non-negative"), (lambda: of([NAN]).histc(), RuntimeError, "not finite"), (lambda: numod.searchsorted(of(X), of(X[:2])), RuntimeError, "must match"),
-    (lambda: numod.searchsorted(of([1.0, 2.0]), 1.0, sorter=of([0, 7])), RuntimeError, "out of bounds"), (lambda: numod.cdist(of(X), of(X), -1), RuntimeError, "non-negative p"),
-    (lambda: numod.cdist(of(X), of(X[..., 1:])), RuntimeError, "same number of columns"), (lambda: of(X).renorm(0, 0, 1), RuntimeError, "non-positive"),
-    (lambda: numod.poisson(of([-1.0])), RuntimeError, "non-negative"), (lambda: numod.tensor(1.0).diff(), RuntimeError, "one-dimensional"), (lambda: of(X).cov(), RuntimeError, "two or fewer"),
+    (lambda: of(X).topk(9), RuntimeError, "selected index k out of range"),
+    (lambda: of(X).kthvalue(0), RuntimeError, "selected number k out of range"),
+    (lambda: numod.zeros(2, 0).median(1), IndexError, "non-zero size"),
+    (lambda: of(X).quantile(2.0), RuntimeError, r"range \[0, 1\]"),
+    (lambda: of(TIED).quantile(0.5), RuntimeError, "float or double"),
+    (lambda: of([-1]).bincount(), RuntimeError, "non-negative"),
+    (lambda: of([NAN]).histc(), RuntimeError, "not finite"),
+    (lambda: numod.searchsorted(of(X), of(X[:2])), RuntimeError, "must match"),
+    (lambda: numod.searchsorted(of([1.0, 2.0]), 1.0, sorter=of([0, 7])), RuntimeError, "out of bounds"),
+    (lambda: numod.cdist(of(X), of(X), -1), RuntimeError, "non-negative p"),
+    (lambda: numod.cdist(of(X), of(X[..., 1:])), RuntimeError, "same number of columns"),
+    (lambda: of(X).renorm(0, 0, 1), RuntimeError, "non-positive"),
+    (lambda: numod.poisson(of([-1.0])), RuntimeError, "non-negative"),
+    (lambda: numod.tensor(1.0).diff(), RuntimeError, "one-dimensional"),
+    (lambda: of(X).cov(), RuntimeError, "two or fewer"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""`__torch_function__`: subclasses of Tensor keep their class, classes and modes take over functions, and plain tensors know nothing of it."""
+"""`__torch_function__`: subclasses of Tensor keep their class, classes and modes take over functions, and plain tensors
+know nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,11 @@ def test_results_are_of_the_class() -> None:
         x + numod.ones(3).numpy(), numod.utils.data.default_collate([x, x]),
     ):  # fmt: skip
         assert type(y) is Own
-    assert type(numod.tensor(x.tolist())) is numod.Tensor and type(x.shape) is numod.Size and repr(own(2)) == "Own([0., 1.])"
+    assert (
+        type(numod.tensor(x.tolist())) is numod.Tensor
+        and type(x.shape) is numod.Size
+        and repr(own(2)) == "Own([0., 1.])"
+    )
     assert type(x + numod.ones(2, 3).as_subclass(Narrower)) is Narrower
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = x + numod.ones(2, 3).as_subclass(Other)
@@ -70,12 +76,17 @@ def test_gradients_pass_and_are_plain() -> None:
     y = weight * x
     y.retain_grad()
     (y * y).sum().backward()
-    assert type(weight.grad) is numod.Tensor and weight.grad.tolist() == [0.0, 2.0, 8.0] and y.grad.tolist() == [0.0, 2.0, 4.0]
+    assert (
+        type(weight.grad) is numod.Tensor
+        and weight.grad.tolist() == [0.0, 2.0, 8.0]
+        and y.grad.tolist() == [0.0, 2.0, 4.0]
+    )
     leaf = own(3).requires_grad_()
     leaf.pow(2).sum().backward()
     assert leaf.is_leaf and type(leaf.grad) is numod.Tensor and leaf.grad.tolist() == [0.0, 2.0, 4.0]
     total = numod.zeros(3)
-    again = total.add_(leaf * weight)  # a plain tensor, written to by one of the class: what is returned is another object of the same memory
+    # a plain tensor, written to by one of the class: what is returned is another object of the same memory
+    again = total.add_(leaf * weight)
     again.mul_(2)
     weight.grad = None
     total.sum().backward()
@@ -115,21 +126,40 @@ def test_backward_passes_ask_as_the_forward_pass_did() -> None:
         return call
 
     x = numod.arange(2.0)
-    assert gradient(kept, x.as_subclass(Twice)) == gradient(lambda function: function(), x.as_subclass(Twice)) != gradient(kept, x)
+    assert (
+        gradient(kept, x.as_subclass(Twice))
+        == gradient(lambda function: function(), x.as_subclass(Twice))
+        != gradient(kept, x)
+    )
     assert gradient(inside(kept), x) == gradient(inside(lambda function: function()), x) != gradient(kept, x)
 
 
 def test_parameters_are_outside() -> None:
     parameter = nn.Parameter(numod.ones(2))
-    assert type(parameter * 2) is numod.Tensor and type(nn.Buffer(numod.ones(2)) + 1) is numod.Tensor and type(parameter * own(2)) is Own
+    assert (
+        type(parameter * 2) is numod.Tensor
+        and type(nn.Buffer(numod.ones(2)) + 1) is numod.Tensor
+        and type(parameter * own(2)) is Own
+    )
     kept = nn.Parameter(own(2))
-    assert type(kept) is Own and isinstance(kept, nn.Parameter) and kept.requires_grad and not isinstance(own(2), nn.Parameter)
+    assert (
+        type(kept) is Own
+        and isinstance(kept, nn.Parameter)
+        and kept.requires_grad
+        and not isinstance(own(2), nn.Parameter)
+    )
     module = nn.Module()
     module.weight, module.state = kept, nn.Buffer(own(2))
-    assert list(module.state_dict()) == ["weight", "state"] and type(module.double().weight) is Own and len(list(module.parameters())) == 1
+    assert (
+        list(module.state_dict()) == ["weight", "state"]
+        and type(module.double().weight) is Own
+        and len(list(module.parameters())) == 1
+    )
     module.load_state_dict({"weight": numod.ones(2), "state": numod.zeros(2)})
     assert type(module.state) is Own and module.weight.tolist() == [1.0, 1.0]
-    assert isinstance(copy.deepcopy(module).weight, nn.Parameter) and isinstance(pickle.loads(pickle.dumps(kept)), nn.Parameter)
+    assert isinstance(copy.deepcopy(module).weight, nn.Parameter) and isinstance(
+        pickle.loads(pickle.dumps(kept)), nn.Parameter
+    )
 
 
 def test_copies_and_files_keep_class_and_attributes() -> None:
@@ -158,28 +188,52 @@ def test_functions_are_seen_as_themselves() -> None:
             return super().__torch_function__(func, types, args, kwargs)
 
     x = numod.ones(2).as_subclass(Logged)
-    _ = x + 1, 2 - x, numod.ones(2) * x, numod.mul(x, x), F.softmax(x, dim=0), x.shape, x.grad, x[0], numod.stack([numod.ones(2), x])
+    _ = (
+        x + 1,
+        2 - x,
+        numod.ones(2) * x,
+        numod.mul(x, x),
+        F.softmax(x, dim=0),
+        x.shape,
+        x.grad,
+        x[0],
+        numod.stack([numod.ones(2), x]),
+    )
     x.requires_grad = False
     method = numod.Tensor
     assert [func for func, _ in seen] == [
-        method.add, method.__rsub__, method.mul, numod.mul, F.softmax, method.shape.__get__, method.grad.__get__, method.__getitem__, numod.stack,
-        method.requires_grad.__set__,
+        method.add, method.__rsub__, method.mul, numod.mul, F.softmax, method.shape.__get__, method.grad.__get__,
+        method.__getitem__, numod.stack, method.requires_grad.__set__,
     ]  # fmt: skip
     assert {types for _, types in seen} == {(Logged,)} and method.mul is not numod.mul
-    assert resolve_name(numod.add) == "numod.add" and resolve_name(method.shape.__get__) == "numod.Tensor.shape.__get__" and resolve_name(print) is None
+    assert (
+        resolve_name(numod.add) == "numod.add"
+        and resolve_name(method.shape.__get__) == "numod.Tensor.shape.__get__"
+        and resolve_name(print) is None
+    )
     seen.clear()
     with numod._C.DisableTorchFunctionSubclass():
         assert type(x + 1) is numod.Tensor and not has_torch_function((x,))
-    assert not seen and has_torch_function((1, x)) and not has_torch_function((numod.ones(1), nn.Parameter(numod.ones(1)), 1))
+    assert (
+        not seen
+        and has_torch_function((1, x))
+        and not has_torch_function((numod.ones(1), nn.Parameter(numod.ones(1)), 1))
+    )
 
 
 def test_classes_that_are_no_tensors() -> None:
     Length.handled |= {
-        numod.mean: lambda input: "mean", numod.cat: lambda tensors, dim=0: ("cat", dim), F.relu: lambda input, inplace=False: "relu",
+        numod.mean: lambda input: "mean", numod.cat: lambda tensors, dim=0: ("cat", dim), F.relu: lambda input,
+        inplace=False: "relu",
         numod.Tensor.add: lambda self, other: ("add", type(self).__name__),
     }  # fmt: skip
     each = Length()
-    assert numod.mean(each) == "mean" and numod.cat([numod.ones(1), each], dim=1) == ("cat", 1) and F.relu(each) == "relu" and F.relu(input=each) == "relu"
+    assert (
+        numod.mean(each) == "mean"
+        and numod.cat([numod.ones(1), each], dim=1) == ("cat", 1)
+        and F.relu(each) == "relu"
+        and F.relu(input=each) == "relu"
+    )
     assert numod.ones(2) + each == ("add", "Tensor")
     with pytest.raises(TypeError, match="no implementation found for 'numod.mul'.*Length"):
         numod.mul(numod.ones(2), each)
@@ -217,7 +271,14 @@ def test_functions_have_the_names_they_are_found_by() -> None:
                 assert getattr(home, function.__name__) is function and pickle.loads(pickle.dumps(function)) is function
     names = "add_ __getitem__ __rsub__ backward absolute long t mm all".split()
     assert [getattr(numod.Tensor, each).__name__ for each in names] == names
-    assert [getattr(numod, each).__name__ for each in ("mm", "prod", "absolute", "norm", "real", "t")] == ["mm", "prod", "absolute", "norm", "real", "t"]
+    assert [getattr(numod, each).__name__ for each in ("mm", "prod", "absolute", "norm", "real", "t")] == [
+        "mm",
+        "prod",
+        "absolute",
+        "norm",
+        "real",
+        "t",
+    ]
 
 
 def test_modes() -> None:
@@ -239,8 +300,17 @@ def test_modes() -> None:
         assert type(own(2) + x) is Own
         assert has_torch_function(())
     _ = x / 2
-    assert inner.names == ["sum", "item", "sub"] and outer.names[:3] == ["zeros", "add", "relu"] and outer.names[3:5] == ["sum", "item"]
-    assert "mul" not in outer.names and "div" not in outer.names and outer.names[-1] == "add" and not has_torch_function(())
+    assert (
+        inner.names == ["sum", "item", "sub"]
+        and outer.names[:3] == ["zeros", "add", "relu"]
+        and outer.names[3:5] == ["sum", "item"]
+    )
+    assert (
+        "mul" not in outer.names
+        and "div" not in outer.names
+        and outer.names[-1] == "add"
+        and not has_torch_function(())
+    )
 
 
 def test_functions_of_others() -> None:
@@ -330,7 +400,15 @@ def test_calls_are_seen_as_in_pytorch() -> None:
 
         class Logged(library.Tensor):
             @classmethod
-            def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None, names: list = names, overrides: Any = overrides) -> Any:
+            def __torch_function__(
+                cls,
+                func: Callable,
+                types: tuple,
+                args: tuple = (),
+                kwargs: dict | None = None,
+                names: list = names,
+                overrides: Any = overrides,
+            ) -> Any:
                 name = overrides.resolve_name(func)
                 names.append(f"{name}".replace("numod.", "torch.").replace("torch.functional.", "torch."))
                 return super().__torch_function__(func, types, args, kwargs)
@@ -340,6 +418,8 @@ def test_calls_are_seen_as_in_pytorch() -> None:
         results = []
         for use in _USES:
             names.clear()
-            results.append((use, type(eval(use, {"torch": library, "F": functional, "x": x, "p": p, "i": i})).__name__, *names))
+            results.append(
+                (use, type(eval(use, {"torch": library, "F": functional, "x": x, "p": p, "i": i})).__name__, *names)
+            )
         told.append(results)
     assert told[0] == told[1]

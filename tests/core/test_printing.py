@@ -25,7 +25,10 @@ TEXTS = [
     pytest.param([1, 2, 3], None, "tensor([1, 2, 3])", id="int64"),
     pytest.param([-1, 20, 300], None, "tensor([ -1,  20, 300])", id="int64_negative"),
     pytest.param(
-        [-(2**63), 2**63 - 1, 0], None, "tensor([-9223372036854775808,  9223372036854775807,                    0])", id="int64_extremes"
+        [-(2**63), 2**63 - 1, 0],
+        None,
+        "tensor([-9223372036854775808,  9223372036854775807,                    0])",
+        id="int64_extremes",
     ),
     pytest.param([1, -2, 3], "int32", "tensor([ 1, -2,  3], dtype=numod.int32)", id="int32"),
     pytest.param([-32768, 32767], "int16", "tensor([-32768,  32767], dtype=numod.int16)", id="int16"),
@@ -182,7 +185,9 @@ tensor([[[   0,    1,    2,  ...,  197,  198,  199]],
         [[1200, 1201, 1202,  ..., 1397, 1398, 1399]]])""",
         id="summary_block",
     ),
-    pytest.param(np.where(np.arange(1100) == 500, 10**9, 1), None, "tensor([1, 1, 1,  ..., 1, 1, 1])", id="summary_hides_width"),
+    pytest.param(
+        np.where(np.arange(1100) == 500, 10**9, 1), None, "tensor([1, 1, 1,  ..., 1, 1, 1])", id="summary_hides_width"
+    ),
 ]
 
 
@@ -213,7 +218,10 @@ def leaf(data, dtype="float32"):
         (lambda: leaf(1.5), "tensor(1.5000, requires_grad=True)"),
         (lambda: leaf(np.zeros((2, 0))), "tensor([], size=(2, 0), requires_grad=True)"),
         (lambda: leaf([1.0, 2.0]) + 1, "tensor([2., 3.], grad_fn=<AddBackward0>)"),
-        (lambda: leaf([1.0, 2.0], "float64") * 0.5, "tensor([0.5000, 1.0000], dtype=numod.float64, grad_fn=<MulBackward0>)"),
+        (
+            lambda: leaf([1.0, 2.0], "float64") * 0.5,
+            "tensor([0.5000, 1.0000], dtype=numod.float64, grad_fn=<MulBackward0>)",
+        ),
         (lambda: (leaf([1.0, 2.0]) + 1).detach(), "tensor([2., 3.])"),
         (
             lambda: leaf(np.arange(12)),

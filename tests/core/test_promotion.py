@@ -1,4 +1,7 @@
-"""Type promotion against PyTorch's tables, written out. Empty tensors carry the dtypes, so that no kernel is compiled for a pair."""
+"""Type promotion against PyTorch's tables, written out.
+
+Empty tensors carry the dtypes, so that no kernel is compiled for a pair.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ TENSOR_TENSOR = {
     "int64": "int64 int64 int64 int64 int64 int64 float32 float64",
     "float32": "float32 float32 float32 float32 float32 float32 float32 float64",
     "float64": "float64 float64 float64 float64 float64 float64 float64 float64",
-}
+}  # fmt: skip
 # ... of a tensor with dimensions and a zero-dimensional one
 TENSOR_SCALAR_TENSOR = {
     "bool": "bool uint8 int8 int16 int32 int64 float32 float64",
@@ -30,7 +33,7 @@ TENSOR_SCALAR_TENSOR = {
     "int64": "int64 int64 int64 int64 int64 int64 float32 float64",
     "float32": "float32 float32 float32 float32 float32 float32 float32 float32",
     "float64": "float64 float64 float64 float64 float64 float64 float64 float64",
-}
+}  # fmt: skip
 # ... of a tensor (of any number of dimensions) and a Python number: True, 1, 1.0
 TENSOR_NUMBER = {
     "bool": "bool int64 float32",
@@ -41,7 +44,7 @@ TENSOR_NUMBER = {
     "int64": "int64 int64 float32",
     "float32": "float32 float32 float32",
     "float64": "float64 float64 float64",
-}
+}  # fmt: skip
 NUMBERS = {"bool": True, "int": 1, "float": 1.0}
 PAIRS = [(first, second) for first in NAMES for second in NAMES]
 MIXED = [(first, number) for first in NAMES for number in NUMBERS]
@@ -92,7 +95,10 @@ def test_tensor_and_zero_dimensional_tensor(first, second):
     assert (a == b).dtype is numod.bool
 
 
-@pytest.mark.parametrize("first, second", [("int8", "int64"), ("uint8", "int8"), ("float32", "float64"), ("int64", "float32"), ("bool", "uint8")])
+@pytest.mark.parametrize(
+    "first, second",
+    [("int8", "int64"), ("uint8", "int8"), ("float32", "float64"), ("int64", "float32"), ("bool", "uint8")],
+)
 def test_two_zero_dimensional_tensors(first, second):
     wanted = TENSOR_TENSOR[first].split()[NAMES.index(second)]
     assert (numod.tensor(1, dtype=dtype(first)) + numod.tensor(1, dtype=dtype(second))).dtype is dtype(wanted)
@@ -107,14 +113,18 @@ def test_tensor_and_number(name, number):
     assert (a >= b).dtype is numod.bool
 
 
-@pytest.mark.parametrize("name, number", [("int8", "int"), ("uint8", "float"), ("bool", "int"), ("float64", "float"), ("float32", "int")])
+@pytest.mark.parametrize(
+    "name, number", [("int8", "int"), ("uint8", "float"), ("bool", "int"), ("float64", "float"), ("float32", "int")]
+)
 def test_zero_dimensional_tensor_and_number(name, number):
     wanted = TENSOR_NUMBER[name].split()[list(NUMBERS).index(number)]
     assert (numod.tensor(1, dtype=dtype(name)) + NUMBERS[number]).dtype is dtype(wanted)
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "maximum", "pow"])
-@pytest.mark.parametrize("first, second", [("uint8", "int8"), ("int32", "int64"), ("int64", "float32"), ("float32", "float64")])
+@pytest.mark.parametrize(
+    "first, second", [("uint8", "int8"), ("int32", "int64"), ("int64", "float32"), ("float32", "float64")]
+)
 def test_other_ops(name, first, second):
     wanted = TENSOR_TENSOR[first].split()[NAMES.index(second)]
     assert getattr(numod, name)(empty(first), empty(second)).dtype is dtype(wanted)
@@ -173,14 +183,18 @@ def test_comparison_with_a_number_of_a_higher_category():
 # ---- results written in place keep their dtype
 
 
-@pytest.mark.parametrize("target, other", [("int64", "float32"), ("bool", "int64"), ("uint8", "float64"), ("bool", "float32")])
+@pytest.mark.parametrize(
+    "target, other", [("int64", "float32"), ("bool", "int64"), ("uint8", "float64"), ("bool", "float32")]
+)
 @pytest.mark.parametrize("name", ["iadd", "imul", "itruediv"])
 def test_in_place_refuses_a_higher_category(name, target, other):
     with pytest.raises(RuntimeError, match=r"result type \w+ can't be cast to the desired output type"):
         getattr(operator, name)(empty(target), empty(other))
 
 
-@pytest.mark.parametrize("target, other", [("float32", "float64"), ("float32", "int64"), ("int8", "int64"), ("uint8", "int8")])
+@pytest.mark.parametrize(
+    "target, other", [("float32", "float64"), ("float32", "int64"), ("int8", "int64"), ("uint8", "int8")]
+)
 def test_in_place_of_the_same_category(target, other):
     x = empty(target)
     x += empty(other)
@@ -210,9 +224,16 @@ def test_can_cast_takes_dtypes():
 
 
 def test_stacked_tensors_promote():
-    for first, second, wanted in (("float16", "float32", "float32"), ("bfloat16", "float16", "float32"), ("float32", "int64", "float32"), ("float32", "float64", "float64")):
+    for first, second, wanted in (
+        ("float16", "float32", "float32"),
+        ("bfloat16", "float16", "float32"),
+        ("float32", "int64", "float32"),
+        ("float32", "float64", "float64"),
+    ):
         x, y = numod.ones(2, dtype=dtype(first)), numod.zeros(2, dtype=dtype(second))
-        assert numod.stack([x, y]).dtype is numod.stack([y, x], 1).dtype is dtype(wanted) and numod.stack([y, x], 1).tolist() == [[0, 1], [0, 1]]
+        assert numod.stack([x, y]).dtype is numod.stack([y, x], 1).dtype is dtype(wanted) and numod.stack(
+            [y, x], 1
+        ).tolist() == [[0, 1], [0, 1]]
 
 
 def test_squares_of_bools_are_integers():

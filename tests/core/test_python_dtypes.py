@@ -10,14 +10,18 @@ import numod
 def test_python_types_name_dtypes(kind, expected):
     x = numod.ones(2)
     found = [
-        numod.zeros(2, dtype=kind), numod.tensor([1], dtype=kind), numod.as_tensor([1.0], dtype=kind), numod.full((2,), 1, dtype=kind), numod.zeros_like(x, dtype=kind),
-        x.to(kind), x.to(dtype=kind), x.sum(dtype=kind), x.new_ones(2, dtype=kind), x.double().view(kind) if kind is not bool else x.to(kind), numod.eye(2, dtype=kind),
+        numod.zeros(2, dtype=kind), numod.tensor([1], dtype=kind), numod.as_tensor([1.0], dtype=kind),
+        numod.full((2,), 1, dtype=kind), numod.zeros_like(x, dtype=kind),
+        x.to(kind), x.to(dtype=kind), x.sum(dtype=kind), x.new_ones(2, dtype=kind),
+        x.double().view(kind) if kind is not bool else x.to(kind), numod.eye(2, dtype=kind),
     ]  # fmt: skip
     assert [each.dtype for each in found] == [expected] * len(found)
 
 
 def test_modules_take_them_too():
-    assert numod.nn.Linear(2, 2, dtype=float).weight.dtype is numod.nn.Linear(2, 2).to(float).bias.dtype is numod.float64
+    assert (
+        numod.nn.Linear(2, 2, dtype=float).weight.dtype is numod.nn.Linear(2, 2).to(float).bias.dtype is numod.float64
+    )
 
 
 def test_chances_for_bool_and_places_without_dimensions():

@@ -29,14 +29,17 @@ ONES = 0xFFFFFFFF
 VECTORS = [  # kat_vectors of Random123
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((ONES, ONES, ONES, ONES), (ONES, ONES), (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0), (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
 def test_known_answers_of_the_reference(counter, key, expected):
     assert tuple(philox(counter, key)) == expected
-
 
 
 @pytest.mark.parametrize("write", [
@@ -77,7 +80,12 @@ def test_float64_numbers_use_more_than_24_bits():
 
 
 def draw():
-    return numod.rand(3).tolist() + numod.randn(3).tolist() + numod.randint(0, 1000, (3,)).tolist() + numod.randperm(5).tolist()
+    return (
+        numod.rand(3).tolist()
+        + numod.randn(3).tolist()
+        + numod.randint(0, 1000, (3,)).tolist()
+        + numod.randperm(5).tolist()
+    )
 
 
 @pytest.fixture
@@ -125,10 +133,13 @@ def test_every_function_takes_a_generator():
         g = numod.Generator().manual_seed(11)
         x = numod.zeros(4)
         return [
-            numod.rand(4, generator=g).tolist(), numod.randn(4, generator=g).tolist(), numod.randint(9, (4,), generator=g).tolist(),
+            numod.rand(4, generator=g).tolist(), numod.randn(4, generator=g).tolist(),
+            numod.randint(9, (4,), generator=g).tolist(),
             numod.randperm(4, generator=g).tolist(),
-            numod.normal(0.0, 1.0, (4,), generator=g).tolist(), numod.bernoulli(numod.full((4,), 0.5), generator=g).tolist(), x.uniform_(generator=g).tolist(),
-            x.normal_(generator=g).tolist(), x.random_(5, generator=g).tolist(), x.bernoulli_(0.5, generator=g).tolist(),
+            numod.normal(0.0, 1.0, (4,), generator=g).tolist(),
+            numod.bernoulli(numod.full((4,), 0.5), generator=g).tolist(), x.uniform_(generator=g).tolist(),
+            x.normal_(generator=g).tolist(), x.random_(5, generator=g).tolist(),
+            x.bernoulli_(0.5, generator=g).tolist(),
         ]  # fmt: skip
 
     assert play() == play()
@@ -174,7 +185,9 @@ N = 20_000
 
 
 def kolmogorov(values, distribution):
-    """The greatest distance between the values' and the distribution's cumulative frequencies, times sqrt(n): above 1.63 with probability 1 %."""
+    """The greatest distance between the values' and the distribution's cumulative frequencies, times sqrt(n): above
+    1.63 with probability 1 %.
+    """
     values = np.sort(np.asarray(values, dtype=np.float64))
     expected, n = distribution(values), len(values)
     return math.sqrt(n) * max(np.max(np.arange(1, n + 1) / n - expected), np.max(expected - np.arange(n) / n))
@@ -202,7 +215,9 @@ def test_a_sample_of_normal_is_a_constant_to_its_parameters():
     # As in PyTorch: otherwise the score of a Gaussian policy, whose action is drawn by it, would cancel out.
     mean, std = numod.zeros(3, requires_grad=True), numod.ones(3, 1, dtype=numod.float64, requires_grad=True)
     sample = numod.normal(mean, std, generator=numod.Generator().manual_seed(1))
-    assert sample.dtype is numod.float32 and sample.allclose(numod.normal(0.0, 1.0, (3, 3), generator=numod.Generator().manual_seed(1)))
+    assert sample.dtype is numod.float32 and sample.allclose(
+        numod.normal(0.0, 1.0, (3, 3), generator=numod.Generator().manual_seed(1))
+    )
     sample.sum().backward()
     assert mean.grad.tolist() == [0.0] * 3 and std.grad.tolist() == [[0.0]] * 3
 
@@ -242,7 +257,12 @@ def test_integers_are_of_the_whole_range_that_the_dtype_holds():
     x = numod.randint(least, most, (N,), generator=numod.Generator().manual_seed(2)).double() / 2.0**63
     assert x.min() < -0.999 and x.max() > 0.999 and abs(x.mean()) < 0.02
     assert numod.randint(-(2**62), most, (N,), generator=numod.Generator().manual_seed(3)).min() < -(2**61)
-    for low, high, dtype in ((0, 300, numod.uint8), (-200, 3, numod.int8), (0, 3, numod.bool), (0, 100_000, numod.float16)):
+    for low, high, dtype in (
+        (0, 300, numod.uint8),
+        (-200, 3, numod.int8),
+        (0, 3, numod.bool),
+        (0, 100_000, numod.float16),
+    ):
         with pytest.raises(RuntimeError, match="is out of bounds for"):
             numod.randint(low, high, (3,), dtype=dtype)
         with pytest.raises(RuntimeError, match="is out of bounds for"):
@@ -253,7 +273,10 @@ def test_permutation():
     order = numod.randperm(1000, generator=numod.Generator().manual_seed(1))
     assert sorted(order.tolist()) == list(range(1000)) != order.tolist() and order.dtype is numod.int64
     assert numod.randperm(0).shape == (0,) and numod.randperm(1).tolist() == [0]
-    assert numod.randperm(5, dtype=numod.int32, device="meta").shape == (5,) and numod.randperm(5, dtype=numod.int32).dtype is numod.int32
+    assert (
+        numod.randperm(5, dtype=numod.int32, device="meta").shape == (5,)
+        and numod.randperm(5, dtype=numod.int32).dtype is numod.int32
+    )
     g = numod.Generator().manual_seed(2)
     counts = np.unique([numod.randperm(4, generator=g).tolist() for _ in range(2400)], axis=0, return_counts=True)[1]
     assert len(counts) == 24 and ((counts - 100) ** 2 / 100).sum() < 41.6  # chi squared of 23 degrees, 1 %
@@ -326,7 +349,12 @@ def test_a_long_draw_begins_like_a_short_one():
 # ---- dropout
 
 
-LAYOUTS = {"dense": lambda x: x, "transposed": lambda x: x.t(), "sliced": lambda x: x[:, ::2], "expanded": lambda x: x[:1].expand(64, 80)}
+LAYOUTS = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.t(),
+    "sliced": lambda x: x[:, ::2],
+    "expanded": lambda x: x[:1].expand(64, 80),
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -346,7 +374,12 @@ def test_dropped_infinities_and_nans_are_nans():
     x = numod.full((64,), float("inf")).requires_grad_()
     result = F.dropout(x, 0.5)
     result.backward(x.detach())
-    assert 0 < result.isnan().sum() < 64 and numod.equal(result.isnan(), x.grad.isnan()) and not (result == 0).any() and F.dropout(x, 1.0).isnan().all()
+    assert (
+        0 < result.isnan().sum() < 64
+        and numod.equal(result.isnan(), x.grad.isnan())
+        and not (result == 0).any()
+        and F.dropout(x, 1.0).isnan().all()
+    )
 
 
 @pytest.mark.parametrize("layout", ["dense", "transposed"])
@@ -392,7 +425,9 @@ def test_chances_are_between_0_and_1():
             numod.bernoulli(wrong)
     with pytest.raises(RuntimeError, match=r"expects p to be in \[0, 1\], but got p=2"):
         numod.ones(2).bernoulli_(2)
-    assert numod.ones(3, 2).bernoulli_(numod.tensor([0.0, 1.0])).tolist() == [[0, 1]] * 3 and numod.bernoulli(numod.ones(0)).shape == (0,)
+    assert numod.ones(3, 2).bernoulli_(numod.tensor([0.0, 1.0])).tolist() == [[0, 1]] * 3 and numod.bernoulli(
+        numod.ones(0)
+    ).shape == (0,)
 
 
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "random_"])

@@ -23,7 +23,7 @@ def test_a_tensor_of_another_value_is_another_size():
     x, n = numod.arange(6), numod.tensor(2)
     assert x.view(n, -1).shape == (2, 3)
     n.fill_(3)
-    assert x.view(n, -1).shape == (3, 2) and x[: n].tolist() == [0, 1, 2]
+    assert x.view(n, -1).shape == (3, 2) and x[:n].tolist() == [0, 1, 2]
     n.fill_(1)
     assert x[:n].tolist() == [0]
 
@@ -31,8 +31,14 @@ def test_a_tensor_of_another_value_is_another_size():
 def test_errors_are_raised_each_time():
     x = numod.zeros(2, 3)
     for _ in range(2):
-        for call, error in ((lambda: x.view(4), RuntimeError), (lambda: x.transpose(0, 5), IndexError), (lambda: x.permute(0), RuntimeError), (lambda: x[0, 7], IndexError),
-                            (lambda: numod.cat([x, numod.tensor(1.0)]), RuntimeError), (lambda: numod.zeros(-1), RuntimeError)):
+        for call, error in (
+            (lambda: x.view(4), RuntimeError),
+            (lambda: x.transpose(0, 5), IndexError),
+            (lambda: x.permute(0), RuntimeError),
+            (lambda: x[0, 7], IndexError),
+            (lambda: numod.cat([x, numod.tensor(1.0)]), RuntimeError),
+            (lambda: numod.zeros(-1), RuntimeError),
+        ):
             with pytest.raises(error):
                 call()
 

@@ -1,4 +1,6 @@
-"""The table of signatures: what `inspect.signature` shows of every public function, and that each function takes the arguments which the table names."""
+"""The table of signatures: what `inspect.signature` shows of every public function, and that each function takes the
+arguments which the table names.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,9 @@ import numod as torch
 from numod.core import signatures
 
 HOMES = {
-    "": torch, "Tensor.": torch.Tensor, "nn.functional.": torch.nn.functional, "special.": torch.special, "linalg.": torch.linalg, "fft.": torch.fft,
-    "nn.init.": torch.nn.init, "nn.utils.rnn.": torch.nn.utils.rnn, "autograd.": torch.autograd,
+    "": torch, "Tensor.": torch.Tensor, "nn.functional.": torch.nn.functional, "special.": torch.special,
+    "linalg.": torch.linalg, "fft.": torch.fft, "nn.init.": torch.nn.init, "nn.utils.rnn.": torch.nn.utils.rnn,
+    "autograd.": torch.autograd,
 }  # fmt: skip
 X = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 
@@ -32,12 +35,20 @@ def reached(path: str):
 @pytest.mark.parametrize(
     "path, shown",
     {
-        "exp": "(input, *, out=None)", "add": "(input, other, *, alpha=1, out=None)", "addcmul": "(input, tensor1, tensor2, *, value=1, out=None)",
-        "where": "(condition, input=None, other=None, *, out=None)", "sum": "(input, dim=None, keepdim=False, *, dtype=None, out=None)",
+        "exp": "(input, *, out=None)", "add": "(input, other, *, alpha=1, out=None)", "addcmul": "(input, tensor1, "
+                                                                                                 "tensor2, *, "
+                                                                                                 "value=1, out=None)",
+        "where": "(condition, input=None, other=None, *, out=None)", "sum": "(input, dim=None, keepdim=False, *, "
+                                                                            "dtype=None, out=None)",
         "Tensor.add_": "(self, other, *, alpha=1)", "Tensor.exp": "(self)", "Tensor.permute": "(self, *dims)", "einsum": "(equation, *operands)",
-        "nn.functional.leaky_relu": "(input, negative_slope=0.01, inplace=False)", "special.entr": "(input, *, out=None)",
+        "nn.functional.leaky_relu": "(input, negative_slope=0.01, inplace=False)", "special.entr": "(input, *, "
+                                                                                                   "out=None)",
         "nn.functional.l1_loss": "(input, target, size_average=None, reduce=None, reduction='mean', weight=None)",
-        "linalg.norm": "(input, ord=None, dim=None, keepdim=False, *, dtype=None, out=None)", "fft.rfft": "(input, n=None, dim=-1, norm=None, *, out=None)",
+        "linalg.norm": "(input, ord=None, dim=None, keepdim=False, *, dtype=None, out=None)", "fft.rfft": "(input, "
+                                                                                                          "n=None, "
+                                                                                                          "dim=-1, "
+                                                                                                          "norm=None, "
+                                                                                                          "*, out=None)",
     }.items(),
 )  # fmt: skip
 def test_shown_as_pytorch_documents(path, shown):
@@ -45,7 +56,10 @@ def test_shown_as_pytorch_documents(path, shown):
 
 
 def test_no_public_signature_is_opaque():
-    kinds = {path: [each.kind for each in inspect.signature(function).parameters.values()] for path, function in public_functions()}
+    kinds = {
+        path: [each.kind for each in inspect.signature(function).parameters.values()]
+        for path, function in public_functions()
+    }
     assert len(kinds) > 1200 and [path for path, found in kinds.items() if Parameter.VAR_KEYWORD in found] == []
 
 
@@ -54,11 +68,17 @@ def test_every_name_in_the_table_exists():
 
 
 def taken(path: str, overload: inspect.Signature) -> bool:
-    """Whether the function takes all arguments of an overload by name: by its own parameters, or once the table has given them places."""
+    """Whether the function takes all arguments of an overload by name: by its own parameters, or once the table has
+    given them places.
+    """
     function = reached(path)
     if isinstance(function, (classmethod, staticmethod)):
         return True
-    names = [each.name for each in overload.parameters.values() if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
+    names = [
+        each.name
+        for each in overload.parameters.values()
+        if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
     places = (None,) if path.startswith("Tensor.") else ()
     kwargs = dict.fromkeys(names[len(places) :])
     inside = signatures.own(function)
@@ -71,7 +91,9 @@ def taken(path: str, overload: inspect.Signature) -> bool:
 
 def test_every_function_takes_the_keywords_of_its_overloads():
     refused = [
-        f"{path}{overload}" for path in signatures.names() for overload in signatures.overloads(path)
+        f"{path}{overload}"
+        for path in signatures.names()
+        for overload in signatures.overloads(path)
         if not any(each.kind is each.VAR_KEYWORD for each in overload.parameters.values()) and not taken(path, overload)
     ]
     assert refused == []

@@ -1,4 +1,7 @@
-"""Every overload in the table of signatures called once with all arguments by keyword, beside PyTorch. About 5 minutes with two processes."""
+"""Every overload in the table of signatures called once with all arguments by keyword, beside PyTorch.
+
+About 5 minutes with two processes.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,17 @@ from samples import calls as samples, copied, ours
 
 pytestmark = pytest.mark.parity
 DIFFERENT = {  # whose results are addresses, names, dtypes or signs, which differ or cannot be compared
-    "Tensor.data_ptr", "Tensor.type", "Tensor.to_sparse", "linalg.eig", "Tensor.new_empty_strided", "nn.functional.scaled_dot_product_attention",
-    "nn.functional.multi_head_attention_forward", "typename", "from_file", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "get_default_device",
-    "get_default_dtype", "promote_types", "result_type", "Tensor.bfloat16", "hash_tensor", "Tensor.hash_tensor", "linalg.pinv",
+    "Tensor.data_ptr", "Tensor.type", "Tensor.to_sparse", "linalg.eig", "Tensor.new_empty_strided",
+    "nn.functional.scaled_dot_product_attention", "nn.functional.multi_head_attention_forward", "typename", "from_file",
+    "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "get_default_device", "get_default_dtype", "promote_types",
+    "result_type", "Tensor.bfloat16", "hash_tensor", "Tensor.hash_tensor", "linalg.pinv",
 }  # fmt: skip
-OPTIONAL = ((), ("out",), ("out", "dtype", "layout", "out_dtype", "memory_format"), ("driver", "tol", "side", "pin_memory", "_stacklevel", "out", "size_average", "reduce"))
+OPTIONAL = (
+    (),
+    ("out",),
+    ("out", "dtype", "layout", "out_dtype", "memory_format"),
+    ("driver", "tol", "side", "pin_memory", "_stacklevel", "out", "size_average", "reduce"),
+)
 
 
 def accepted(path: str, overload: Any) -> tuple[dict, dict, Any] | None:

@@ -13,15 +13,23 @@ SIGNAL = RNG.standard_normal((2, 50))
 WINDOW = numod.hann_window(12, dtype=numod.float64)
 
 
-def reference(signal: np.ndarray, n_fft: int, hop: int, window: np.ndarray, center: bool, mode: str = "reflect") -> np.ndarray:
+def reference(
+    signal: np.ndarray, n_fft: int, hop: int, window: np.ndarray, center: bool, mode: str = "reflect"
+) -> np.ndarray:
     left = (n_fft - window.size) // 2
     window = np.pad(window, (left, n_fft - window.size - left))
-    signal = np.pad(signal, ((0, 0), (n_fft // 2, n_fft // 2)), {"circular": "wrap", "replicate": "edge"}.get(mode, mode)) if center else signal
+    signal = (
+        np.pad(signal, ((0, 0), (n_fft // 2, n_fft // 2)), {"circular": "wrap", "replicate": "edge"}.get(mode, mode))
+        if center
+        else signal
+    )
     frames = [signal[:, start : start + n_fft] * window for start in range(0, signal.shape[1] - n_fft + 1, hop)]
     return np.fft.rfft(np.stack(frames, 1)).swapaxes(1, 2)
 
 
-@pytest.mark.parametrize("center, mode", [(True, "reflect"), (True, "constant"), (True, "circular"), (True, "replicate"), (False, "reflect")])
+@pytest.mark.parametrize(
+    "center, mode", [(True, "reflect"), (True, "constant"), (True, "circular"), (True, "replicate"), (False, "reflect")]
+)
 def test_stft(center: bool, mode: str) -> None:
     found = numod.stft(numod.tensor(SIGNAL), 16, 5, 12, WINDOW, center, mode, return_complex=True)
     np.testing.assert_allclose(found.numpy(), reference(SIGNAL, 16, 5, WINDOW.numpy(), center, mode), atol=1e-12)
@@ -37,12 +45,18 @@ def test_defaults_and_forms() -> None:
     assert x[0].stft(8, return_complex=True).shape == plain.shape[1:]
 
 
-@pytest.mark.parametrize("options", [{}, {"center": False}, {"normalized": True}, {"onesided": False}, {"win_length": 12}])
+@pytest.mark.parametrize(
+    "options", [{}, {"center": False}, {"normalized": True}, {"onesided": False}, {"win_length": 12}]
+)
 def test_istft_is_the_inverse(options: dict) -> None:
     window = numod.hann_window(options.get("win_length", 16), dtype=numod.float64) + 0.1
     x = numod.tensor(SIGNAL)
     spectrum = numod.stft(x, 16, 4, window=window, return_complex=True, **options)
-    back = numod.istft(spectrum, 16, 4, window=window, **options) if "win_length" not in options else numod.istft(spectrum, 16, 4, window=window, length=48, **options)
+    back = (
+        numod.istft(spectrum, 16, 4, window=window, **options)
+        if "win_length" not in options
+        else numod.istft(spectrum, 16, 4, window=window, length=48, **options)
+    )
     assert back.shape[-1] >= 44 and numod.allclose(back, x[:, : back.shape[-1]])
 
 
@@ -61,7 +75,8 @@ def test_gradients() -> None:
 def test_refusals() -> None:
     x = numod.tensor(SIGNAL)
     for call, message in (
-        (lambda: numod.stft(x, 8), "return_complex"), (lambda: numod.stft(x, 8, 0, return_complex=True), "hop_length > 0"), (lambda: numod.stft(x, 8, window=WINDOW, return_complex=True), "1D window tensor"),
+        (lambda: numod.stft(x, 8), "return_complex"), (lambda: numod.stft(x, 8, 0, return_complex=True), "hop_length "
+                                                                                                         "> 0"), (lambda: numod.stft(x, 8, window=WINDOW, return_complex=True), "1D window tensor"),
         (lambda: numod.stft(x, 80, center=False, return_complex=True), "0 < n_fft"), (lambda: numod.istft(x, 8), "complex-valued"), (lambda: numod.istft(x.cdouble(), 8), "frequency dimension"),
         (lambda: numod.istft(numod.zeros(5, 3, dtype=numod.cdouble), 8, 8, 4), "window overlap add"),
     ):  # fmt: skip

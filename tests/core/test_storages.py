@@ -11,10 +11,26 @@ import numod
 
 def test_classes_by_dtype() -> None:
     made = numod.FloatStorage([1, 2])
-    assert made.tolist() == [1.0, 2.0] and made.dtype is numod.float32 and made.type() == "numod.FloatStorage" and made.element_size() == 4
-    assert isinstance(made, numod.FloatStorage) and isinstance(made, numod.TypedStorage) and not isinstance(made, numod.LongStorage)
-    assert isinstance(numod.arange(3).storage(), numod.LongStorage) and numod.ByteStorage(3).size() == 3 and len(numod.HalfStorage()) == 0
-    assert {each: getattr(numod, f"{each}Storage").dtype for each in ("Double", "Bool", "BFloat16", "ComplexFloat", "Char", "Short", "Int", "ComplexDouble")}.keys()
+    assert (
+        made.tolist() == [1.0, 2.0]
+        and made.dtype is numod.float32
+        and made.type() == "numod.FloatStorage"
+        and made.element_size() == 4
+    )
+    assert (
+        isinstance(made, numod.FloatStorage)
+        and isinstance(made, numod.TypedStorage)
+        and not isinstance(made, numod.LongStorage)
+    )
+    assert (
+        isinstance(numod.arange(3).storage(), numod.LongStorage)
+        and numod.ByteStorage(3).size() == 3
+        and len(numod.HalfStorage()) == 0
+    )
+    assert {
+        each: getattr(numod, f"{each}Storage").dtype
+        for each in ("Double", "Bool", "BFloat16", "ComplexFloat", "Char", "Short", "Int", "ComplexDouble")
+    }.keys()
 
 
 def test_memory_of_others_and_copies() -> None:
@@ -22,7 +38,14 @@ def test_memory_of_others_and_copies() -> None:
     over = numod.FloatStorage(wrap_storage=x.untyped_storage())
     over[1] = 5.0
     assert x.tolist() == [1, 5]
-    for other in (over.clone(), copy.copy(over), copy.deepcopy(over), over.double(), over.type("numod.LongStorage"), over.long()):
+    for other in (
+        over.clone(),
+        copy.copy(over),
+        copy.deepcopy(over),
+        over.double(),
+        over.type("numod.LongStorage"),
+        over.long(),
+    ):
         other.fill_(3)
         assert x.tolist() == [1, 5] and other.tolist() == [3, 3]
     assert over.float() is over and over.copy_(numod.DoubleStorage([7, 8])).tolist() == [7, 8] == x.tolist()

@@ -28,7 +28,9 @@ def test_from_numpy_and_back_share_memory(dtype):
     assert array[1, 0] == 1 and back[1, 0] == 1
 
 
-@pytest.mark.parametrize("part", [np.s_[1], np.s_[:, ::2], np.s_[1:, 1:], np.s_[..., 0], np.s_[1, 2], np.s_[:0]], ids=str)
+@pytest.mark.parametrize(
+    "part", [np.s_[1], np.s_[:, ::2], np.s_[1:, 1:], np.s_[..., 0], np.s_[1, 2], np.s_[:0]], ids=str
+)
 def test_strided_arrays_share_memory(part):
     array = np.arange(12, dtype=np.float32).reshape(3, 4)[part]
     x = numod.from_numpy(np.asarray(array))
@@ -235,7 +237,14 @@ def test_copies_hold_the_values(duplicate, dtype):
 
 @COPIES
 @pytest.mark.parametrize(
-    "make", [lambda: numod.tensor(3.0), lambda: numod.zeros(0, 2), lambda: numod.ones(2, 3).t(), lambda: numod.arange(6)[::2], lambda: numod.ones(1).expand(3)]
+    "make",
+    [
+        lambda: numod.tensor(3.0),
+        lambda: numod.zeros(0, 2),
+        lambda: numod.ones(2, 3).t(),
+        lambda: numod.arange(6)[::2],
+        lambda: numod.ones(1).expand(3),
+    ],
 )
 def test_copies_of_any_layout(duplicate, make):
     x = make()
@@ -308,7 +317,9 @@ def test_pickled_on_the_meta_device():
     assert module.weight.is_meta and module.weight.shape == (3, 2) and isinstance(module.weight, numod.nn.Parameter)
 
 
-@pytest.mark.parametrize("value", [numod.float32, numod.device("cpu"), numod.Size([2, 3]), numod.zeros(2).shape], ids=str)
+@pytest.mark.parametrize(
+    "value", [numod.float32, numod.device("cpu"), numod.Size([2, 3]), numod.zeros(2).shape], ids=str
+)
 def test_small_things_survive(value):
     assert pickled(value) == copy.deepcopy(value) == value and type(pickled(value)) is type(value)
 
@@ -318,7 +329,11 @@ def test_small_things_survive(value):
 
 def test_item():
     assert numod.tensor(2.5).item() == 2.5 and numod.tensor([[7]]).item() == 7
-    assert type(numod.tensor(7).item()) is int and type(numod.tensor(True).item()) is bool and type(numod.tensor(1.0).item()) is float
+    assert (
+        type(numod.tensor(7).item()) is int
+        and type(numod.tensor(True).item()) is bool
+        and type(numod.tensor(1.0).item()) is float
+    )
     assert numod.arange(4)[2].item() == 2
     assert numod.tensor(2.5, requires_grad=True).item() == 2.5
     for x in (numod.zeros(2), numod.zeros(0)):
@@ -329,7 +344,10 @@ def test_item():
 def test_tolist():
     assert numod.tensor(3).tolist() == 3 and numod.zeros(2, 0).tolist() == [[], []]
     assert numod.tensor([[1, 2], [3, 4]]).t().tolist() == [[1, 3], [2, 4]]
-    assert [type(each) for each in (numod.tensor([True]).tolist()[0], numod.tensor([1]).tolist()[0], numod.tensor([1.0]).tolist()[0])] == [bool, int, float]
+    assert [
+        type(each)
+        for each in (numod.tensor([True]).tolist()[0], numod.tensor([1]).tolist()[0], numod.tensor([1.0]).tolist()[0])
+    ] == [bool, int, float]
     assert numod.ones(2, requires_grad=True).tolist() == [1.0, 1.0]
 
 
@@ -346,12 +364,18 @@ def test_numbers():
 def test_truth():
     assert numod.tensor(1.0) and not numod.tensor([[0]]) and numod.tensor(float("nan"))
     for x in (numod.zeros(2), numod.zeros(0)):
-        with pytest.raises(RuntimeError, match="Boolean value of Tensor with (more than one value|no values) is ambiguous"):
+        with pytest.raises(
+            RuntimeError, match="Boolean value of Tensor with (more than one value|no values) is ambiguous"
+        ):
             bool(x)
 
 
 def test_as_an_index():
-    assert [10, 20, 30][numod.tensor(1)] == 20 and list(range(numod.tensor(3))) == [0, 1, 2] and "ab" * numod.tensor(2) == "abab"
+    assert (
+        [10, 20, 30][numod.tensor(1)] == 20
+        and list(range(numod.tensor(3))) == [0, 1, 2]
+        and "ab" * numod.tensor(2) == "abab"
+    )
     for x in (numod.tensor(1.0), numod.tensor([1, 2])):
         with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
             [10, 20][x]
@@ -441,7 +465,16 @@ def test_what_is_no_number_is_refused(data):
 
 
 @pytest.mark.parametrize(
-    ("data", "dtype"), [(2**63, None), ([2**63], None), (2**64, None), (-(2**63) - 1, None), (300, "uint8"), ([128], "int8"), (2**31, "int32")]
+    ("data", "dtype"),
+    [
+        (2**63, None),
+        ([2**63], None),
+        (2**64, None),
+        (-(2**63) - 1, None),
+        (300, "uint8"),
+        ([128], "int8"),
+        (2**31, "int32"),
+    ],
 )
 def test_overflow_is_an_error(data, dtype):
     with pytest.raises((RuntimeError, OverflowError, ValueError), match="[Oo]verflow|cannot be converted"):

@@ -23,7 +23,12 @@ def test_an_index_without_dimensions_makes_a_view(dtype):
     x[:, 1][i] = 7
     assert x.tolist() == [[0, 0], [5, 7], [0, 0]] and x[i, numod.tensor(0)].data_ptr() == x[1].data_ptr()
     y = numod.arange(24).reshape(2, 3, 4)
-    assert [tuple(each.shape) for each in (y[i, [0, 1]], y[[0, 1], i], y[[0, 1], :, i], y[i, :, i])] == [(2, 4), (2, 4), (2, 3), (3,)]
+    assert [tuple(each.shape) for each in (y[i, [0, 1]], y[[0, 1], i], y[[0, 1], :, i], y[i, :, i])] == [
+        (2, 4),
+        (2, 4),
+        (2, 3),
+        (3,),
+    ]
 
 
 def test_a_recorded_program_takes_other_indices():
@@ -42,7 +47,9 @@ def test_shallow_copies_share_memory():
     assert x.tolist() == [5, 5] and type(p) is nn.Parameter and p.requires_grad and p.data_ptr() == x.data_ptr()
 
 
-@pytest.mark.parametrize("name", ["tanh", "relu", "sigmoid", "matmul", "sum", "max", "cat", "softmax", "clamp", "absolute"])
+@pytest.mark.parametrize(
+    "name", ["tanh", "relu", "sigmoid", "matmul", "sum", "max", "cat", "softmax", "clamp", "absolute"]
+)
 def test_functions_are_pickled_by_name(name):
     function = getattr(numod, name)
     assert pickle.loads(pickle.dumps(function)) is function
@@ -51,7 +58,12 @@ def test_functions_are_pickled_by_name(name):
 def test_storages_by_element():
     x = numod.arange(6, dtype=numod.float64).reshape(2, 3)
     storage = x[1].storage()
-    assert (len(storage), storage[3], storage.nbytes(), storage.data_ptr()) == (6, 3.0, 48, x.data_ptr()) and storage.tolist() == list(range(6))
+    assert (len(storage), storage[3], storage.nbytes(), storage.data_ptr()) == (
+        6,
+        3.0,
+        48,
+        x.data_ptr(),
+    ) and storage.tolist() == list(range(6))
     storage[0] = 9
     assert x[0, 0].item() == 9 and not storage.is_shared()
     assert numod.ones(2, 3, 4, 5).contiguous(memory_format=numod.channels_last).dim_order() == (0, 2, 3, 1)
@@ -61,7 +73,10 @@ def test_storages_by_element():
 
 
 def test_the_other_way_round():
-    assert reversed(numod.arange(6).reshape(2, 3)).tolist() == [[3, 4, 5], [0, 1, 2]] and reversed(numod.tensor(2)).item() == 2
+    assert (
+        reversed(numod.arange(6).reshape(2, 3)).tolist() == [[3, 4, 5], [0, 1, 2]]
+        and reversed(numod.tensor(2)).item() == 2
+    )
 
 
 def test_old_and_mixed_forms():
@@ -103,9 +118,21 @@ def test_refusals():
         (lambda: nn.functional.pad(numod.ones(0, 2), (1, 1), mode="reflect"), RuntimeError, "Expected 2D or 3D"),
         (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "only supported for LSTM"),
         (lambda: nn.Linear(2, 2).to("cpu", copy=True), RuntimeError, "copy argument"),
-        (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(2.0, 2.0)), TypeError, "expected size to be one of int"),
-        (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(numod.tensor(2.5), 2)), TypeError, "expected size to be one of int"),
-        (lambda: nn.functional.affine_grid(numod.ones(1, 2, 3), (1, 2, 0, 1), align_corners=False), ValueError, "positive output size"),
+        (
+            lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(2.0, 2.0)),
+            TypeError,
+            "expected size to be one of int",
+        ),
+        (
+            lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(numod.tensor(2.5), 2)),
+            TypeError,
+            "expected size to be one of int",
+        ),
+        (
+            lambda: nn.functional.affine_grid(numod.ones(1, 2, 3), (1, 2, 0, 1), align_corners=False),
+            ValueError,
+            "positive output size",
+        ),
         (lambda: nn.PixelUnshuffle(2)(numod.ones(4)), RuntimeError, "at least 3 dimensions"),
         (lambda: nn.ChannelShuffle(2)(numod.ones(2, 2)), RuntimeError, "at least 3 dimensions"),
     ):
@@ -133,7 +160,14 @@ def test_gradients_and_draws_at_the_edges():
     assert 0 < drawn.min().item() and drawn.max().item() < 1
 
 
-@pytest.mark.parametrize("make", [lambda: numod.zeros(10**13), lambda: numod.zeros(2).resize_([2, 4, 2**29, 2**29]), lambda: numod.ones(1).expand(10**13).contiguous()])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numod.zeros(10**13),
+        lambda: numod.zeros(2).resize_([2, 4, 2**29, 2**29]),
+        lambda: numod.ones(1).expand(10**13).contiguous(),
+    ],
+)
 def test_no_room_is_an_error_of_either_kind(make):
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         make()
@@ -153,7 +187,10 @@ def test_draws_within_what_a_dtype_holds():
     for dtype, digits in ((numod.bfloat16, 8), (numod.float16, 11), (numod.float32, 24)):
         drawn = numod.zeros(50, dtype=dtype).random_()
         assert 0 <= drawn.min().item() and drawn.max().item() <= 2**digits
-    for wrong, words in ((lambda x: x.random_(-4), "'from' to be less than 'to'"), (lambda x: x.uniform_(-3e38, 3e38), "to-from")):
+    for wrong, words in (
+        (lambda x: x.random_(-4), "'from' to be less than 'to'"),
+        (lambda x: x.uniform_(-3e38, 3e38), "to-from"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             wrong(numod.zeros(3))
 
@@ -161,9 +198,14 @@ def test_draws_within_what_a_dtype_holds():
 def test_integers_and_bools():
     small = numod.tensor([1, 255], dtype=numod.uint8)
     assert numod.isclose(small, numod.tensor([2, 0], dtype=numod.uint8), atol=2).tolist() == [True, False]
-    assert np.isclose(numod.tensor([True, False]).logsumexp(0).item(), np.log(np.e + 1)) and numod.vander(numod.tensor([-3], dtype=numod.int8), 6)[0, 0].item() == -243
+    assert (
+        np.isclose(numod.tensor([True, False]).logsumexp(0).item(), np.log(np.e + 1))
+        and numod.vander(numod.tensor([-3], dtype=numod.int8), 6)[0, 0].item() == -243
+    )
     x = numod.zeros(0).set_(numod.arange(4.0).storage(), 0, (2, 2), (2, 1))
-    assert x.tolist() == [[0, 1], [2, 3]] and np.isclose(numod.logcumsumexp(numod.zeros(2), axis=0)[1].item(), np.log(2))
+    assert x.tolist() == [[0, 1], [2, 3]] and np.isclose(
+        numod.logcumsumexp(numod.zeros(2), axis=0)[1].item(), np.log(2)
+    )
     with pytest.raises(RuntimeError, match="dtype of long"):
         numod.tensor_split(numod.ones(3), numod.tensor(1.1))
 
@@ -181,7 +223,9 @@ def test_sums_of_products_of_bytes_stay_bytes():
 
 def test_losses_and_windows_without_a_batch():
     assert numod.nn.functional.kl_div(numod.tensor(0.5), numod.tensor(1.0), reduction="batchmean").item() == -0.5
-    assert nn.FractionalMaxPool3d(2, output_ratio=0.5, _random_samples=numod.rand(2, 4, 3))(numod.rand(4, 5, 5, 5)).shape == (4, 2, 2, 2)
+    assert nn.FractionalMaxPool3d(2, output_ratio=0.5, _random_samples=numod.rand(2, 4, 3))(
+        numod.rand(4, 5, 5, 5)
+    ).shape == (4, 2, 2, 2)
 
 
 def test_schedules_inside_schedules():
@@ -218,8 +262,14 @@ def test_letters_of_a_sum_are_ordered_as_its_numbers():
 
 def test_infinite_elements_in_norms_and_conditions():
     inf = float("inf")
-    assert numod.linalg.vector_norm(numod.tensor([inf, -inf]), -1).item() == inf and numod.linalg.vector_norm(numod.tensor([0.0, 1.0]), -2).item() == 0
-    assert numod.linalg.cond(numod.tensor([[1.0, 2.0], [3.0, inf]]), 1).item() == inf and numod.linalg.cond(numod.ones(2, 2), "nuc").item() == inf
+    assert (
+        numod.linalg.vector_norm(numod.tensor([inf, -inf]), -1).item() == inf
+        and numod.linalg.vector_norm(numod.tensor([0.0, 1.0]), -2).item() == 0
+    )
+    assert (
+        numod.linalg.cond(numod.tensor([[1.0, 2.0], [3.0, inf]]), 1).item() == inf
+        and numod.linalg.cond(numod.ones(2, 2), "nuc").item() == inf
+    )
     assert np.isnan(numod.linalg.cond(numod.tensor([[1.0, np.nan], [3.0, 1.0]]), 1).item())
     assert numod.histogram(numod.tensor(3.0), 1).bin_edges.tolist() == [2.5, 3.5]
 
@@ -233,7 +283,13 @@ def test_real_results_are_not_cut_to_integers_in_place():
 def test_results_written_out():
     F = nn.functional
     x, w, out = numod.tensor([[-1.0, 2.0]]), numod.eye(2), numod.empty(1, 2)
-    for call in (lambda **o: F.linear(x, w, **o), lambda **o: F.gelu(x, **o), lambda **o: F.softplus(x, **o), lambda **o: F.logsigmoid(x, **o), lambda **o: F.softshrink(x, **o)):
+    for call in (
+        lambda **o: F.linear(x, w, **o),
+        lambda **o: F.gelu(x, **o),
+        lambda **o: F.softplus(x, **o),
+        lambda **o: F.logsigmoid(x, **o),
+        lambda **o: F.softshrink(x, **o),
+    ):
         assert call(out=out) is out and out.tolist() == call().tolist()
     pooled = numod.empty(1, 1, 1)
     assert F.avg_pool2d(x.reshape(1, 1, 2), (1, 2), out=pooled) is pooled and pooled.item() == 0.5
@@ -244,7 +300,12 @@ def test_results_written_out():
 def test_arrays_on_the_right_of_an_operator_and_functions_of_numpy_give_tensors():
     x, n = numod.tensor([1.0, 2.0], requires_grad=True), np.array([2.0, 2.0])
     y = x.detach()
-    assert (y == n).tolist() == [False, True] and (y >= n).tolist() == [False, True] and (y - n).tolist() == [-1, 0] and (y + n).dtype is numod.float64
+    assert (
+        (y == n).tolist() == [False, True]
+        and (y >= n).tolist() == [False, True]
+        and (y - n).tolist() == [-1, 0]
+        and (y + n).dtype is numod.float64
+    )
     (x * n).sum().backward()
     assert x.grad.tolist() == [2, 2]
     for each in (np.exp(y), np.add(y, n), np.isnan(y)):
@@ -265,11 +326,17 @@ def test_indices_without_elements_write_nothing():
 
 def test_what_asarray_makes_of_tensors_and_buffers():
     x = numod.ones(3, requires_grad=True)
-    assert numod.asarray(x, copy=True).grad_fn is not None and numod.asarray(x, copy=True).data_ptr() != x.data_ptr() and numod.asarray(x) is x
+    assert (
+        numod.asarray(x, copy=True).grad_fn is not None
+        and numod.asarray(x, copy=True).data_ptr() != x.data_ptr()
+        and numod.asarray(x) is x
+    )
     assert not numod.asarray(x, requires_grad=False).requires_grad
     memory = bytearray(8)
     numod.asarray(memory, copy=False)[1] = 1.0
-    assert np.frombuffer(memory, dtype=np.float32).tolist() == [0, 1] and numod.asarray(memoryview(memory), dtype=numod.uint8).shape == (8,)
+    assert np.frombuffer(memory, dtype=np.float32).tolist() == [0, 1] and numod.asarray(
+        memoryview(memory), dtype=numod.uint8
+    ).shape == (8,)
 
 
 def test_a_histograms_range_may_be_one_point():
@@ -277,7 +344,9 @@ def test_a_histograms_range_may_be_one_point():
     assert numod.histc(numod.tensor([1.0, 5.0]), 2, min=5, max=5).tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("reduce", "reference"), [("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min), ("prod", np.prod)])
+@pytest.mark.parametrize(
+    ("reduce", "reference"), [("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min), ("prod", np.prod)]
+)
 def test_segments_are_reduced(reduce, reference):
     x = np.random.default_rng(0).normal(size=(2, 5, 3))
     lengths = [[1, 4], [3, 2]]
@@ -302,7 +371,9 @@ def test_products_of_chains_name_the_vector_inside():
 
 def test_norms_of_matrices_without_elements():
     norm = numod.linalg.matrix_norm
-    assert norm(numod.ones(0, 0), 1).item() == norm(numod.ones(5, 0), 2).item() == 0 and norm(numod.ones(2, 3, 0), 1).tolist() == [0, 0]
+    assert norm(numod.ones(0, 0), 1).item() == norm(numod.ones(5, 0), 2).item() == 0 and norm(
+        numod.ones(2, 3, 0), 1
+    ).tolist() == [0, 0]
     with pytest.raises(IndexError):
         norm(numod.ones(5, 0), -1)
 
@@ -328,13 +399,21 @@ def test_copies_of_views_share_memory():
     x = numod.arange(4.0)
     whole, part, turned = copy.deepcopy([x, x[1:], x.view(2, 2).t()])
     whole.fill_(7)
-    assert part.tolist() == [7, 7, 7] and turned.tolist() == [[7, 7], [7, 7]] and turned.stride() == (1, 2) and x.tolist() == [0, 1, 2, 3]
+    assert (
+        part.tolist() == [7, 7, 7]
+        and turned.tolist() == [[7, 7], [7, 7]]
+        and turned.stride() == (1, 2)
+        and x.tolist() == [0, 1, 2, 3]
+    )
 
 
 def test_complex_numbers_have_no_order():
     with pytest.raises(NotImplementedError, match="complex"):
         numod.tensor([1j, 2.0]).argsort()
-    assert numod.tensor([1j, 1j]).logsumexp(0).isclose(numod.tensor(0.6931471805599453 + 1j)) and numod.float_power(numod.tensor([1j]), 2).dtype is numod.complex128
+    assert (
+        numod.tensor([1j, 1j]).logsumexp(0).isclose(numod.tensor(0.6931471805599453 + 1j))
+        and numod.float_power(numod.tensor([1j]), 2).dtype is numod.complex128
+    )
 
 
 def test_marks_of_a_tensor_that_is_gone_fall_on_no_other():
@@ -358,7 +437,9 @@ def test_formulas_may_name_inputs_as_loops_name_variables(shape):
     end, weight = numod.rand(*x.shape), numod.rand(*x.shape)
     low = end * 0.5
     assert numod.allclose(x.lerp(end, weight), x + weight * (end - x), atol=1e-6)
-    assert (x.clamp(low, end) == numod.minimum(numod.maximum(x, low), end)).all() and (x.clone().clamp_(min=end) == numod.maximum(x, end)).all()
+    assert (x.clamp(low, end) == numod.minimum(numod.maximum(x, low), end)).all() and (
+        x.clone().clamp_(min=end) == numod.maximum(x, end)
+    ).all()
     p, q = x.clone().requires_grad_(), x.contiguous().requires_grad_()
     for each in (p, q):
         each.grad = weight
@@ -380,8 +461,13 @@ def test_windows_of_signals():
 
 def test_stft_as_pairs_and_lists_of_factors():
     x = numod.randn(100)
-    assert numod.equal(x.stft(16, window=numod.ones(16), return_complex=False), numod.view_as_real(x.stft(16, window=numod.ones(16), return_complex=True)))
-    one, two = numod._foreach_addcdiv([numod.ones(1), numod.ones(1)], [numod.ones(1)] * 2, [numod.full((1,), 4.0)] * 2, [2.0, 8.0])
+    assert numod.equal(
+        x.stft(16, window=numod.ones(16), return_complex=False),
+        numod.view_as_real(x.stft(16, window=numod.ones(16), return_complex=True)),
+    )
+    one, two = numod._foreach_addcdiv(
+        [numod.ones(1), numod.ones(1)], [numod.ones(1)] * 2, [numod.full((1,), 4.0)] * 2, [2.0, 8.0]
+    )
     assert (one.item(), two.item()) == (1.5, 3.0) and numod._foreach_pow(2.0, [numod.tensor(3.0)])[0] == 8
 
 
@@ -404,10 +490,14 @@ def test_integers_beyond_the_dtype_are_refused(function):
 def test_a_tensor_in_a_list_is_a_number_whatever_its_shape():
     """`numod.tensor([loss, loss])` of losses of shape (1,) was a column."""
     one = numod.ones(1)
-    assert [tuple(numod.tensor(each).shape) for each in ([one, one], [one[0], one], [one.reshape(1, 1)], [[one], [2]], [np.ones(1), one])] == [
+    assert [tuple(numod.tensor(each).shape) for each in ([one, one], [one[0], one], [one.reshape(1, 1)], [[one], [2]],
+        [np.ones(1), one])] == [
         (2,), (2,), (1,), (2, 1), (2, 1),
     ]  # fmt: skip
-    assert numod.tensor([[1, 2], numod.ones(2)]).tolist() == [[1, 1 + 1], [1, 1]] and numod.as_tensor([one, one.double()]).dtype is numod.float64
+    assert (
+        numod.tensor([[1, 2], numod.ones(2)]).tolist() == [[1, 1 + 1], [1, 1]]
+        and numod.as_tensor([one, one.double()]).dtype is numod.float64
+    )
     with pytest.raises(ValueError, match="only one element tensors can be converted.*use stack"):
         numod.tensor([numod.ones(2), numod.ones(2)])
     itself = []
@@ -417,7 +507,10 @@ def test_a_tensor_in_a_list_is_a_number_whatever_its_shape():
 
 
 def test_great_integers_become_floats_where_the_dtype_is_one():
-    assert numod.tensor([2**64, 1], dtype=numod.float32).tolist() == [2.0**64, 1] and numod.tensor(2**64, dtype=numod.complex64).item() == 2**64
+    assert (
+        numod.tensor([2**64, 1], dtype=numod.float32).tolist() == [2.0**64, 1]
+        and numod.tensor(2**64, dtype=numod.complex64).item() == 2**64
+    )
     with pytest.raises(ValueError, match="does not fit in 64 bits"):
         numod.tensor([2**64])
 
@@ -429,8 +522,13 @@ def test_slopes_beside_infinities_and_of_complex_steps():
         np.testing.assert_array_equal(numod.gradient(numod.tensor(values))[0], np.gradient(values))
     y, at = np.array([2.0, -2, 5, 7], complex), np.array([0, 1j, 2, 4])
     for order in (1, 2):
-        np.testing.assert_allclose(numod.gradient(numod.tensor(y.real), spacing=2j, edge_order=order)[0], np.gradient(y, 2j, edge_order=order))
-        np.testing.assert_allclose(numod.gradient(numod.tensor(y.real), spacing=[numod.tensor(at)], edge_order=order)[0], np.gradient(y, at, edge_order=order))
+        np.testing.assert_allclose(
+            numod.gradient(numod.tensor(y.real), spacing=2j, edge_order=order)[0], np.gradient(y, 2j, edge_order=order)
+        )
+        np.testing.assert_allclose(
+            numod.gradient(numod.tensor(y.real), spacing=[numod.tensor(at)], edge_order=order)[0],
+            np.gradient(y, at, edge_order=order),
+        )
 
 
 def test_permutations_and_random_integers_fill_what_the_dtype_holds():
@@ -439,7 +537,9 @@ def test_permutations_and_random_integers_fill_what_the_dtype_holds():
         with pytest.raises(RuntimeError, match="n cannot be greater than"):
             numod.randperm(3000, dtype=dtype)
     numod.manual_seed(0)
-    assert numod.zeros(4000, dtype=numod.uint8).random_().aminmax() == (0, 255) and numod.zeros(4000, dtype=numod.int8).random_(-128, None).aminmax() == (-128, 127)
+    assert numod.zeros(4000, dtype=numod.uint8).random_().aminmax() == (0, 255) and numod.zeros(
+        4000, dtype=numod.int8
+    ).random_(-128, None).aminmax() == (-128, 127)
     with pytest.raises(RuntimeError, match="expects 'from' to be less than 'to'"):
         numod.zeros(3).random_(0)
 
@@ -452,7 +552,9 @@ def test_out_decides_the_dtype_of_totals():
 
 
 def test_an_empty_index_of_any_dtype_gathers_nothing():
-    assert numod.ones(3).gather(0, numod.tensor([])).shape == (0,) and numod.ones(3).scatter(0, numod.zeros(0, dtype=numod.uint8), 5).tolist() == [1, 1, 1]
+    assert numod.ones(3).gather(0, numod.tensor([])).shape == (0,) and numod.ones(3).scatter(
+        0, numod.zeros(0, dtype=numod.uint8), 5
+    ).tolist() == [1, 1, 1]
 
 
 def test_factors_of_sums_are_real_among_real_numbers():
@@ -478,9 +580,11 @@ def test_operators_in_place_leave_other_objects_their_word():
 
 def test_segments_that_leave_out_places():
     x = numod.tensor([1.0, 2, 3, 4])
-    assert numod.segment_reduce(x, "sum", lengths=numod.tensor([2, 1]), unsafe=True).tolist() == [3, 3]  # the last took what was left
+    # the last took what was left
+    assert numod.segment_reduce(x, "sum", lengths=numod.tensor([2, 1]), unsafe=True).tolist() == [3, 3]
     assert numod.segment_reduce(x, "prod", offsets=numod.tensor([1, 2, 3]), unsafe=True).tolist() == [2, 3]
-    assert numod.segment_reduce(x, "sum", offsets=numod.tensor([1, 2])).tolist() == [2]  # offsets may leave out what they like
+    # offsets may leave out what they like
+    assert numod.segment_reduce(x, "sum", offsets=numod.tensor([1, 2])).tolist() == [2]
     with pytest.raises(RuntimeError, match="offsets from 0"):
         numod.segment_reduce(x, "sum", offsets=numod.tensor([0, 9]))
 
@@ -501,10 +605,23 @@ def test_nuclear_norm_writes_into_out():
 
 def test_numbers_before_tensors_as_in_older_programs():
     x, y = numod.ones(2), numod.tensor([1.0, 2.0])
-    for found in (x.add(2, y), numod.add(x, 2, y), x.clone().add_(2, y), x.addcmul(2, y, x), x.clone().addcmul_(2, x, y), x.clone().addcdiv_(2, y, x)):
+    for found in (
+        x.add(2, y),
+        numod.add(x, 2, y),
+        x.clone().add_(2, y),
+        x.addcmul(2, y, x),
+        x.clone().addcmul_(2, x, y),
+        x.clone().addcdiv_(2, y, x),
+    ):
         assert found.tolist() == [3, 5]
     assert x.sub(2, y).tolist() == numod.sub(x, 2, y).tolist() == x.clone().sub_(2, y).tolist() == [-1, -3]
-    for call in (lambda: x.add(y, y), lambda: x.add_(2, 3), lambda: x.sub_(2, y, y), lambda: x.addcmul_(y, y, y), lambda: x.addcmul(2, 3, y)):
+    for call in (
+        lambda: x.add(y, y),
+        lambda: x.add_(2, 3),
+        lambda: x.sub_(2, y, y),
+        lambda: x.addcmul_(y, y, y),
+        lambda: x.addcmul(2, 3, y),
+    ):
         with pytest.raises(TypeError):
             call()
     assert x.tolist() == [1, 1]
@@ -540,7 +657,13 @@ def test_gradients_of_softmax_from_its_results():
 
 
 def test_numbers_of_the_exporter_are_numbers():
-    assert (numod.sym_int(2.7), numod.sym_max(2, 3), numod.sym_not(True), numod.sym_sum([1, 2]), numod.sym_ite(False, 1, 2)) == (2, 3, False, 3, 2)
+    assert (
+        numod.sym_int(2.7),
+        numod.sym_max(2, 3),
+        numod.sym_not(True),
+        numod.sym_sum([1, 2]),
+        numod.sym_ite(False, 1, 2),
+    ) == (2, 3, False, 3, 2)
     assert numod.zeros_like(numod.ones(2), memory_format=numod.legacy_contiguous_format).tolist() == [0, 0]
 
 
@@ -573,7 +696,10 @@ def test_fills_of_expanded_tensors():
 
 def test_products_by_index_over_what_needs_no_gradient():
     source, index = numod.tensor([[1.0, 2], [3, 4], [5, 6]], requires_grad=True), numod.tensor([0, 1, 0])
-    for write in (lambda x: x.scatter_reduce_(0, index[:, None].expand(3, 2), source, "prod"), lambda x: x.index_reduce_(0, index, source, reduce="prod")):
+    for write in (
+        lambda x: x.scatter_reduce_(0, index[:, None].expand(3, 2), source, "prod"),
+        lambda x: x.index_reduce_(0, index, source, reduce="prod"),
+    ):
         x = numod.full((2, 2), 2.0)
         (gradient,) = numod.autograd.grad(write(x).sum(), source)
         assert x.tolist() == [[10, 24], [6, 8]] and gradient.tolist() == [[10, 12], [2, 2], [2, 4]]
@@ -585,9 +711,16 @@ def test_storages_of_files(tmp_path):
     storage = numod.UntypedStorage.from_file(str(tmp_path / "memory"), nbytes=24)
     part = storage[8:16]
     x = numod.asarray(part, dtype=numod.uint8).view(dtype=numod.float32)
-    assert x.tolist() == [2, 3] and (len(part), part.element_size(), storage.untyped() is storage) == (8, 1, True) and part.tolist()[3] == part[3] == 64
+    assert (
+        x.tolist() == [2, 3]
+        and (len(part), part.element_size(), storage.untyped() is storage) == (8, 1, True)
+        and part.tolist()[3] == part[3] == 64
+    )
     x[0] = 7
-    assert numod.asarray(storage, dtype=numod.float32).tolist() == [0, 1, 7, 3, 4, 5] and np.fromfile(tmp_path / "memory", np.float32)[2] == 2
+    assert (
+        numod.asarray(storage, dtype=numod.float32).tolist() == [0, 1, 7, 3, 4, 5]
+        and np.fromfile(tmp_path / "memory", np.float32)[2] == 2
+    )
     with pytest.raises(RuntimeError, match="step of 2"):
         storage[::2]
     y = numod.arange(3.0)
@@ -601,7 +734,11 @@ def test_a_tensor_s_dict_is_what_the_user_set():
     assert vars(x) == {} and type(x)(x.detach(), **x.__dict__).requires_grad  # how accelerate makes a parameter anew
     x.tag, x.__dict__["other"] = 3, 4
     x.__dict__.update(third=5)
-    assert (x.other, x.third, x.__dict__.pop("third")) == (4, 5, 5) and x.__dict__ == {"tag": 3, "other": 4} and not hasattr(x, "third")
+    assert (
+        (x.other, x.third, x.__dict__.pop("third")) == (4, 5, 5)
+        and x.__dict__ == {"tag": 3, "other": 4}
+        and not hasattr(x, "third")
+    )
     assert vars(copy.copy(x)) == vars(copy.deepcopy(x)) == vars(pickle.loads(pickle.dumps(x))) == {"tag": 3, "other": 4}
     with pytest.raises(KeyError):
         x.__dict__.pop("third")
@@ -624,7 +761,11 @@ def test_numbers_are_searched_as_what_they_are():
 
 
 def test_integers_far_apart_are_not_close():
-    assert numod.isclose(numod.tensor([0, 5, 100]), numod.tensor([-(2**63), 5, 101]), rtol=0.1).tolist() == [False, True, True]
+    assert numod.isclose(numod.tensor([0, 5, 100]), numod.tensor([-(2**63), 5, 101]), rtol=0.1).tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_constructors_by_dtype_refuse_tensors_of_another():
@@ -650,7 +791,9 @@ def test_corners_that_were_errors():
         assert numod.sum(numod.tensor([1j, 2]), dtype=numod.float32).item() == 2
     assert numod.arange(12).view(4, 3)[np.array(2)].tolist() == [6, 7, 8]
     assert numod.tensor([[1, 2], [4, 5]]).index_fill_(1, numod.tensor([-1]), 0).tolist() == [[1, 0], [4, 0]]
-    assert numod.zeros(2, dtype=numod.int64).index_add_(0, numod.tensor([0]), numod.tensor([1]), alpha=2.0).tolist() == [2, 0]
+    assert numod.zeros(2, dtype=numod.int64).index_add_(
+        0, numod.tensor([0]), numod.tensor([1]), alpha=2.0
+    ).tolist() == [2, 0]
     assert numod.gather(numod.ones(2, 3), 1, numod.empty(0, dtype=numod.int64)).shape == (0,)
     assert numod.tensor(1).mT.item() == 1
     averaged = optim.swa_utils.AveragedModel(model := nn.BatchNorm1d(2), use_buffers=True)
@@ -659,13 +802,18 @@ def test_corners_that_were_errors():
         averaged.update_parameters(model)
     assert averaged.module.num_batches_tracked.item() == 1  # a mean, of integers
     norm = nn.InstanceNorm1d(3, track_running_stats=True)
-    assert norm(numod.ones(2, 3, 4, dtype=numod.float64)).dtype is numod.float64 and norm.running_mean.dtype is numod.float32
+    assert (
+        norm(numod.ones(2, 3, 4, dtype=numod.float64)).dtype is numod.float64
+        and norm.running_mean.dtype is numod.float32
+    )
 
 
 def test_the_greatest_norm_of_windows():
     x = numod.arange(16.0).reshape(1, 1, 4, 4) - 8
     for pool in (nn.functional.lp_pool2d, lambda *given: nn.LPPool2d(*given[1:])(given[0])):
-        assert pool(x, float("inf"), 2).tolist() == [[[[8, 6], [5, 7]]]] and pool(x, -float("inf"), 2).tolist() == [[[[3, 1], [0, 2]]]]
+        assert pool(x, float("inf"), 2).tolist() == [[[[8, 6], [5, 7]]]] and pool(x, -float("inf"), 2).tolist() == [
+            [[[3, 1], [0, 2]]]
+        ]
 
 
 def test_functions_of_functions_under_inference_mode():

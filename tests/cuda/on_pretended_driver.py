@@ -24,7 +24,16 @@ class Slow(Machine):
 
     def waits(self) -> int:
         """Calls in which the host waited for the device."""
-        return sum(self.calls[name] for name in ("cuCtxSynchronize", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamSynchronize", "cuEventSynchronize"))
+        return sum(
+            self.calls[name]
+            for name in (
+                "cuCtxSynchronize",
+                "cuMemcpyHtoD_v2",
+                "cuMemcpyDtoH_v2",
+                "cuStreamSynchronize",
+                "cuEventSynchronize",
+            )
+        )
 
 
 MACHINE = Slow()
@@ -47,8 +56,16 @@ def array(tensor: numod.Tensor) -> list[int]:
     return [0, 0, size, tensor.dtype.itemsize, tensor.data_ptr(), size, tensor.dtype.itemsize]
 
 
-assert cuda.is_available() and cuda.get_device_capability() == (8, 0) and cuda.get_device_properties().multi_processor_count == 132 and cuda.get_device_properties().L2_cache_size > 0
-assert cuda.get_device_properties().shared_memory_per_block_optin == 166912 and cuda.get_device_properties().max_threads_per_block == 1024
+assert (
+    cuda.is_available()
+    and cuda.get_device_capability() == (8, 0)
+    and cuda.get_device_properties().multi_processor_count == 132
+    and cuda.get_device_properties().L2_cache_size > 0
+)
+assert (
+    cuda.get_device_properties().shared_memory_per_block_optin == 166912
+    and cuda.get_device_properties().max_threads_per_block == 1024
+)
 values = [0.5, 1.0, -2.0, 3.0, 4.0, 5.0, 6.0]
 x = numod.tensor(values).cuda()
 assert x.cpu().tolist() == values and x[2:5].cpu().tolist() == values[2:5]
@@ -57,14 +74,24 @@ y = x + x  # the driver knows from the PTX how many words a kernel takes, and ke
 assert last_launch() == ([*array(x), *array(x), *array(y), 7], [1, 256]), last_launch()
 z = x * 2.0
 words, _ = last_launch()
-assert words[:14] == [*array(x), *array(z)] and ctypes.c_double.from_buffer(ctypes.c_uint64(words[14])).value == 2.0 and words[15] == 7
+assert (
+    words[:14] == [*array(x), *array(z)]
+    and ctypes.c_double.from_buffer(ctypes.c_uint64(words[14])).value == 2.0
+    and words[15] == 7
+)
 
 a, b = numod.zeros(130, 70).cuda(), numod.zeros(70, 200).cuda()
 c = a @ b
 words, grid = last_launch()
-assert grid == [3 * 4, 256] and words[:21] == [*array(a), *array(b), *array(c)] and words[28:] == [1, 130, 200, 70, 1, 0, 0, 70, 1, 0, 0, 200, 1], (words, grid)
+assert (
+    grid == [3 * 4, 256]
+    and words[:21] == [*array(a), *array(b), *array(c)]
+    and words[28:] == [1, 130, 200, 70, 1, 0, 0, 70, 1, 0, 0, 200, 1]
+), (words, grid)
 
-model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(18, 3)).cuda()
+model = nn.Sequential(
+    nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(18, 3)
+).cuda()
 words_of = nn.Embedding(5, 25).cuda()
 optimizer = optim.Adam([*model.parameters(), *words_of.parameters()])
 scaler = numod.amp.GradScaler("cuda", enabled=False)
@@ -73,7 +100,9 @@ target, text = numod.tensor([0, 2]).cuda(), numod.tensor([4, 0]).cuda()
 
 def step() -> numod.Tensor:
     optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(model(words_of(text).reshape(2, 1, 5, 5)), target) + nn.functional.nll_loss(model(x[:1].expand(2, 1, 5, 5)), target)
+    loss = nn.functional.cross_entropy(model(words_of(text).reshape(2, 1, 5, 5)), target) + nn.functional.nll_loss(
+        model(x[:1].expand(2, 1, 5, 5)), target
+    )
     scaler.scale(loss).backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     scaler.step(optimizer)
@@ -85,7 +114,9 @@ losses += [step(), step()]
 batch = numod.ones(3).pin_memory()
 there = batch.to("cuda", non_blocking=True)
 assert MACHINE.waits() == waits  # nothing in a step waits for the GPU, and no copy of pinned memory that need not
-assert there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and MACHINE.waits() == waits + 2
+assert (
+    there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and MACHINE.waits() == waits + 2
+)
 assert len(x.device.backend._flying) == 1  # the pinned memory stays for as long as the device may read it
 
 stream, event = cuda.Stream(), cuda.Event(enable_timing=True)
@@ -123,12 +154,30 @@ half = numod.tensor(0.5, requires_grad=True)  # the CPU's tensors without dimens
 (x * half).sum().backward()
 assert half.grad.device.type == "cpu" and half.grad.item() == sum(values)
 for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.tensor(2)):
-    for found in (x * other, other * x, x.clone().mul_(other), numod.lerp(x * 0, x, other), numod.where(x == x, x * other, other)):
-        assert found.device.type == "cuda" and found.dtype is numod.float32 and found.tolist() == [2 * each for each in values]
+    for found in (
+        x * other,
+        other * x,
+        x.clone().mul_(other),
+        numod.lerp(x * 0, x, other),
+        numod.where(x == x, x * other, other),
+    ):
+        assert (
+            found.device.type == "cuda"
+            and found.dtype is numod.float32
+            and found.tolist() == [2 * each for each in values]
+        )
 target_of = x.clone()
 target_of[1] = numod.tensor(7.0)
-assert target_of.masked_fill(x < 0, numod.tensor(8.0)).tolist() == [0.5, 7.0, 8.0, 3.0, 4.0, 5.0, 6.0] and x[numod.tensor(1)].item() == 1.0
-for wrong in (lambda: numod.tensor(1.0).add_(x[0]), lambda: x + numod.ones(7), lambda: numod.binomial(numod.abs(x), numod.ones(7)), lambda: x.copysign_(numod.ones(1))):
+assert (
+    target_of.masked_fill(x < 0, numod.tensor(8.0)).tolist() == [0.5, 7.0, 8.0, 3.0, 4.0, 5.0, 6.0]
+    and x[numod.tensor(1)].item() == 1.0
+)
+for wrong in (
+    lambda: numod.tensor(1.0).add_(x[0]),
+    lambda: x + numod.ones(7),
+    lambda: numod.binomial(numod.abs(x), numod.ones(7)),
+    lambda: x.copysign_(numod.ones(1)),
+):
     try:
         wrong()
         raise AssertionError("kernels cannot read the CPU's memory, nor what runs there write the GPU's")
@@ -175,12 +224,18 @@ except (IndexError, RuntimeError) as error:
     assert "CUDA_LAUNCH_BLOCKING" in str(error)
 
 nothing = numod.zeros(0, 3).cuda()
-assert (nothing + 1).cpu().shape == (0, 3) and (nothing @ numod.zeros(3, 2).cuda()).shape == (0, 2) and nothing.sum().shape == ()
+assert (
+    (nothing + 1).cpu().shape == (0, 3)
+    and (nothing @ numod.zeros(3, 2).cuda()).shape == (0, 2)
+    and nothing.sum().shape == ()
+)
 MACHINE.broken = 700
 for use in (lambda: x + x, cuda.synchronize):
     try:
         use()
         raise AssertionError("a broken context is told")
     except RuntimeError as error:
-        assert "CUDA error: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS in cu" in str(error) and "CUDA_LAUNCH_BLOCKING=1" in str(error)
+        assert "CUDA error: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS in cu" in str(
+            error
+        ) and "CUDA_LAUNCH_BLOCKING=1" in str(error)
 print("all right")

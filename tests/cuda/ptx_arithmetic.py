@@ -1,4 +1,6 @@
-"""What PTX instructions compute and NumPy has no word for: fused and directed rounding, quotients, carries, fields of bits, products by tensor cores."""
+"""What PTX instructions compute and NumPy has no word for: fused and directed rounding, quotients, carries, fields of
+bits, products by tensor cores.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,22 @@ def fused() -> object:
     def fma(context: object, x: object, y: object, z: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             number = context.get_value_type(x)
-            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number] * 3), f"llvm.fma.f{x.bitwidth}")
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(number, [number] * 3), f"llvm.fma.f{x.bitwidth}"
+            )
             return builder.call(function, values)
 
         return x(x, x, x), generate
 
-    return numba.vectorize(["float32(float32, float32, float32)", "float64(float64, float64, float64)"])(lambda x, y, z: fma(x, y, z))
+    return numba.vectorize(["float32(float32, float32, float32)", "float64(float64, float64, float64)"])(
+        lambda x, y, z: fma(x, y, z)
+    )
 
 
 def odd_sum(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y in float64, the last bit set where that is not exact: rounded once more, in any direction, to float32 it is as if it had been exact."""
+    """x + y in float64, the last bit set where that is not exact: rounded once more, in any direction, to float32 it is
+    as if it had been exact.
+    """
     total = x + y
     part = total - x
     rest = (x - (total - part)) + (y - part)
@@ -115,7 +123,9 @@ def field(x: np.ndarray, y: np.ndarray, start: np.ndarray, length: np.ndarray) -
     return (x << start) & mask | y & ~mask
 
 
-def carried(parts: list[str], x: np.ndarray, y: np.ndarray, z: np.ndarray, carry: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def carried(
+    parts: list[str], x: np.ndarray, y: np.ndarray, z: np.ndarray, carry: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """A sum, difference or product of 32-bit words with its carry, which comes in where the opcode ends in c."""
     x, y, z = (np.asarray(each).astype("i8") for each in (x, y, z))
     value = x - y if parts[0].startswith("sub") else x + y
@@ -137,21 +147,32 @@ def numbers(words: np.ndarray, kind: str) -> np.ndarray:
     return halves.view("f2") if kind == "f16" else (halves.astype("u4") << np.uint32(16)).view("f4")
 
 
-# Rows and columns of the elements that thread `lane` of a warp holds, as formulas of g = lane >> 2, t = lane % 4 and the element's number i
+# Rows and columns of the elements that thread `lane` of a warp holds, as formulas of g = lane >> 2, t = lane % 4 and
+# the element's number i
 # (PTX ISA 9.7.14.5.7 and .8, "Matrix Fragments for mma.m16n8k8" and "... mma.m16n8k16 with floating point type").
 FRAGMENTS = {
-    ("m16n8k16", "a"): (8, lambda g, t, i: np.where((i < 2) | ((i >= 4) & (i < 6)), g, g + 8), lambda g, t, i: t * 2 + (i & 1) + np.where(i >= 4, 8, 0)),
+    ("m16n8k16", "a"): (
+        8,
+        lambda g, t, i: np.where((i < 2) | ((i >= 4) & (i < 6)), g, g + 8),
+        lambda g, t, i: t * 2 + (i & 1) + np.where(i >= 4, 8, 0),
+    ),
     ("m16n8k16", "b"): (4, lambda g, t, i: t * 2 + (i & 1) + np.where(i >= 2, 8, 0), lambda g, t, i: g + 0 * i),
-    ("m16n8k8", "a"): (4, lambda g, t, i: np.where((i == 0) | (i == 2), g, g + 8), lambda g, t, i: np.where(i < 2, t, t + 4)),
+    ("m16n8k8", "a"): (
+        4,
+        lambda g, t, i: np.where((i == 0) | (i == 2), g, g + 8),
+        lambda g, t, i: np.where(i < 2, t, t + 4),
+    ),
     ("m16n8k8", "b"): (2, lambda g, t, i: np.where(i == 0, t, t + 4), lambda g, t, i: g + 0 * i),
     "c": (4, lambda g, t, i: np.where(i < 2, g, g + 8), lambda g, t, i: t * 2 + (i & 1)),
 }
 
 
 def dealt(rows: np.ndarray, turned: bool) -> np.ndarray:
-    """`ldmatrix`: the registers (warps, 32, 4) of four matrices (8, 8), of whose rows thread k of a warp has the k-th, as words (warps, 32, 4).
+    """`ldmatrix`: the registers (warps, 32, 4) of four matrices (8, 8), of whose rows thread k of a warp has the k-th,
+    as words (warps, 32, 4).
 
-    Thread k gets two neighbours of row k >> 2 of each matrix, at 2 (k % 4), or of column k >> 2 where they are turned (PTX ISA 9.7.14.5.15).
+    Thread k gets two neighbours of row k >> 2 of each matrix, at 2 (k % 4), or of column k >> 2 where they are turned
+    (PTX ISA 9.7.14.5.15).
     """
     whole = np.ascontiguousarray(rows).view("u2").reshape(-1, 4, 8, 8)  # warps, matrices, rows, columns
     whole = whole.swapaxes(2, 3) if turned else whole
@@ -159,11 +180,18 @@ def dealt(rows: np.ndarray, turned: bool) -> np.ndarray:
 
 
 def matrices(shape: str, kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """`mma`: the registers (warps, 32, 4) of a @ b + c, of those (warps, 32, registers) of a, b and c. Products and their sums are exact, and rounded once."""
+    """`mma`: the registers (warps, 32, 4) of a @ b + c, of those (warps, 32, registers) of a, b and c.
+
+    Products and their sums are exact, and rounded once.
+    """
     inner = int(shape.partition("k")[2])
     lane = np.arange(32)[:, None]
     wholes = []
-    for key, size, values in (((shape, "a"), (16, inner), numbers(a, kind)), ((shape, "b"), (inner, 8), numbers(b, kind)), ("c", (16, 8), c.view("f4"))):
+    for key, size, values in (
+        ((shape, "a"), (16, inner), numbers(a, kind)),
+        ((shape, "b"), (inner, 8), numbers(b, kind)),
+        ("c", (16, 8), c.view("f4")),
+    ):
         count, row, column = FRAGMENTS[key]
         i = np.arange(count)[None, :]
         place = row(lane >> 2, lane % 4, i), column(lane >> 2, lane % 4, i)

@@ -1,14 +1,17 @@
-"""A GPU for tests, made of NumPy: it runs the PTX text that a real one would be given, with the arguments as they were packed for the driver.
+"""A GPU for tests, made of NumPy: it runs the PTX text that a real one would be given, with the arguments as they were
+packed for the driver.
 
-The text is read by `ptx_text`, made into Python by `ptx_writer`, with what `ptx_arithmetic` computes. `Machine().library()` is what
-`numod.device.cuda_driver` takes for the driver's library. A register is an array over the threads of a launch; a basic block of the text is a Python
-function over the threads that are there. Of all threads those at the lowest place in the text go on, so that branches come together again. Arithmetic
-is the text's: widths, wrapping, rounding. It stops at what a real GPU may forgive: reads and writes outside of what was allocated or not aligned,
-reads of what nobody wrote, barriers that only some threads reach, and two threads that use a place without a barrier between them (or at all, where
-they are of different blocks), one of them writing.
+The text is read by `ptx_text`, made into Python by `ptx_writer`, with what `ptx_arithmetic` computes.
+`Machine().library()` is what `numod.device.cuda_driver` takes for the driver's library. A register is an array over the
+threads of a launch; a basic block of the text is a Python function over the threads that are there. Of all threads
+those at the lowest place in the text go on, so that branches come together again. Arithmetic is the text's: widths,
+wrapping, rounding. It stops at what a real GPU may forgive: reads and writes outside of what was allocated or not
+aligned, reads of what nobody wrote, barriers that only some threads reach, and two threads that use a place without a
+barrier between them (or at all, where they are of different blocks), one of them writing.
 
-Not here: speed, caches, the order of a real scheduler, contraction by the assembler of `mul` and `add` that lack `.rn`, exact approximations (`ex2.approx`
-and its kin are rounded exactly instead), and instructions that no kernel of ours has: these raise NotImplementedError.
+Not here: speed, caches, the order of a real scheduler, contraction by the assembler of `mul` and `add` that lack `.rn`,
+exact approximations (`ex2.approx` and its kin are rounded exactly instead), and instructions that no kernel of ours
+has: these raise NotImplementedError.
 """
 
 from __future__ import annotations
@@ -34,15 +37,20 @@ WARP = 32
 OUTSIDE, EMPTY, WRITTEN = 0, 1, 3  # of a byte of memory
 STREAM, CONTEXT = 0x7F0011223344, 0x7F0055667788
 _ANYWHERE = ("cuInit", "cuD", "cuGetError", "cuCtxSetCurrent")  # how functions begin that need no context
-_ERRORS = {2: (b"CUDA_ERROR_OUT_OF_MEMORY", b"out of memory"), 201: (b"CUDA_ERROR_INVALID_CONTEXT", b"invalid device context"), 600: (b"CUDA_ERROR_NOT_READY", b"device not ready"),
-           700: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"), 719: (b"CUDA_ERROR_LAUNCH_FAILED", b"")}  # fmt: skip
+_ERRORS = {2: (b"CUDA_ERROR_OUT_OF_MEMORY", b"out of memory"),
+    201: (b"CUDA_ERROR_INVALID_CONTEXT", b"invalid device context"),
+    600: (b"CUDA_ERROR_NOT_READY", b"device not ready"),
+           700: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"),
+           719: (b"CUDA_ERROR_LAUNCH_FAILED", b"")}  # fmt: skip
 GAP = 512  # bytes that belong to nobody, between two allocations
 
 
 class Memory:
-    """Bytes, what is known of each of them (OUTSIDE, EMPTY or WRITTEN), and who wrote and read last the element that begins there.
+    """Bytes, what is known of each of them (OUTSIDE, EMPTY or WRITTEN), and who wrote and read last the element that
+    begins there.
 
-    Who: launch, block, barriers passed and thread, in 19, 20, 13 and 11 bits; all bits of a thread or block stand for several. Several that wrote did so atomically.
+    Who: launch, block, barriers passed and thread, in 19, 20, 13 and 11 bits; all bits of a thread or block stand for
+    several. Several that wrote did so atomically.
     """
 
     def __init__(self, size: int) -> None:
@@ -90,7 +98,8 @@ class Machine:
         self.launches, self.fault, self.kept = 0, None, []
         self.calls: Counter[str] = Counter()  # of the driver's functions
         self.last: tuple[bytes, int, int] | None = None  # the last launch's arguments, blocks and threads
-        self.broken, self.here = 0, threading.local()  # what every later call answers, as behind a kernel that failed; whether a thread has the context
+        # what every later call answers, as behind a kernel that failed; whether a thread has the context
+        self.broken, self.here = 0, threading.local()
 
     # memory
 
@@ -124,7 +133,11 @@ class Machine:
     def host(self, address: int, size: int, write: bool) -> None:
         """A copy between host and device touches these bytes."""
         start = address - self.origin
-        if start < 0 or start + size > self.memory.bytes.size or (self.memory.known[start : start + size] == OUTSIDE).any():
+        if (
+            start < 0
+            or start + size > self.memory.bytes.size
+            or (self.memory.known[start : start + size] == OUTSIDE).any()
+        ):
             raise Fault(f"a copy of {size} bytes at {address:#x} is outside of what was allocated")
         if write:
             self.memory.mark(start, start + size, WRITTEN)
@@ -217,23 +230,61 @@ class Machine:
             setattr(Library, name, function)
         return Library
 
-    def cuCtxSetCurrent(self, context): self.here.context = context
-    def cuDeviceGetCount(self, out): out[0] = 1
-    def cuDriverGetVersion(self, out): out[0] = 12040
-    def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 8, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20, 1: 1024, 97: 166912, 81: 167936, 18: 0, 13: 1410000, 36: 1215000, 37: 5120}[number]
-    def cuDeviceTotalMem_v2(self, out, device): out[0] = self.memory.bytes.size
-    def cuDevicePrimaryCtxRetain(self, out, device): out[0] = CONTEXT
-    def cuStreamCreate(self, out, flags): out[0] = STREAM
-    def cuEventCreate(self, out, flags): out[0] = 3
-    def cuFuncGetAttribute(self, out, number, function): out[0] = 32
-    def cuMemFree_v2(self, address): self.release(address)
-    def cuMemFreeHost(self, address): self.release(address)
+    def cuCtxSetCurrent(self, context):
+        self.here.context = context
+
+    def cuDeviceGetCount(self, out):
+        out[0] = 1
+
+    def cuDriverGetVersion(self, out):
+        out[0] = 12040
+
+    def cuDeviceGetAttribute(self, out, number, device):
+        out[0] = {
+            75: 8,
+            76: 0,
+            16: 132,
+            10: 32,
+            39: 2048,
+            82: 65536,
+            8: 49152,
+            38: 50 << 20,
+            1: 1024,
+            97: 166912,
+            81: 167936,
+            18: 0,
+            13: 1410000,
+            36: 1215000,
+            37: 5120,
+        }[number]
+
+    def cuDeviceTotalMem_v2(self, out, device):
+        out[0] = self.memory.bytes.size
+
+    def cuDevicePrimaryCtxRetain(self, out, device):
+        out[0] = CONTEXT
+
+    def cuStreamCreate(self, out, flags):
+        out[0] = STREAM
+
+    def cuEventCreate(self, out, flags):
+        out[0] = 3
+
+    def cuFuncGetAttribute(self, out, number, function):
+        out[0] = 32
+
+    def cuMemFree_v2(self, address):
+        self.release(address)
+
+    def cuMemFreeHost(self, address):
+        self.release(address)
 
     def cuMemGetInfo_v2(self, free, total):
         total[0] = self.memory.bytes.size
         free[0] = total[0] - self.next
 
-    def cuGetErrorName(self, number, out): out[0] = _ERRORS.get(number, _ERRORS[719])[0]
+    def cuGetErrorName(self, number, out):
+        out[0] = _ERRORS.get(number, _ERRORS[719])[0]
 
     def cuGetErrorString(self, number, out):
         self.kept.append(text := _ERRORS.get(number, ("", str(self.fault).encode()))[1] or str(self.fault).encode())
@@ -271,7 +322,9 @@ class Machine:
         out[0] = self.entry(self.modules[module - 1], name.decode())
 
     def cuLaunchKernelEx(self, configuration, function, places, extra):
-        gx, _, _, bx, _, _, _, stream, attributes, count = struct.unpack("=7I4xQQI", ctypes.string_at(configuration, 52))
+        gx, _, _, bx, _, _, _, stream, attributes, count = struct.unpack(
+            "=7I4xQQI", ctypes.string_at(configuration, 52)
+        )
         if attributes or count or extra:
             return 801
         if not gx or not bx or bx > 1024:
@@ -286,7 +339,9 @@ class Machine:
         pointers = (ctypes.c_void_p * len(parameters)).from_address(places)
         arguments = bytearray(kernel.program.ends["param"])
         for pointer, each in zip(pointers, parameters):
-            start = kernel.program.variables[next(name for name in kernel.program.variables if name.rpartition(".")[0] == each.name)][1]
+            start = kernel.program.variables[
+                next(name for name in kernel.program.variables if name.rpartition(".")[0] == each.name)
+            ][1]
             arguments[start : start + each.size] = ctypes.string_at(pointer, each.size)
         return bytes(arguments)
 
@@ -294,7 +349,9 @@ class Machine:
 
     def node(self, parameters):
         """A CUDA_KERNEL_NODE_PARAMS."""
-        function, gx, gy, gz, bx, by, bz, shared, places, extra = struct.unpack("=Q7I4xQQ", ctypes.string_at(parameters, 56))
+        function, gx, gy, gz, bx, by, bz, shared, places, extra = struct.unpack(
+            "=Q7I4xQQ", ctypes.string_at(parameters, 56)
+        )
         assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0) and gx and 0 < bx <= 1024
         return [self.kernels[function - 1], gx, bx, self.given(function, places)]
 
@@ -330,16 +387,22 @@ class Machine:
 class Run:
     """Some blocks of a launch."""
 
-    def __init__(self, machine: Machine, kernel: Kernel, first: int, count: int, blocks: int, threads: int, arguments: bytes) -> None:
+    def __init__(
+        self, machine: Machine, kernel: Kernel, first: int, count: int, blocks: int, threads: int, arguments: bytes
+    ) -> None:
         self.machine, self.kernel, self.arguments = machine, kernel, arguments
         self.count, self.threads, n = count, threads, count * threads
         program, writer = kernel.program, kernel.writer
         self.thread, self.block = np.arange(n) % threads, first + np.arange(n) // threads
-        self.near, self.warp = np.arange(n) // threads, np.arange(n) // threads * -(-threads // WARP) + np.arange(n) % threads // WARP
+        self.near, self.warp = (
+            np.arange(n) // threads,
+            np.arange(n) // threads * -(-threads // WARP) + np.arange(n) % threads // WARP,
+        )
         self.barriers = np.zeros(n, "i8")
         self.tokens = who(machine.launches, self.block, self.barriers, self.thread)
         self.pc = np.zeros(n, "i4")
-        self.copies, self.commits = [], np.zeros(n, "i4")  # those on their way: threads, places in shared memory, and the commits of each thread before
+        # those on their way: threads, places in shared memory, and the commits of each thread before
+        self.copies, self.commits = [], np.zeros(n, "i4")
         self.spaces = {"global": (machine.memory, 0, 0)}
         for space, each, copies in (("shared", self.near, count), ("local", np.arange(n), n)):
             if size := -(-program.ends[space] // 128) * 128:
@@ -347,10 +410,41 @@ class Run:
                 for start, stop in program.spans[space]:
                     memory.known.reshape(copies, size)[:, start:stop] = EMPTY
                 self.spaces[space] = memory, each * size, size
-        stores = {name: np.zeros(n, bool if program.registers[name] == "pred" else f"u{SIZES[program.registers[name]]}") for name in {register for register, _ in writer.used.values()}}
-        names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
-        grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
-        self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "join": self.join, "multiply": self.multiply, "rows": self.rows, "copy": self.copy, "land": self.land, "commits": self.commits, "parameter": self.parameter, "address": kernel.places.__getitem__}
+        stores = {
+            name: np.zeros(n, bool if program.registers[name] == "pred" else f"u{SIZES[program.registers[name]]}")
+            for name in {register for register, _ in writer.used.values()}
+        }
+        names = {
+            name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind])
+            for name, (register, kind) in writer.used.items()
+        }
+        grid = {
+            "thread": self.thread.astype("u4"),
+            "block": self.block.astype("u4"),
+            "threads": np.full(n, threads, "u4"),
+            "blocks": np.full(n, blocks, "u4"),
+        }
+        self.names = {
+            **vars(ptx_arithmetic),
+            "TYPES": TYPES,
+            **names,
+            **grid,
+            **writer.constants,
+            "pc": self.pc,
+            "carry": np.zeros(n, "i8"),
+            "those": self.those,
+            "place": self.place,
+            "load": self.load,
+            "store": self.store,
+            "join": self.join,
+            "multiply": self.multiply,
+            "rows": self.rows,
+            "copy": self.copy,
+            "land": self.land,
+            "commits": self.commits,
+            "parameter": self.parameter,
+            "address": kernel.places.__getitem__,
+        }
         exec(kernel.compiled, self.names)  # the kernel, written by Writer
         self.steps = [self.names[f"step{k}"] for k in range(len(writer.lengths))]
 
@@ -376,7 +470,10 @@ class Run:
         stuck = np.flatnonzero((places != places[:, :1]).any(1))
         if len(stuck):
             k = stuck[0]
-            raise Fault(f"{self.kernel.name[:80]}: a barrier is reached by {int((places[k] == places[k].min()).sum())} of {self.threads} threads of block {self.block[k * self.threads]}")
+            raise Fault(
+                f"{self.kernel.name[:80]}: a barrier is reached by {int((places[k] == places[k].min()).sum())} of "
+                f"{self.threads} threads of block {self.block[k * self.threads]}"
+            )
         waiting = self.pc < DONE
         self.pc[waiting] -= WAITING
         self.barriers[waiting] += 1
@@ -394,11 +491,14 @@ class Run:
         k = int(np.flatnonzero(which)[0])
         lane = np.arange(len(self.pc))[m][k]
         raise Fault(
-            f"{what}, by {int(np.count_nonzero(which))} threads; the first is thread {self.thread[lane]} of block {self.block[lane]} at {int(address[k]):#x}: "
+            f"{what}, by {int(np.count_nonzero(which))} threads; the first is thread {self.thread[lane]} of block "
+            f"{self.block[lane]} at {int(address[k]):#x}: "
             f"{self.kernel.program.code[number].text[:160]} in {re.sub('B[0-9].*', '', self.kernel.name)}"
         )
 
-    def place(self, number: int, space: str, m: object, address: object, size: int, parts: int, write: bool) -> np.ndarray:
+    def place(
+        self, number: int, space: str, m: object, address: object, size: int, parts: int, write: bool
+    ) -> np.ndarray:
         """Where in a space's memory an access begins, after it was checked."""
         memory, base, most = self.spaces[space]
         lanes = self.tokens[m]
@@ -424,7 +524,9 @@ class Run:
         counts[name] += len(np.unique(warps))
         if space == "global":
             counts[f"{name} sectors"] += len(np.unique(warps << 44 | (address - self.machine.origin) >> 5))
-        elif space == "shared":  # words of 4 bytes in 32 banks; as many threads as need 128 bytes are served together, and their words of one bank one after the other
+        elif space == "shared":
+            # words of 4 bytes in 32 banks; as many threads as need 128 bytes are served together, and their words of
+            # one bank one after the other
             served = warps * 8 + self.thread[m] % WARP * size // 128
             words = np.unique(np.concatenate([served << 32 | (address >> 2) + k for k in range(max(size // 4, 1))]))
             banks = np.unique(words >> 32 << 32 | words & 31, return_counts=True)
@@ -438,11 +540,16 @@ class Run:
         return matrices(shape, kind, *(self._warps(number, m, registers) for registers in fragments)).reshape(-1, 4)
 
     def rows(self, number: int, m: object, turned: bool, words: list[np.ndarray]) -> np.ndarray:
-        """`ldmatrix` by the warps of m: the registers (threads, 4), of the words of the row that each thread gave the address of."""
+        """`ldmatrix` by the warps of m: the registers (threads, 4), of the words of the row that each thread gave the
+        address of.
+        """
         return dealt(self._warps(number, m, words), turned).reshape(-1, 4)
 
     def copy(self, number: int, m: object, near: object, far: object, count: object) -> None:
-        """`cp.async` of `count` bytes to 16 of shared memory, the others 0. Until they have landed nobody may read there."""
+        """`cp.async` of `count` bytes to 16 of shared memory, the others 0.
+
+        Until they have landed nobody may read there.
+        """
         lanes, counts, self.machine.counts = np.arange(len(self.pc))[m], self.machine.counts, None
         far, count = (np.broadcast_to(np.asarray(each, "i8"), lanes.shape) for each in (far, count))
         if (wrong := (far % 16 != 0) | (count > 16)).any():
@@ -477,7 +584,9 @@ class Run:
         lanes = np.arange(len(self.pc))[m]
         if len(lanes) % WARP or (self.warp[lanes].reshape(-1, WARP) != self.warp[lanes[::WARP], None]).any():
             raise Fault(f"{self.kernel.program.code[number].text[:160]}: some threads of a warp are not there")
-        return np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(-1, WARP, len(registers))
+        return np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(
+            -1, WARP, len(registers)
+        )
 
     def load(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, part: int) -> np.ndarray:
         """The elements at places of a space, the part-th after each."""
@@ -485,16 +594,28 @@ class Run:
         if space != "local":
             mine = self.tokens[m]
             if (wrong := meet(memory.writers[at], mine)).any():
-                self._fail(number, f"race: {space} memory is read that another thread wrote, with no barrier between", m, wrong, at)
+                self._fail(
+                    number,
+                    f"race: {space} memory is read that another thread wrote, with no barrier between",
+                    m,
+                    wrong,
+                    at,
+                )
             before = memory.readers[at]
             alone = before >> 44 != mine >> 44
-            memory.readers[at] = np.where(alone | ~meet(before, mine), mine, mine | np.where(before >> 24 == mine >> 24, 0x7FF, 0xFFFFF << 24))
+            memory.readers[at] = np.where(
+                alone | ~meet(before, mine), mine, mine | np.where(before >> 24 == mine >> 24, 0x7FF, 0xFFFFF << 24)
+            )
             several = memory.readers[at] ^ mine  # threads of one instruction that read one place
             if (several := (several != 0) & (several >> 44 == 0)).any():
-                memory.readers[at[several]] |= np.where(memory.readers[at[several]] >> 24 == mine[several] >> 24, 0x7FF, 0xFFFFF << 24)
+                memory.readers[at[several]] |= np.where(
+                    memory.readers[at[several]] >> 24 == mine[several] >> 24, 0x7FF, 0xFFFFF << 24
+                )
         return memory.bytes.view(kind)[at // kind.itemsize]
 
-    def store(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, part: int, values: object) -> None:
+    def store(
+        self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, part: int, values: object
+    ) -> None:
         """Write elements at places of a space."""
         memory, at = self.spaces[space][0], at + part * kind.itemsize
         data, place = memory.bytes.view(kind), at // kind.itemsize
@@ -502,23 +623,61 @@ class Run:
         if space != "local":
             mine = self.tokens[m]
             if (wrong := meet(memory.readers[at], mine)).any():
-                self._fail(number, f"race: {space} memory is written that another thread read, with no barrier between", m, wrong, at)
-            if (wrong := meet(memory.writers[at], mine) & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))).any():
-                self._fail(number, f"race: {space} memory is written that another thread wrote, with no barrier between", m, wrong, at)
+                self._fail(
+                    number,
+                    f"race: {space} memory is written that another thread read, with no barrier between",
+                    m,
+                    wrong,
+                    at,
+                )
+            if (
+                wrong := meet(memory.writers[at], mine)
+                & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
+            ).any():
+                self._fail(
+                    number,
+                    f"race: {space} memory is written that another thread wrote, with no barrier between",
+                    m,
+                    wrong,
+                    at,
+                )
             memory.writers[at] = mine
         data[place] = values
-        if space != "local" and (wrong := (memory.writers[at] != mine) & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))).any():
+        if (
+            space != "local"
+            and (
+                wrong := (memory.writers[at] != mine)
+                & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
+            ).any()
+        ):
             self._fail(number, f"race: {space} memory is written by several threads at once", m, wrong, at)
         memory.known[at[:, None] + np.arange(kind.itemsize)] = WRITTEN
 
-    def join(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, function: Callable, *values: object) -> np.ndarray:
-        """Elements of memory become function(element, *values), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
+    def join(
+        self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, function: Callable, *values: object
+    ) -> np.ndarray:
+        """Elements of memory become function(element, *values), atomically, one thread after the other; what was there
+        before. The last threads come first, as they may.
+        """
         memory, mine = self.spaces[space][0], self.tokens[m]
-        atomic = mine | (0x7FF if space == "shared" else 0xFFFFF << 24 | 0xFFFFFF)  # several threads; of several blocks there is no barrier that could come between
-        if (wrong := meet(memory.readers[at], mine) | (meet(memory.writers[at], mine) & (memory.writers[at] != atomic))).any():
-            self._fail(number, f"race: {space} memory is changed atomically that another thread read or wrote, with no barrier between", m, wrong, at)
+        # several threads; of several blocks there is no barrier that could come between
+        atomic = mine | (0x7FF if space == "shared" else 0xFFFFF << 24 | 0xFFFFFF)
+        if (
+            wrong := meet(memory.readers[at], mine) | (meet(memory.writers[at], mine) & (memory.writers[at] != atomic))
+        ).any():
+            self._fail(
+                number,
+                f"race: {space} memory is changed atomically that another thread read or wrote, with no barrier "
+                "between",
+                m,
+                wrong,
+                at,
+            )
         memory.writers[at] = atomic
-        data, place, values, before = memory.bytes.view(kind), at // kind.itemsize, [np.broadcast_to(each, at.shape) for each in values], np.zeros(at.shape, kind)
+        data = memory.bytes.view(kind)
+        place = at // kind.itemsize
+        values = [np.broadcast_to(each, at.shape) for each in values]
+        before = np.zeros(at.shape, kind)
         flush = ptx_arithmetic.flushed if kind == np.float32 else lambda x: x  # so global memory adds float32
         left = np.arange(len(at))[::-1]
         while len(left):

@@ -1,4 +1,7 @@
-"""The PTX text as data: its variables, its functions, and a kernel with its calls written out. What instructions do is in `ptx_writer`."""
+"""The PTX text as data: its variables, its functions, and a kernel with its calls written out.
+
+What instructions do is in `ptx_writer`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,25 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-TYPES = {f"{kind}{8 * size}": np.dtype(f"{'u' if kind == 'b' else 'i' if kind == 's' else kind}{size}") for kind in "usbf" for size in (1, 2, 4, 8) if kind != "f" or size > 1}
+TYPES = {
+    f"{kind}{8 * size}": np.dtype(f"{'u' if kind == 'b' else 'i' if kind == 's' else kind}{size}")
+    for kind in "usbf"
+    for size in (1, 2, 4, 8)
+    if kind != "f" or size > 1
+}
 SIZES = {**{name: each.itemsize for name, each in TYPES.items()}, "pred": 0}
 
 
 def statements(text: str) -> list[str]:
-    """Statements of a PTX text without semicolons; functions' heads, labels (`name:`) and the braces of scopes are some too."""
+    """Statements of a PTX text without semicolons; functions' heads, labels (`name:`) and the braces of scopes are some
+    too.
+    """
     text = re.sub(r"//.*|^\.(version|target|address_size).*", "", text, flags=re.M)
-    found = re.findall(r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b[^;{]*|^\s*[{}](?=\s*$)|[$\w]+:(?!:)|[^\s;{}][^;]*(?=;)", text, flags=re.M)
+    found = re.findall(
+        r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b[^;{]*|^\s*[{}](?=\s*$)|[$\w]+:(?!:)|[^\s;{}][^;]*(?=;)",
+        text,
+        flags=re.M,
+    )
     return [each.strip() for each in found if each.strip()]
 
 
@@ -24,18 +38,28 @@ class Declared:
 
     def __init__(self, text: str) -> None:
         self.space = re.search(r"\.(reg|param|local|shared|global|const)\b", text)[1]
-        kind, self.name, count, values = re.search(r"\.([usbf]\d+)\s+([%$\w]+)(?:\[(\d+)\])?(?:\s*=\s*\{?([^}]*)\}?)?", text).groups()
+        kind, self.name, count, values = re.search(
+            r"\.([usbf]\d+)\s+([%$\w]+)(?:\[(\d+)\])?(?:\s*=\s*\{?([^}]*)\}?)?", text
+        ).groups()
         self.size = SIZES[kind] * int(count or 1)
         self.align = int(found[1]) if (found := re.search(r"\.align (\d+)", text)) else SIZES[kind]
-        self.values = np.array([int(each, 0) for each in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0") if values else None
+        self.values = (
+            np.array([int(each, 0) for each in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0")
+            if values
+            else None
+        )
 
 
 class Function:
     """A function of a text: its formal results and arguments, and its statements."""
 
     def __init__(self, head: str, body: list[str]) -> None:
-        results, self.name, arguments = re.search(r"\.(?:entry|func)\s*(?:\(([^)]*)\))?\s*([$\w]+)\s*(?:\(([^)]*)\))?", head).groups()
-        self.results, self.arguments = ([Declared(each) for each in (part or "").split(",") if each.strip()] for part in (results, arguments))
+        results, self.name, arguments = re.search(
+            r"\.(?:entry|func)\s*(?:\(([^)]*)\))?\s*([$\w]+)\s*(?:\(([^)]*)\))?", head
+        ).groups()
+        self.results, self.arguments = (
+            [Declared(each) for each in (part or "").split(",") if each.strip()] for part in (results, arguments)
+        )
         self.body = body
 
 
@@ -69,11 +93,16 @@ class Instruction:
 
 def unknown(instruction: Instruction) -> NotImplementedError:
     """The error for an instruction, or a form of one, that no kernel had so far."""
-    return NotImplementedError(f"`{instruction.text}`: the PTX machine does not know this instruction; teach it in tests/cuda/ptx_writer.py")
+    return NotImplementedError(
+        f"`{instruction.text}`: the PTX machine does not know this instruction; teach it in tests/cuda/ptx_writer.py"
+    )
 
 
 class Program:
-    """An entry with its calls written out: `code` with names that are unique, `labels`, and the registers and variables it needs."""
+    """An entry with its calls written out:
+
+    `code` with names that are unique, `labels`, and the registers and variables it needs.
+    """
 
     def __init__(self, functions: dict[str, Function], entry: str, variables: list[Declared]) -> None:
         self.functions, self.code, self.labels = functions, [], {}
@@ -94,7 +123,8 @@ class Program:
         self.variables[name], self.ends[space] = (space, start), start + each.size
         self.spans[space].append((start, start + each.size))
         if space != "param":
-            self.ends[space] = -(-self.ends[space] // 128) * 128 + 128  # nobody's, so that one array's end is not the next one's beginning
+            # nobody's, so that one array's end is not the next one's beginning
+            self.ends[space] = -(-self.ends[space] // 128) * 128 + 128
         return name
 
     def _write(self, function: Function, names: dict[str, str], end: str) -> None:
@@ -102,7 +132,11 @@ class Program:
         scopes = [{**names, **{each[:-1]: f"{each[:-1]}.{number}" for each in function.body if each.endswith(":")}}]
 
         def known(text: str) -> str:
-            return re.sub(r"[%$A-Za-z_][%$\w]*", lambda found: next((each[found[0]] for each in reversed(scopes) if found[0] in each), found[0]), text)
+            return re.sub(
+                r"[%$A-Za-z_][%$\w]*",
+                lambda found: next((each[found[0]] for each in reversed(scopes) if found[0] in each), found[0]),
+                text,
+            )
 
         for each in function.body:
             if each == "{":
@@ -124,9 +158,15 @@ class Program:
             elif each.startswith(".pragma") or each.startswith(".loc"):
                 continue
             elif each.startswith("call"):
-                results, name, arguments = re.match(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([$\w]+)\s*(?:,\s*\(([^)]*)\))?", each).groups()
+                results, name, arguments = re.match(
+                    r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([$\w]+)\s*(?:,\s*\(([^)]*)\))?", each
+                ).groups()
                 called, after = self.functions[name], f"after.{next(self._fresh)}"
-                given = [known(part.strip()) for part in [*(results or "").split(","), *(arguments or "").split(",")] if part.strip()]
+                given = [
+                    known(part.strip())
+                    for part in [*(results or "").split(","), *(arguments or "").split(",")]
+                    if part.strip()
+                ]
                 self._write(called, dict(zip([part.name for part in called.results + called.arguments], given)), after)
                 self.labels[after] = len(self.code)
             else:

@@ -1,4 +1,6 @@
-"""A PTX program written as Python: each basic block becomes a function over the threads that are there, each register a view of an array."""
+"""A PTX program written as Python: each basic block becomes a function over the threads that are there, each register a
+view of an array.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,29 @@ import numpy as np
 from ptx_text import SIZES, TYPES, Instruction, Program, unknown
 
 DONE, WAITING = 1 << 30, 1 << 29  # places in the text of threads that ended, and offset of those at a barrier
-COMPARED = {"eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "lo": "{0} < {1}", "hi": "{0} > {1}"}
+COMPARED = {
+    "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}",
+    "ge": "{0} >= {1}", "lo": "{0} < {1}", "hi": "{0} > {1}",
+}  # fmt: skip
 UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 SPECIAL = {"%tid.x": "thread", "%ctaid.x": "block", "%ntid.x": "threads", "%nctaid.x": "blocks"}
 SIMPLE = {  # opcodes whose operands are all of one kind, which is that of the result
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "mad": "{0} * {1} + {2}", "abs": "np.abs({0})", "neg": "(-{0})", "mov": "{0}",
-    "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "not": "~{0}", "fma": "fused()({0}, {1}, {2})", "copysign": "np.copysign({1}, {0})", "sqrt": "np.sqrt({0})",
-    "cvta": "{0}",
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "mad": "{0} * {1} + {2}", "abs": "np.abs({0})",
+    "neg": "(-{0})", "mov": "{0}", "and": "{0} & {1}", "or": "{0} | {1}", "xor": "{0} ^ {1}", "not": "~{0}",
+    "fma": "fused()({0}, {1}, {2})", "copysign": "np.copysign({1}, {0})", "sqrt": "np.sqrt({0})", "cvta": "{0}",
 }  # fmt: skip
-APPROXIMATE = {"rcp": "1 / {0}", "rsqrt": "1 / np.sqrt({0})", "ex2": "np.exp2({0})", "lg2": "np.log2({0})", "div": "{0} / {1}", "sin": "np.sin({0})", "cos": "np.cos({0})", "sqrt": "np.sqrt({0})"}
+APPROXIMATE = {
+    "rcp": "1 / {0}", "rsqrt": "1 / np.sqrt({0})", "ex2": "np.exp2({0})", "lg2": "np.log2({0})", "div": "{0} / {1}",
+    "sin": "np.sin({0})", "cos": "np.cos({0})", "sqrt": "np.sqrt({0})",
+}  # fmt: skip
 
 
 class Writer:
-    """A program as Python: `source`, functions `step0(m)`, `step1(m)` … of the threads m that are at that basic block; `used` are names of registers' views."""
+    """A program as Python:
+
+    `source`, functions `step0(m)`, `step1(m)` … of the threads m that are at that basic block; `used` are names of
+    registers' views.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program, self.used, self.constants = program, {}, {}
@@ -47,7 +59,9 @@ class Writer:
                     raise unknown(each)
                 return [f"pc[m] = {WAITING + after}"]
             target = DONE if name == "exit" else self.numbers[self.program.labels[each.operands[0]]]
-            return [f"pc[m] = np.where({self._guard(each.guard)}, {target}, {after})" if each.guard else f"pc[m] = {target}"]
+            return [
+                f"pc[m] = np.where({self._guard(each.guard)}, {target}, {after})" if each.guard else f"pc[m] = {target}"
+            ]
         lines = self._operation(place, each)
         if each.guard:
             return [f"every = m; m = those(m, {self._guard(each.guard)})", *lines, "m = every"]
@@ -85,8 +99,15 @@ class Writer:
         else:
             return f"np.uint64(address({operand!r}))"
         name = f"c{len(self.constants)}"
-        self.constants[name] = np.array(value if isinstance(value, np.floating) else int(value) & (1 << 8 * SIZES[kind]) - 1, None if isinstance(value, np.floating) else f"u{SIZES[kind]}")
-        self.constants[name] = self.constants[name].astype(TYPES[kind])[()] if isinstance(value, np.floating) else self.constants[name].view(TYPES[kind])[()]
+        self.constants[name] = np.array(
+            value if isinstance(value, np.floating) else int(value) & (1 << 8 * SIZES[kind]) - 1,
+            None if isinstance(value, np.floating) else f"u{SIZES[kind]}",
+        )
+        self.constants[name] = (
+            self.constants[name].astype(TYPES[kind])[()]
+            if isinstance(value, np.floating)
+            else self.constants[name].view(TYPES[kind])[()]
+        )
         return name
 
     def put(self, register: str, kind: str, value: str) -> str:
@@ -113,7 +134,12 @@ class Writer:
             raise unknown(each)
         if kind == "f32" and {"rz", "rm", "rp"} & {*parts} and name in ("add", "sub", "mul", "fma"):
             x, y, *z = (f"{value}.astype('f8')" for value in values)
-            exact = {"add": f"odd_sum({x}, {y})", "sub": f"odd_sum({x}, -{y})", "mul": f"{x} * {y}", "fma": f"odd_sum({x} * {y}, {z[0] if z else ''})"}[name]
+            exact = {
+                "add": f"odd_sum({x}, {y})",
+                "sub": f"odd_sum({x}, -{y})",
+                "mul": f"{x} * {y}",
+                "fma": f"odd_sum({x} * {y}, {z[0] if z else ''})",
+            }[name]
             return [self.put(operands[0], kind, f"directed({exact}, '{parts[1]}')")]
         if kind[0] == "f" and {"rz", "rm", "rp"} & {*parts}:
             raise unknown(each)
@@ -124,13 +150,19 @@ class Writer:
         if "ftz" in each.parts and each.parts[-1] == "f32":
             return f"flushed(({text.format(*(f'flushed({value})' for value in values))}))"
         if each.parts[-1] == "f64" and "approx" in each.parts:  # the upper 32 bits are all that the instruction gives
-            return f"(np.asarray({text.format(*(f'flushed({value})' for value in values))}).view('u8') & np.uint64(0xFFFFFFFF00000000)).view('f8')"
+            return (
+                f"(np.asarray({text.format(*(f'flushed({value})' for value in values))}).view('u8') & "
+                "np.uint64(0xFFFFFFFF00000000)).view('f8')"
+            )
         return text.format(*values)
 
     def _carried(self, each: Instruction) -> list[str]:
         values = [self.read(operand, "u32") for operand in each.operands[1:]]
         values += ["np.uint32(0)"] * (3 - len(values))
-        lines = [f"value, out = carried({each.parts!r}, {', '.join(values)}, carry[m])", self.put(each.operands[0], "u32", "value")]
+        lines = [
+            f"value, out = carried({each.parts!r}, {', '.join(values)}, carry[m])",
+            self.put(each.operands[0], "u32", "value"),
+        ]
         return [*lines, "carry[m] = out"] if "cc" in each.parts else lines
 
     def _mov(self, place: int, each: Instruction) -> list[str]:
@@ -139,11 +171,24 @@ class Writer:
             parts = [part.strip() for part in target.strip("{}").split(",")]
             bits = 8 * SIZES[kind] // len(parts)
             whole = self.read(source, f"u{8 * SIZES[kind]}")
-            return [self.put(part, f"u{bits}", f"(np.asarray({whole}) >> np.{TYPES[f'u{8 * SIZES[kind]}'].name}({k * bits})).astype('u{bits // 8}')") for k, part in enumerate(parts) if part != "_"]
+            return [
+                self.put(
+                    part,
+                    f"u{bits}",
+                    f"(np.asarray({whole}) >> "
+                    f"np.{TYPES[f'u{8 * SIZES[kind]}'].name}({k * bits})).astype('u{bits // 8}')",
+                )
+                for k, part in enumerate(parts)
+                if part != "_"
+            ]
         if source.startswith("{"):
             parts = [part.strip() for part in source.strip("{}").split(",")]
             bits, number = 8 * SIZES[kind] // len(parts), f"u{8 * SIZES[kind]}"
-            joined = " | ".join(f"np.asarray({self.read(part, f'u{bits}')}).astype('u{SIZES[kind]}') << np.{TYPES[number].name}({k * bits})" for k, part in enumerate(parts))
+            joined = " | ".join(
+                f"np.asarray({self.read(part, f'u{bits}')}).astype('u{SIZES[kind]}') << "
+                f"np.{TYPES[number].name}({k * bits})"
+                for k, part in enumerate(parts)
+            )
             return [self.put(target, number, joined)]
         return [self.put(target, kind, self.read(source, kind))]
 
@@ -154,14 +199,25 @@ class Writer:
             return [self.put(target, kind, f"high_product({values[0]}, {values[1]})")]
         if "wide" in each.parts:
             wide = f"{kind[0]}{2 * int(kind[1:])}"
-            return [self.put(target, wide, f"{values[0]}.astype('{TYPES[wide].str}') * {values[1]}.astype('{TYPES[wide].str}')")]
+            return [
+                self.put(
+                    target, wide, f"{values[0]}.astype('{TYPES[wide].str}') * {values[1]}.astype('{TYPES[wide].str}')"
+                )
+            ]
         return [self.put(target, kind, f"{values[0]} * {values[1]}")]
 
     def _mad(self, place: int, each: Instruction) -> list[str]:
         kind, (target, x, y, z) = each.parts[-1], each.operands
         if "wide" in each.parts:
             wide = f"{kind[0]}{2 * int(kind[1:])}"
-            return [self.put(target, wide, f"{self.read(x, kind)}.astype('{TYPES[wide].str}') * {self.read(y, kind)}.astype('{TYPES[wide].str}') + {self.read(z, wide)}")]
+            return [
+                self.put(
+                    target,
+                    wide,
+                    f"{self.read(x, kind)}.astype('{TYPES[wide].str}') * "
+                    f"{self.read(y, kind)}.astype('{TYPES[wide].str}') + {self.read(z, wide)}",
+                )
+            ]
         return [self.put(target, kind, f"{self.read(x, kind)} * {self.read(y, kind)} + {self.read(z, kind)}")]
 
     def _div(self, place: int, each: Instruction) -> list[str]:
@@ -178,19 +234,36 @@ class Writer:
     def _min(self, place: int, each: Instruction) -> list[str]:
         name = ("f" if each.parts[-1][0] == "f" and "NaN" not in each.parts else "") + each.parts[0]
         function = {"min": "np.minimum", "max": "np.maximum", "fmin": "np.fmin", "fmax": "np.fmax"}[name]
-        return [self.put(each.operands[0], each.parts[-1], f"{function}({', '.join(self.read(operand, each.parts[-1]) for operand in each.operands[1:])})")]
+        return [
+            self.put(
+                each.operands[0],
+                each.parts[-1],
+                f"{function}({', '.join(self.read(operand, each.parts[-1]) for operand in each.operands[1:])})",
+            )
+        ]
 
     _max = _min
 
     def _shl(self, place: int, each: Instruction) -> list[str]:
         kind = each.parts[-1]
-        return [self.put(each.operands[0], kind, f"shifted({self.read(each.operands[1], kind)}, {self.read(each.operands[2], 'u32')}, {each.parts[0] == 'shl'})")]
+        return [
+            self.put(
+                each.operands[0],
+                kind,
+                f"shifted({self.read(each.operands[1], kind)}, {self.read(each.operands[2], 'u32')}, "
+                f"{each.parts[0] == 'shl'})",
+            )
+        ]
 
     _shr = _shl
 
     def _selp(self, place: int, each: Instruction) -> list[str]:
         kind, (target, x, y, condition) = each.parts[-1], each.operands
-        return [self.put(target, kind, f"np.where({self.read(condition, 'pred')}, {self.read(x, kind)}, {self.read(y, kind)})")]
+        return [
+            self.put(
+                target, kind, f"np.where({self.read(condition, 'pred')}, {self.read(x, kind)}, {self.read(y, kind)})"
+            )
+        ]
 
     def _setp(self, place: int, each: Instruction) -> list[str]:
         how, kind, (target, *operands) = each.parts[1], each.parts[-1], each.operands
@@ -214,30 +287,69 @@ class Writer:
             if each.parts != ["cvt", "rna", "tf32", "f32"]:
                 raise unknown(each)
             bits = self.read(each.operands[1], "u32")
-            return [self.put(each.operands[0], "u32", f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFFE000), ({bits} + np.uint32(0x1000)) & np.uint32(0xFFFFE000))")]
+            return [
+                self.put(
+                    each.operands[0],
+                    "u32",
+                    f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFFE000), ({bits} + "
+                    "np.uint32(0x1000)) & np.uint32(0xFFFFE000))",
+                )
+            ]
         if to == "bf16":  # to nearest, halves to even
             if each.parts != ["cvt", "rn", "bf16", "f32"]:
                 raise unknown(each)
             bits = self.read(each.operands[1], "u32")
-            return [self.put(each.operands[0], "u16", f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFF), ({bits} + np.uint32(0x7FFF) + ({bits} >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype('u2')")]
+            return [
+                self.put(
+                    each.operands[0],
+                    "u16",
+                    f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFF), ({bits} + np.uint32(0x7FFF) + "
+                    f"({bits} >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype('u2')",
+                )
+            ]
         how = next((part for part in each.parts if part in ("rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi")), "")
-        value = f"converted(np.asarray({self.read(each.operands[1], source)}), TYPES['{to}'], '{how}', {'sat' in each.parts})"
+        value = (
+            f"converted(np.asarray({self.read(each.operands[1], source)}), TYPES['{to}'], '{how}', "
+            f"{'sat' in each.parts})"
+        )
         return [self.put(each.operands[0], to, f"flushed({value})" if "ftz" in each.parts and to[0] == "f" else value)]
 
     def _mma(self, place: int, each: Instruction) -> list[str]:
         _, *how, shape, first, second, result, a_kind, b_kind, c_kind = each.parts
-        if how != ["sync", "aligned"] or (first, second, result, c_kind) != ("row", "col", "f32", "f32") or a_kind != b_kind or (shape, a_kind) not in (("m16n8k16", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "tf32")):
+        if (
+            how != ["sync", "aligned"]
+            or (first, second, result, c_kind) != ("row", "col", "f32", "f32")
+            or a_kind != b_kind
+            or (shape, a_kind) not in (("m16n8k16", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "tf32"))
+        ):
             raise unknown(each)
         target, *given = ([part.strip() for part in operand.strip("{}").split(",")] for operand in each.operands)
-        texts = ["[" + ", ".join(self.read(part, kind) for part in parts) + "]" for parts, kind in zip(given, ("u32", "u32", "f32"))]
-        return [f"found = multiply({place}, m, '{shape}', '{a_kind}', {', '.join(texts)})", *[self.put(part, "f32", f"found[:, {k}]") for k, part in enumerate(target)]]
+        texts = [
+            "[" + ", ".join(self.read(part, kind) for part in parts) + "]"
+            for parts, kind in zip(given, ("u32", "u32", "f32"))
+        ]
+        return [
+            f"found = multiply({place}, m, '{shape}', '{a_kind}', {', '.join(texts)})",
+            *[self.put(part, "f32", f"found[:, {k}]") for k, part in enumerate(target)],
+        ]
 
     def _ldmatrix(self, place: int, each: Instruction) -> list[str]:
-        if [part for part in each.parts if part != "trans"] != ["ldmatrix", "sync", "aligned", "m8n8", "x4", "shared", "b16"]:
+        if [part for part in each.parts if part != "trans"] != [
+            "ldmatrix",
+            "sync",
+            "aligned",
+            "m8n8",
+            "x4",
+            "shared",
+            "b16",
+        ]:
             raise unknown(each)
         space, _, where, registers = self._access(each, each.operands[1], each.operands[0])
         lines = [f"at = place({place}, '{space}', m, {where}, 16, 4, False)"]
-        lines.append(f"found = rows({place}, m, {'trans' in each.parts}, [load({place}, '{space}', m, at, TYPES['u32'], k) for k in range(4)])")
+        lines.append(
+            f"found = rows({place}, m, {'trans' in each.parts}, [load({place}, '{space}', m, at, TYPES['u32'], k) for "
+            "k in range(4)])"
+        )
         return lines + [self.put(part, "u32", f"found[:, {k}]") for k, part in enumerate(registers)]
 
     def _cp(self, place: int, each: Instruction) -> list[str]:
@@ -252,14 +364,32 @@ class Writer:
 
     def _clz(self, place: int, each: Instruction) -> list[str]:
         bits = int(each.parts[-1][1:])
-        return [self.put(each.operands[0], "u32", f"np.array([{bits} - int(x).bit_length() for x in np.ravel({self.read(each.operands[1], f'u{bits}')})], 'u4')")]
+        return [
+            self.put(
+                each.operands[0],
+                "u32",
+                f"np.array([{bits} - int(x).bit_length() for x in "
+                f"np.ravel({self.read(each.operands[1], f'u{bits}')})], 'u4')",
+            )
+        ]
 
     def _popc(self, place: int, each: Instruction) -> list[str]:
-        return [self.put(each.operands[0], "u32", f"np.bitwise_count({self.read(each.operands[1], 'u' + each.parts[-1][1:])})")]
+        return [
+            self.put(
+                each.operands[0], "u32", f"np.bitwise_count({self.read(each.operands[1], 'u' + each.parts[-1][1:])})"
+            )
+        ]
 
     def _bfi(self, place: int, each: Instruction) -> list[str]:
         kind, (target, x, y, start, length) = each.parts[-1], each.operands
-        return [self.put(target, kind, f"field({self.read(x, kind)}, {self.read(y, kind)}, {self.read(start, 'u32')}, {self.read(length, 'u32')})")]
+        return [
+            self.put(
+                target,
+                kind,
+                f"field({self.read(x, kind)}, {self.read(y, kind)}, {self.read(start, 'u32')}, "
+                f"{self.read(length, 'u32')})",
+            )
+        ]
 
     def _membar(self, place: int, each: Instruction) -> list[str]:
         return []
@@ -269,7 +399,9 @@ class Writer:
     def _access(self, each: Instruction, address: str, registers: str) -> tuple[str, str, str, list[str]]:
         """An access's space, kind, the text of its address, and the registers it moves."""
         base, offset = re.match(r"\[\s*([^\s+\]]+)\s*\+?\s*(-?\w+)?\s*\]", address).groups()
-        space = next((part for part in each.parts if part in ("global", "shared", "local", "param", "const")), "generic")
+        space = next(
+            (part for part in each.parts if part in ("global", "shared", "local", "param", "const")), "generic"
+        )
         if base in self.program.variables:
             space = self.program.variables[base][0]
             where = str(self.program.variables[base][1] + int(offset or 0))
@@ -285,18 +417,34 @@ class Writer:
         if space == "param":
             return [self.put(registers[0], kind, f"parameter({where}, TYPES['{kind}'])")]
         lines = [f"at = place({place}, '{space}', m, {where}, {SIZES[kind] * len(registers)}, {len(registers)}, False)"]
-        return lines + [self.put(part, kind, f"load({place}, '{space}', m, at, TYPES['{kind}'], {k})") for k, part in enumerate(registers)]
+        return lines + [
+            self.put(part, kind, f"load({place}, '{space}', m, at, TYPES['{kind}'], {k})")
+            for k, part in enumerate(registers)
+        ]
 
     def _st(self, place: int, each: Instruction) -> list[str]:
         space, kind, where, registers = self._access(each, each.operands[0], each.operands[1])
         lines = [f"at = place({place}, '{space}', m, {where}, {SIZES[kind] * len(registers)}, {len(registers)}, True)"]
-        return lines + [f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})" for k, part in enumerate(registers)]
+        return lines + [
+            f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})"
+            for k, part in enumerate(registers)
+        ]
 
     def _atom(self, place: int, each: Instruction) -> list[str]:
-        if each.parts[1] not in ("global", "shared") or each.parts[2:] not in [how.split() for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64", "cas b32", "cas b64")]:
+        if each.parts[1] not in ("global", "shared") or each.parts[2:] not in [
+            how.split()
+            for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64", "cas b32", "cas b64")
+        ]:
             raise unknown(each)
         target, address, *values = each.operands
         space, kind, where, _ = self._access(each, address, target)
         at = f"place({place}, '{space}', m, {where}, {SIZES[kind]}, 1, False)"
         function = {"add": "np.add", "max": "np.maximum", "cas": "exchanged"}[each.parts[2]]
-        return [self.put(target, kind, f"join({place}, '{space}', m, {at}, TYPES['{kind}'], {function}, {', '.join(self.read(value, kind) for value in values)})")]
+        return [
+            self.put(
+                target,
+                kind,
+                f"join({place}, '{space}', m, {at}, TYPES['{kind}'], {function}, "
+                f"{', '.join(self.read(value, kind) for value in values)})",
+            )
+        ]

@@ -1,4 +1,6 @@
-"""Checkpoints of tensors on a CUDA device, in Numba's simulator: saved from there, restored to there or elsewhere, ties kept."""
+"""Checkpoints of tensors on a CUDA device, in Numba's simulator: saved from there, restored to there or elsewhere, ties
+kept.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ import pytest
 
 import numod
 
-pytestmark = [pytest.mark.cudasim, pytest.mark.cuda, pytest.mark.skipif(not numod.cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1")]
+pytestmark = [
+    pytest.mark.cudasim,
+    pytest.mark.cuda,
+    pytest.mark.skipif(not numod.cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1"),
+]
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.safetensors"])
@@ -32,4 +38,8 @@ def test_map_location(name, location, devices):
     file.seek(0)
     loaded = numod.load(file, map_location=location)
     assert tuple(loaded[key].device.type for key in ("base", "host")) == devices
-    assert loaded["base"]._storage is loaded["turned"]._storage and loaded["turned"].cpu().tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert loaded["base"]._storage is loaded["turned"]._storage and loaded["turned"].cpu().tolist() == [
+        [0, 3],
+        [1, 4],
+        [2, 5],
+    ]

@@ -1,4 +1,6 @@
-"""Compiled functions on a CUDA device, in the simulator: the values of eager ones, and chains of pointwise steps as one kernel."""
+"""Compiled functions on a CUDA device, in the simulator: the values of eager ones, and chains of pointwise steps as one
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def test_a_training_step() -> None:
             return loss
 
         numod.manual_seed(1)
-        found.append([step(x.to(device), y.to(device)).item() for _ in range(3)] + [each.detach().cpu().numpy() for each in network.parameters()])
+        found.append(
+            [step(x.to(device), y.to(device)).item() for _ in range(3)]
+            + [each.detach().cpu().numpy() for each in network.parameters()]
+        )
     for here, there in zip(*found):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
 
@@ -81,7 +86,12 @@ def test_python_s_values_made_on_the_device_are_constants() -> None:
         kept = z.to("cuda")
         z *= 2.0
         shown = numod.nn.functional.interpolate(x.reshape(1, 1, 2), scale_factor=2, mode="linear")
-        return y * numod.tensor(2.0), numod.full((2,), 3.0, device="cuda") + kept, shown, x * numod.as_tensor([5, 6], device=x.device)
+        return (
+            y * numod.tensor(2.0),
+            numod.full((2,), 3.0, device="cuda") + kept,
+            shown,
+            x * numod.as_tensor([5, 6], device=x.device),
+        )
 
     compiled = numod.compile(function, fullgraph=True)
     for k in range(4):

@@ -1,4 +1,7 @@
-"""The CUDA driver's interface without a driver: `ptx_machine` pretends to be one, and the back end runs on it in a process of its own."""
+"""The CUDA driver's interface without a driver:
+
+`ptx_machine` pretends to be one, and the back end runs on it in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ def test_arguments_are_words():
 
 
 @pytest.mark.parametrize(("functions", "told"), [
-    ({"cuInit": lambda flags: 802}, "the NVIDIA driver is there, but says: CUDA error: .*cuInit.*See whether nvidia-smi"),
+    ({"cuInit": lambda flags: 802}, "the NVIDIA driver is there, but says: CUDA error: .*cuInit.*See whether "
+                                    "nvidia-smi"),
     ({"cuDeviceGetCount": lambda out: 0}, "no CUDA-capable device is detected.*CUDA_VISIBLE_DEVICES"),
 ], ids=["broken", "without a GPU"])  # fmt: skip
 @pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver")
@@ -49,5 +53,7 @@ def test_a_driver_too_old_for_the_text_says_so() -> None:
 @pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver")
 def test_the_back_end_on_a_pretended_driver():
     pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    found = subprocess.run([sys.executable, str(HERE / "on_pretended_driver.py")], capture_output=True, text=True, timeout=300)
+    found = subprocess.run(
+        [sys.executable, str(HERE / "on_pretended_driver.py")], capture_output=True, text=True, timeout=300
+    )
     assert found.returncode == 0 and "all right" in found.stdout, found.stderr

@@ -1,5 +1,6 @@
-"""Compiled functions whose kernels are started as one of the driver's graphs, by `ptx_machine`, which runs those that need not wait for each other in turned
-order."""
+"""Compiled functions whose kernels are started as one of the driver's graphs, by `ptx_machine`, which runs those that
+need not wait for each other in turned order.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,16 @@ def machine() -> Iterator[Machine]:
 def trained(device: str, wrap: Callable) -> tuple[list, dict]:
     """Losses, the first weight's gradients, and the state after eight steps at changing rates, on changing memory."""
     numod.manual_seed(0)
-    layers = nn.Conv2d(1, 2, 3, bias=False), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(18, 7), nn.Tanh(), nn.Linear(7, 3)
+    layers = (
+        nn.Conv2d(1, 2, 3, bias=False),
+        nn.BatchNorm2d(2),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Flatten(),
+        nn.Linear(18, 7),
+        nn.Tanh(),
+        nn.Linear(7, 3),
+    )
     model = nn.Sequential(*layers).to(device)
     optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
     x, target = numod.randn(4, 1, 5, 5).to(device), numod.tensor([0, 2, 1, 1]).to(device)
@@ -53,7 +63,9 @@ def trained(device: str, wrap: Callable) -> tuple[list, dict]:
         optimizer.param_groups[0]["lr"] = 0.05 / (k + 1) if k != 4 else -0.0
         loss = step(x if k % 2 else x.clone(), target)
         found.append((loss, model[0].weight.grad))  # which must stay as they are
-    return [(loss.item(), gradient.tolist()) for loss, gradient in found], {name: each.cpu().numpy() for name, each in model.state_dict().items()}
+    return [(loss.item(), gradient.tolist()) for loss, gradient in found], {
+        name: each.cpu().numpy() for name, each in model.state_dict().items()
+    }
 
 
 def test_a_step_is_one_graph_that_is_told_only_what_changes(machine: Machine) -> None:
@@ -90,7 +102,11 @@ def test_memory_that_comes_again_is_not_told_again(machine: Machine) -> None:
     for _ in range(6):
         loss = step(x)
     calls = machine.calls - before
-    assert calls["cuGraphLaunch"] == 6 and not calls["cuGraphExecKernelNodeSetParams"] and not calls["cuGraphInstantiateWithFlags"]
+    assert (
+        calls["cuGraphLaunch"] == 6
+        and not calls["cuGraphExecKernelNodeSetParams"]
+        and not calls["cuGraphInstantiateWithFlags"]
+    )
     assert loss.isfinite()
 
 
@@ -119,7 +135,9 @@ def test_without_room_for_a_graph_kernels_run_in_turn(machine: Machine, monkeypa
     with numod.no_grad():
         for _ in range(3):
             numod.manual_seed(1), step(x)
-        monkeypatch.setattr(x.device.backend, "graph", lambda *_: (_ for _ in ()).throw(RuntimeError("CUDA error: out of memory")))
+        monkeypatch.setattr(
+            x.device.backend, "graph", lambda *_: (_ for _ in ()).throw(RuntimeError("CUDA error: out of memory"))
+        )
         kept = []
         for _ in range(5):  # other memory each time
             numod.manual_seed(1)

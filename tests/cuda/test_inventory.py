@@ -1,4 +1,6 @@
-"""Every op is known to have a kernel for a GPU, to be composed of ops that have, or to say that it has none: nothing goes to the host in silence."""
+"""Every op is known to have a kernel for a GPU, to be composed of ops that have, or to say that it has none: nothing
+goes to the host in silence.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,15 @@ from numod.ops.factorization_device import MAKERS
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
-KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal
-Ctc CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs
-Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
+KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell
+ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal Ctc
+CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient
+Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read
+Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs Resample Roll Sample ScatterReduce
+Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
-CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there
+# chosen for tensors there
+CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()
 ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
 NO_KERNEL = ["eig"]  # factorizations
 GPU = numod.device("cuda:0")
@@ -29,7 +35,9 @@ GPU = numod.device("cuda:0")
 
 @pytest.mark.ptx
 def test_every_op_is_accounted_for() -> None:
-    found = {type(each).__name__ for each in op.every_op() if type(each).__module__.startswith(("numod.ops", "numod.core"))}
+    found = {
+        type(each).__name__ for each in op.every_op() if type(each).__module__.startswith(("numod.ops", "numod.core"))
+    }
     assert found - {*KERNELS, *COMPOSED, *CPU, *ALWAYS, "Factorization", "Permutation"} == set()
 
 
@@ -41,18 +49,29 @@ def test_factorizations_are_accounted_for() -> None:
 def test_what_has_no_kernel_says_so(name: str) -> None:
     factorization = next(each for each in op.every_op() if each.name == name and isinstance(each, Factorization))
     matrix = layout((3, 3), dtypes.float64, GPU)
-    with pytest.raises(NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"):
+    with pytest.raises(
+        NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"
+    ):
         factorization.prepare((matrix,) * len(factorization.inputs), (False,) * len(factorization.parameters))
 
 
 def test_permutations_say_so_too() -> None:
-    with pytest.raises(NotImplementedError, match=r"permutation: there is no kernel for cuda:0; move the keys with .cpu\(\) first"):
+    with pytest.raises(
+        NotImplementedError, match=r"permutation: there is no kernel for cuda:0; move the keys with .cpu\(\) first"
+    ):
         sampling.permutation.prepare((layout((8,), dtypes.int64, GPU),), ())
 
 
 def test_composed_ops_are_composed_there() -> None:
     meta = numod.zeros(2, 512, 64, device="meta")
     assert not recurrent_layer.runs(meta)
-    assert not attention.suits(meta._layout, 2, 512, 64, False) and attention.suits(numod.zeros(2, 512, 64)._layout, 2, 512, 64, False)
-    for dtype, depth, kernel in ((dtypes.float32, 128, True), (dtypes.float32, 160, False), (dtypes.float16, 64, False), (dtypes.float64, 64, False)):
+    assert not attention.suits(meta._layout, 2, 512, 64, False) and attention.suits(
+        numod.zeros(2, 512, 64)._layout, 2, 512, 64, False
+    )
+    for dtype, depth, kernel in (
+        (dtypes.float32, 128, True),
+        (dtypes.float32, 160, False),
+        (dtypes.float16, 64, False),
+        (dtypes.float64, 64, False),
+    ):
         assert attention.suits(layout((2, 512, depth), dtype, GPU), 2, 512, 64, False) is kernel

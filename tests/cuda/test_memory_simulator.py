@@ -12,7 +12,11 @@ import numod
 from numod import cuda
 from numod.utils.data import DataLoader, TensorDataset
 
-pytestmark = [pytest.mark.cudasim, pytest.mark.cuda, pytest.mark.skipif(not cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1")]
+pytestmark = [
+    pytest.mark.cudasim,
+    pytest.mark.cuda,
+    pytest.mark.skipif(not cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1"),
+]
 
 
 def test_memory_is_counted_and_used_again():
@@ -86,7 +90,7 @@ def test_pinned_batches():
     pinned = x.pin_memory()
     assert pinned.is_pinned() and not x.is_pinned() and pinned.pin_memory() is pinned
     assert pinned.to("cuda", non_blocking=True).cpu().tolist() == x.tolist()
-    for batch, in DataLoader(TensorDataset(x), batch_size=3, pin_memory=True):
+    for (batch,) in DataLoader(TensorDataset(x), batch_size=3, pin_memory=True):
         assert batch.is_pinned() and batch.cuda().sum().item() in (3, 12)
 
 
@@ -94,7 +98,12 @@ def test_pinned_batches():
 def test_dlpack(dtype):
     x = numod.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(numod, dtype)).cuda()
     y = numod.from_dlpack(numod.to_dlpack(x.t()))
-    assert y.device == x.device and y.dtype is x.dtype and y.data_ptr() == x.data_ptr() and y.cpu().tolist() == x.t().cpu().tolist()
+    assert (
+        y.device == x.device
+        and y.dtype is x.dtype
+        and y.data_ptr() == x.data_ptr()
+        and y.cpu().tolist() == x.t().cpu().tolist()
+    )
     assert x.__dlpack_device__() == (2, 0)
 
 
@@ -104,7 +113,11 @@ def test_dlpack(dtype):
 ])  # fmt: skip
 def test_memory_that_kernels_cannot_read_is_refused(change, offset, error, text):
     x = numod.arange(6, dtype=numod.float32, device="cuda")
-    array = type("Array", (), {"__cuda_array_interface__": {**x.__cuda_array_interface__, "data": (x.data_ptr() + offset, False), **change}})()
+    array = type(
+        "Array",
+        (),
+        {"__cuda_array_interface__": {**x.__cuda_array_interface__, "data": (x.data_ptr() + offset, False), **change}},
+    )()
     with pytest.raises(error, match=text):
         numod.as_tensor(array)
 
@@ -158,9 +171,21 @@ def test_what_kernels_find_wrong_is_told_and_the_device_can_be_used_on(monkeypat
         rows.cpu()
     assert rows.tolist() == x[[1, 0, -1]].tolist() and loss.isfinite()
     for use, error, words in [
-        (lambda: numod.nn.functional.cross_entropy(x, numod.tensor([0, 3, 1, 1], device="cuda")), IndexError, "Target 3 is out of bounds for 3 classes"),
-        (lambda: numod.nn.functional.nll_loss(x, numod.tensor([0, -1, 1, 1], device="cuda"), x[0]), IndexError, "Target -1 is out of bounds"),
-        (lambda: numod.nn.functional.embedding(numod.tensor([-1], device="cuda"), x), IndexError, "index -1 is out of bounds"),
+        (
+            lambda: numod.nn.functional.cross_entropy(x, numod.tensor([0, 3, 1, 1], device="cuda")),
+            IndexError,
+            "Target 3 is out of bounds for 3 classes",
+        ),
+        (
+            lambda: numod.nn.functional.nll_loss(x, numod.tensor([0, -1, 1, 1], device="cuda"), x[0]),
+            IndexError,
+            "Target -1 is out of bounds",
+        ),
+        (
+            lambda: numod.nn.functional.embedding(numod.tensor([-1], device="cuda"), x),
+            IndexError,
+            "index -1 is out of bounds",
+        ),
         (lambda: x.gather(1, numod.tensor([[3]], device="cuda")), RuntimeError, "index 3 is out of bounds"),
         (lambda: numod.nn.functional.binary_cross_entropy(x, x), RuntimeError, "between 0 and 1"),
         (lambda: numod.bernoulli(x), RuntimeError, "p_in"),
@@ -175,8 +200,18 @@ def test_what_kernels_find_wrong_is_told_and_the_device_can_be_used_on(monkeypat
 def test_types_name_the_device() -> None:
     x = numod.ones(2)
     y = numod.cuda.FloatTensor([1, 2])
-    assert y.is_cuda and y.type() == "numod.cuda.FloatTensor" and isinstance(y, numod.cuda.FloatTensor) and not isinstance(y, numod.FloatTensor)
-    assert x.type(numod.cuda.LongTensor).device.type == x.type("torch.cuda.HalfTensor").device.type == y.type(numod.int32).device.type == "cuda"
+    assert (
+        y.is_cuda
+        and y.type() == "numod.cuda.FloatTensor"
+        and isinstance(y, numod.cuda.FloatTensor)
+        and not isinstance(y, numod.FloatTensor)
+    )
+    assert (
+        x.type(numod.cuda.LongTensor).device.type
+        == x.type("torch.cuda.HalfTensor").device.type
+        == y.type(numod.int32).device.type
+        == "cuda"
+    )
     assert y.type(numod.FloatTensor).device.type == y.type("torch.FloatTensor").device.type == "cpu"
     try:
         numod.set_default_tensor_type(numod.cuda.FloatTensor)

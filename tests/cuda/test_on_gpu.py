@@ -1,4 +1,6 @@
-"""What only a GPU shows: the model zoo trained on it, memory shared with PyTorch, copies and streams that run beside the host, threads."""
+"""What only a GPU shows: the model zoo trained on it, memory shared with PyTorch, copies and streams that run beside
+the host, threads.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ import zoo
 import numod
 from numod import config, cuda
 
-pytestmark = [pytest.mark.cuda, pytest.mark.skipif(config.cuda_simulator() or not cuda.is_available(), reason="needs a GPU")]
+pytestmark = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(config.cuda_simulator() or not cuda.is_available(), reason="needs a GPU"),
+]
 
 
 def trained(name: str, compiled: bool, device: str) -> tuple[list[float], dict[str, numod.Tensor]]:
@@ -39,7 +44,9 @@ def test_the_zoo_trains_as_on_the_cpu(name: str) -> None:
         losses, found = trained(name, compiled, "cuda")
         np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=1e-4)
         for key, each in state.items():
-            np.testing.assert_allclose(found[key].float().numpy(), each.float().numpy(), rtol=1e-2, atol=2e-3, err_msg=key)
+            np.testing.assert_allclose(
+                found[key].float().numpy(), each.float().numpy(), rtol=1e-2, atol=2e-3, err_msg=key
+            )
 
 
 def test_memory_is_shared_with_pytorch() -> None:

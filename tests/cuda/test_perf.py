@@ -28,7 +28,9 @@ def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().out
     assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told and "bars: " in told
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
-    assert set(rows) == {row.name for row in perf.ROWS} and all({"error", "unstable runs", "numod"} <= set(each) for each in rows.values())
+    assert set(rows) == {row.name for row in perf.ROWS} and all(
+        {"error", "unstable runs", "numod"} <= set(each) for each in rows.values()
+    )
 
 
 @pytest.mark.cudasim
@@ -44,21 +46,38 @@ def test_a_wrong_or_unstable_row_is_told(monkeypatch: pytest.MonkeyPatch, capsys
 
 @pytest.mark.cudasim
 @pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
-def test_a_row_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+def test_a_row_that_fails_does_not_end_the_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+) -> None:
     def fail(torch: object, x: numod.Tensor) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(perf, "ROWS", [perf.Row("bad", lambda tiny: [perf.normal(3)], fail), perf.Row("good", lambda tiny: [perf.normal(3)], lambda torch, x: x + 1)])
+    monkeypatch.setattr(
+        perf,
+        "ROWS",
+        [
+            perf.Row("bad", lambda tiny: [perf.normal(3)], fail),
+            perf.Row("good", lambda tiny: [perf.normal(3)], lambda torch, x: x + 1),
+        ],
+    )
     assert perf.main(["check", "races", "--tiny", "--runs", "3", "--json", str(tmp_path / "report.json")]) == 1
     assert "FAILED in check: ValueError: broken" in capsys.readouterr().out
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
-    assert rows["bad"] == {"check failed": "ValueError: broken", "races failed": "ValueError: broken"} and rows["good"]["unstable runs"] == 0
-    assert perf.main(["check", "--tiny", "--seconds", "-1"]) == 0 and "left out after -1 seconds: check: bad; check: good" in capsys.readouterr().out
+    assert (
+        rows["bad"] == {"check failed": "ValueError: broken", "races failed": "ValueError: broken"}
+        and rows["good"]["unstable runs"] == 0
+    )
+    assert (
+        perf.main(["check", "--tiny", "--seconds", "-1"]) == 0
+        and "left out after -1 seconds: check: bad; check: good" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.cudasim
 @pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
-def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path
+) -> None:
     def add(torch: object, x: numod.Tensor) -> numod.Tensor:
         return x + 1
 
@@ -73,25 +92,48 @@ def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(monk
 
     synchronize = numod.cuda.synchronize
     monkeypatch.setattr(perf.subprocess, "call", call)
-    monkeypatch.setattr(perf, "ROWS", [perf.Row(name, lambda tiny: [perf.normal(3)], run) for name, run in (("before", add), ("bad", fail), ("behind", add))])
+    monkeypatch.setattr(
+        perf,
+        "ROWS",
+        [
+            perf.Row(name, lambda tiny: [perf.normal(3)], run)
+            for name, run in (("before", add), ("bad", fail), ("behind", add))
+        ],
+    )
     assert perf.main(["check", "--tiny", "--json", str(tmp_path / "report.json")]) == 1
     told = capsys.readouterr().out
-    assert told.count("before") == told.count("FAILED") == 1 and "behind" in told and "a new one measures the rest" in told
+    assert (
+        told.count("before") == told.count("FAILED") == 1 and "behind" in told and "a new one measures the rest" in told
+    )
     found = json.loads((tmp_path / "report.json").read_text())
-    assert found["ended"] == [["check", "before", True], ["check", "bad", False], ["check", "behind", True]] and found["rows"]["behind"]["error"] < 1e-6
+    assert (
+        found["ended"] == [["check", "before", True], ["check", "bad", False], ["check", "behind", True]]
+        and found["rows"]["behind"]["error"] < 1e-6
+    )
     with pytest.raises(SystemExit):
         perf.main(["--resume"])
 
 
 def test_a_second_result_that_is_nan_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "moved", lambda library, arrays, device, double=False: [device])
-    row = perf.Row("x", lambda tiny: [], lambda torch, device: (numod.ones(2), numod.full((2,), 1.0 if device == "cpu" else float("nan"))))
+    row = perf.Row(
+        "x",
+        lambda tiny: [],
+        lambda torch, device: (numod.ones(2), numod.full((2,), 1.0 if device == "cpu" else float("nan"))),
+    )
     assert np.isnan(perf.error_of(row, True))
 
 
 def test_bars() -> None:
     row = perf.Row("x", lambda tiny: [], lambda torch: None, bar=(0.6, "cuBLAS"))
-    assert row.told({"numod": 1.0, "ratio": 1.6}).endswith(": met") and row.told({"numod": 1.0, "ratio": 1.7}).endswith(": MISSED") and row.told({"numod": 1.0}).endswith(": not known")
-    assert perf.Row("x", row.inputs, row.run, bar=(8, "us")).told({"numod": 9e-6}) == "   bar 8 us: MISSED" and perf.Row("x", row.inputs, row.run).told({}) == ""
+    assert (
+        row.told({"numod": 1.0, "ratio": 1.6}).endswith(": met")
+        and row.told({"numod": 1.0, "ratio": 1.7}).endswith(": MISSED")
+        and row.told({"numod": 1.0}).endswith(": not known")
+    )
+    assert (
+        perf.Row("x", row.inputs, row.run, bar=(8, "us")).told({"numod": 9e-6}) == "   bar 8 us: MISSED"
+        and perf.Row("x", row.inputs, row.run).told({}) == ""
+    )
     copied = perf.Row("x", row.inputs, row.run, bar=(0.85, "copy"))
     assert copied.told({"numod": 1.0, "of limit": 0.85}) == "   bar 85% of copy: met"

@@ -27,7 +27,10 @@ def test_kernels_on_a_gpu_have_its_time() -> None:
         kernels = [each for each in prof.events() if each.category == "kernel"]
         assert len(kernels) >= 5 and all(each.device_time_total > 0 for each in kernels)
         (relu,) = [each for each in prof.events() if each.name == "numod::relu"]
-        assert relu.device_time_total == pytest.approx(sum(each.self_device_time_total for each in relu.cpu_children)) and relu.self_device_time_total == 0
+        assert (
+            relu.device_time_total == pytest.approx(sum(each.self_device_time_total for each in relu.cpu_children))
+            and relu.self_device_time_total == 0
+        )
         table = prof.key_averages().table(sort_by="cuda_time_total")
         assert " CUDA" in table and max(map(len, table.splitlines())) <= 100
     assert numod.equal(net(x), expected)

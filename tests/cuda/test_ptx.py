@@ -1,4 +1,7 @@
-"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU. Needs the extra `cuda`. `test_ptx_machine` runs that for sm_80."""
+"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU.
+
+Needs the extra `cuda`. `test_ptx_machine` runs that for sm_80.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,39 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, cross, ctc, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import (
+    complexes,
+    convolution,
+    cross,
+    ctc,
+    distance,
+    extremum,
+    factorization,
+    flip,
+    fourier,
+    grid_sample,
+    group_norm,
+    indexing,
+    join,
+    matmul,
+    normalization,
+    pad,
+    patches,
+    pointwise,
+    reduction,
+    resample,
+    runs,
+    sampling,
+    scan,
+    scatter_reduce,
+    search,
+    select,
+    softmax,
+    sort,
+    substitution,
+    triangle,
+    update,
+)
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -35,7 +70,8 @@ GPU = numod.device("cuda:0")
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A CUDA back end without a device: kernels are compiled to PTX for each capability, and never launched.
 
-    What Numba makes of a kernel is the same for all of them, and takes most of the time: it is made once, and NVVM's part for each.
+    What Numba makes of a kernel is the same for all of them, and takes most of the time: it is made once, and NVVM's
+    part for each.
     """
     from numba.cuda import compiler
     from numod.device import cuda
@@ -50,7 +86,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     lower = compiler._compile_pyfunc_with_fixup
     lowered = lru_cache(1)(lambda *given, **settings: lower(*given, cc=CAPABILITIES[0], **settings))
-    monkeypatch.setattr(compiler, "_compile_pyfunc_with_fixup", lambda *given, cc, **settings: lowered(*given, **settings))
+    monkeypatch.setattr(
+        compiler, "_compile_pyfunc_with_fixup", lambda *given, cc, **settings: lowered(*given, **settings)
+    )
     monkeypatch.setattr(cuda, "compile", compile_to_ptx)
     monkeypatch.setattr(cuda, "capability", lambda: CAPABILITIES[0])
     cuda.identity.cache_clear()
@@ -77,11 +115,19 @@ def check(texts: list[str]) -> None:
 def test_strided_rows(name: str, compiled: list[str]) -> None:  # dense ones run in `test_ptx_machine`
     row = pointwise.rows[name]
     kind = dtypes.float32 if "f" in row.accepts else dtypes.int64
-    arguments = tuple(int if each in row.integers else on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs)
+    arguments = tuple(
+        int if each in row.integers else on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind)
+        for each in row.inputs
+    )
     if not any(not isinstance(each, type) for each in arguments):
         row.prepare(tuple(int if each in row.integers else float for each in row.inputs), (kind, GPU, (7, 5)))
     else:
-        row.prepare(tuple(each if isinstance(each, type) else on_gpu(7, 5, dtype=each.dtype, strides=(1, 9)) for each in arguments), ())
+        row.prepare(
+            tuple(
+                each if isinstance(each, type) else on_gpu(7, 5, dtype=each.dtype, strides=(1, 9)) for each in arguments
+            ),
+            (),
+        )
     check(compiled)
 
 
@@ -89,7 +135,9 @@ def test_complex_rows(compiled: list[str]) -> None:
     kind = dtypes.complex64
     for name in ("add", "mul", "div", "pow", "exp", "sqrt", "tanh", "where", "isinf"):
         row = pointwise.rows[name]
-        row.prepare(tuple(on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs), ())
+        row.prepare(
+            tuple(on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs), ()
+        )
     pointwise.rows["mul"].prepare((on_gpu(7, 5, dtype=kind), complex), ())
     for part in (complexes.real, complexes.conj, complexes.magnitude, complexes.angle, complexes.direction):
         part.prepare((on_gpu(7, 5, dtype=kind),), ())
@@ -125,19 +173,27 @@ def test_matrix_products(compiled: list[str]) -> None:
 def test_large_matrix_products_and_convolutions(compiled: list[str]) -> None:
     kind = dtypes.float32
     for order in ((700, 1), (1, 900)):
-        matmul.matmul.prepare((on_gpu(900, 700, dtype=kind, strides=order), on_gpu(700, 1000, dtype=kind)), (False, False))
-    x, weight, g = on_gpu(8, 64, 56, 56, dtype=kind), on_gpu(128, 64, 3, 3, dtype=kind), on_gpu(8, 128, 28, 28, dtype=kind)
+        matmul.matmul.prepare(
+            (on_gpu(900, 700, dtype=kind, strides=order), on_gpu(700, 1000, dtype=kind)), (False, False)
+        )
+    x = on_gpu(8, 64, 56, 56, dtype=kind)
+    weight = on_gpu(128, 64, 3, 3, dtype=kind)
+    g = on_gpu(8, 128, 28, 28, dtype=kind)
     settings = (2, 2), (1, 1), (1, 1), 1
     convolution.convolution.prepare((x, weight), (*settings, None))
     convolution.convolution_input.prepare((g, weight), (*settings, tuple(x.shape)))
     convolution.convolution_weight.prepare((g, x), (*settings, tuple(weight.shape)))
     check(compiled)
     products = [text for text in compiled if "bar.sync" in text]
-    assert len(products) == 5 * len(CAPABILITIES) and all("ld.shared.v" in text and "ld.local" not in text for text in products)  # tiles in registers, read four words at a time
+    # tiles in registers, read four words at a time
+    assert len(products) == 5 * len(CAPABILITIES) and all(
+        "ld.shared.v" in text and "ld.local" not in text for text in products
+    )
     large = [text for text in products if text.count("fma.rn.f32") == 8 * 64]  # a slice's steps are written out
     assert len(large) >= 4 and all(".minnctapersm 2" in text for text in large)
     if shutil.which("ptxas"):
-        assert all(spilled(text) <= 256 and used(text) <= 128 for text in products)  # some words that a slice needs once; two blocks of 256 threads on a multiprocessor
+        # some words that a slice needs once; two blocks of 256 threads on a multiprocessor
+        assert all(spilled(text) <= 256 and used(text) <= 128 for text in products)
 
 
 @pytest.mark.parametrize("kind", [dtypes.float16, dtypes.bfloat16], ids=str)
@@ -152,7 +208,9 @@ def test_tensor_cores(kind: dtypes.dtype, compiled: list[str], monkeypatch: pyte
     matmul.linear.prepare((on_gpu(2000, 700, dtype=kind), on_gpu(700, 700, dtype=kind), on_gpu(700, dtype=kind)), ())
     more = kind is dtypes.float16  # the texts of both kinds differ in a word
     if more:
-        x, weight, g = on_gpu(8, 64, 56, 56, dtype=kind), on_gpu(128, 64, 3, 3, dtype=kind), on_gpu(8, 128, 28, 28, dtype=kind)
+        x = on_gpu(8, 64, 56, 56, dtype=kind)
+        weight = on_gpu(128, 64, 3, 3, dtype=kind)
+        g = on_gpu(8, 128, 28, 28, dtype=kind)
         settings = (2, 2), (1, 1), (1, 1), 1
         convolution.convolution.prepare((x, weight), (*settings, None))
         convolution.convolution_input.prepare((g, weight), (*settings, tuple(x.shape)))
@@ -163,16 +221,26 @@ def test_tensor_cores(kind: dtypes.dtype, compiled: list[str], monkeypatch: pyte
     products = [text for text in compiled if "bar.sync" in text]
     assert len(products) == (6 if more else 2) * 2
     for text in products:
-        assert "mma.sync" in text and "ld.local" not in text and "ldmatrix" in text and "ld.shared" not in text, text[:9000]
-    assert sum("cp.async" in text for text in products) == (3 if more else 2) * 2  # matrices whose elements are neither patches nor rounded
+        assert "mma.sync" in text and "ld.local" not in text and "ldmatrix" in text and "ld.shared" not in text, text[
+            :9000
+        ]
+    # matrices whose elements are neither patches nor rounded
+    assert sum("cp.async" in text for text in products) == (3 if more else 2) * 2
     assert sum(".minnctapersm 2" in text for text in products) >= (6 if more else 4)
     if shutil.which("ptxas"):
-        assert all(spilled(text) <= 400 and used(text) * (256 if ".maxntid 256" in text else 128) <= 1 << 15 for text in products)  # two blocks on a multiprocessor
+        # two blocks on a multiprocessor
+        assert all(
+            spilled(text) <= 400 and used(text) * (256 if ".maxntid 256" in text else 128) <= 1 << 15
+            for text in products
+        )
 
 
 def test_rows_that_blocks_share(compiled: list[str]) -> None:
     kind = dtypes.float32
-    x, columns, rows, target = on_gpu(4096, 1024, dtype=kind), on_gpu(1024, dtype=kind), on_gpu(4096, dtype=kind), on_gpu(4096, dtype=dtypes.int64)
+    x = on_gpu(4096, 1024, dtype=kind)
+    columns = on_gpu(1024, dtype=kind)
+    rows = on_gpu(4096, dtype=kind)
+    target = on_gpu(4096, dtype=dtypes.int64)
     for op in (softmax.softmax, softmax.log_softmax):
         op.prepare((x,), (1,))
     normalization.row_norm.prepare((x, columns, columns), (1e-5,))
@@ -186,21 +254,25 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
         op.prepare((x,), (1,))
     normalization.row_norm.prepare((x, columns, columns), (1e-5,))
     normalization.row_norm.slopes.prepare((x, x, columns, rows, rows), (True,))
-    images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # the most registers
+    # the most registers
+    images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)
     normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
     groups = on_gpu(32 * 8, dtype=dtypes.float64)
     group_norm.group_norm.prepare((images, channels, channels), (8, 1e-5))
     group_norm.group_norm_gradient.prepare((images, images, channels, groups, groups), (8,))
-    few, channels = on_gpu(2, 64, 900, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # a block for each channel
+    # a block for each channel
+    few, channels = on_gpu(2, 64, 900, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)
     normalization.channel_norm.prepare((few, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((few, few, channels, channels, channels), (1e-5,))
     sort.sort.prepare((x,), (True,))
     extremum.argmax.prepare((x,), (1, False))
     reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
     check(compiled)
-    assert sum("bar.sync" not in text for text in compiled) == 2 * len(CAPABILITIES)  # what writes normalized channels from their parts' sums
-    assert sum(".maxntid 512" in text for text in compiled) == 2 * len(CAPABILITIES)  # group norm and its gradient have the most threads, which the driver must not give more than 128 registers each
+    # what writes normalized channels from their parts' sums
+    assert sum("bar.sync" not in text for text in compiled) == 2 * len(CAPABILITIES)
+    # group norm and its gradient have the most threads, which the driver must not give more than 128 registers each
+    assert sum(".maxntid 512" in text for text in compiled) == 2 * len(CAPABILITIES)
     if shutil.which("ptxas"):
         assert all(used(text) <= 128 and spilled(text) == 0 for text in compiled)
 
@@ -222,7 +294,12 @@ def assembled(text: str) -> str:
         path = Path(folder) / "kernel.ptx"
         path.write_text(text)
         target = re.search(r"\.target (sm_\d+)", text)[1]
-        return subprocess.run(["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"], capture_output=True, text=True, check=True).stderr
+        return subprocess.run(
+            ["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stderr
 
 
 def test_structured_ops(compiled: list[str]) -> None:
@@ -234,11 +311,15 @@ def test_structured_ops(compiled: list[str]) -> None:
     for op in (indexing.gather, indexing.index_select):
         op.prepare((on_gpu(7, 5), index if op is indexing.gather else vector), (0,))
     for op in (indexing.scatter, indexing.scatter_add, indexing.index_add, indexing.index_copy):
-        op.prepare_into((on_gpu(7, 5), index if "scatter" in op.name else vector, on_gpu(7, 5)), (0,), (on_gpu(7, 5),), (0,))
+        op.prepare_into(
+            (on_gpu(7, 5), index if "scatter" in op.name else vector, on_gpu(7, 5)), (0,), (on_gpu(7, 5),), (0,)
+        )
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
-        patches.patches.prepare((on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back))
+        patches.patches.prepare(
+            (on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back)
+        )
     flip.flip.prepare((on_gpu(7, 5),), ((0,),))
     flip.roll.prepare((on_gpu(7, 5),), ((0,), 3))
     substitution.solve_triangular.prepare((on_gpu(2, 3, 3), on_gpu(2, 3, 5)), (True, False))
@@ -253,7 +334,8 @@ def test_structured_ops(compiled: list[str]) -> None:
     check(compiled)
 
 
-@pytest.mark.parametrize("kind", [dtypes.float64, dtypes.complex64], ids=str)  # those of float32 run in `test_ptx_machine`
+# those of float32 run in `test_ptx_machine`
+@pytest.mark.parametrize("kind", [dtypes.float64, dtypes.complex64], ids=str)
 def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
     a, b, pivots = on_gpu(2, 300, 300, dtype=kind), on_gpu(2, 300, 5, dtype=kind), on_gpu(2, 300, dtype=dtypes.int32)
     for op in (factorization.cholesky, factorization.inv, factorization.det, factorization.slogdet):
@@ -280,7 +362,8 @@ def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
 @pytest.mark.parametrize("kind", [dtypes.complex64, dtypes.complex128], ids=str)
 def test_fourier_transforms(kind: dtypes.dtype, compiled: list[str]) -> None:
     fourier.complex_transform.prepare((on_gpu(3, 8 * 4 * 5 * 3, 7, dtype=kind),), ((1,), "ortho", True))
-    fourier.complex_transform.prepare((on_gpu(3, 60, dtype=kind),), ((1,), "ortho", False))  # by one block for each row, and so its half
+    # by one block for each row, and so its half
+    fourier.complex_transform.prepare((on_gpu(3, 60, dtype=kind),), ((1,), "ortho", False))
     fourier.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 100))
     fourier.half_spectrum.prepare((on_gpu(3, 4096, dtype=kind.real),), ((1,), "backward"))
     fourier.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 101))
@@ -301,7 +384,9 @@ def test_padding_and_bags(compiled: list[str]) -> None:
 
 @pytest.mark.parametrize(("mode", "axes"), [("nearest", 2), ("bilinear", 3), ("bicubic", 2)])
 def test_samples_at_grids(mode: str, axes: int, compiled: list[str]) -> None:
-    x, grid, out = on_gpu(2, 3, *(4, 5, 6)[-axes:]), on_gpu(2, *(2, 3, 4)[-axes:], axes), on_gpu(2, 3, *(2, 3, 4)[-axes:])
+    x = on_gpu(2, 3, *(4, 5, 6)[-axes:])
+    grid = on_gpu(2, *(2, 3, 4)[-axes:], axes)
+    out = on_gpu(2, 3, *(2, 3, 4)[-axes:])
     grid_sample.grid_sample.prepare((x, grid), (mode, "reflection", False, (0,) * axes))
     grid_sample.grid_spread.prepare((out, grid), (x.shape, mode, "reflection", False, (0,) * axes))
     grid_sample.grid_slope.prepare((out, x, grid), (mode, "reflection", False))
@@ -337,7 +422,8 @@ def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
     digits = [text for text in compiled if "_digits" in text]
     assert len(digits) == 2 * len(CAPABILITIES) and not any("ld.local" in text for text in digits)
     if shutil.which("ptxas"):
-        assert all(spilled(text) == 0 and (".target sm_75" in text or used(text) <= 80) for text in digits)  # three blocks on a multiprocessor
+        # three blocks on a multiprocessor
+        assert all(spilled(text) == 0 and (".target sm_75" in text or used(text) <= 80) for text in digits)
     sort._by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
     select.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, select.FIRST))
     for op in (scan.cumprod, scan.cummax, scan.cummin):
@@ -367,16 +453,25 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
 
 def test_norms_and_alignments(compiled: list[str]) -> None:
     for kind in (dtypes.float32, dtypes.float64):
-        rows, images, vector, n = on_gpu(7, 5, dtype=kind), on_gpu(2, 5, 3, dtype=kind), on_gpu(5, dtype=kind), on_gpu(7, dtype=kind)
+        rows = on_gpu(7, 5, dtype=kind)
+        images = on_gpu(2, 5, 3, dtype=kind)
+        vector = on_gpu(5, dtype=kind)
+        n = on_gpu(7, dtype=kind)
         normalization.row_norm.prepare((rows, vector, vector), (1e-5,))
         normalization.row_norm.slopes.prepare((rows, rows, vector, n, n), (True,))
         normalization.channel_norm.prepare((images, vector, vector), (1e-5,))
         normalization.channel_norm_gradient.prepare((images, images, vector, vector, vector), (1e-5,))
         group_norm.group_norm.prepare((images, vector, vector), (5, 1e-5))
-        group_norm.group_norm_gradient.prepare((images, images, vector, on_gpu(10, dtype=kind), on_gpu(10, dtype=kind)), (5,))
-        lengths, labels, scores = on_gpu(5, dtype=dtypes.int64), on_gpu(5, 3, dtype=dtypes.int64), on_gpu(7, 5, 4, dtype=kind)
+        group_norm.group_norm_gradient.prepare(
+            (images, images, vector, on_gpu(10, dtype=kind), on_gpu(10, dtype=kind)), (5,)
+        )
+        lengths = on_gpu(5, dtype=dtypes.int64)
+        labels = on_gpu(5, 3, dtype=dtypes.int64)
+        scores = on_gpu(7, 5, 4, dtype=kind)
         ctc.ctc.prepare((scores, labels, lengths, lengths), (0, False))
-        ctc.ctc_gradient.prepare((vector, scores, labels, lengths, lengths, vector, on_gpu(5, 7, 7, dtype=kind)), (0, True))
+        ctc.ctc_gradient.prepare(
+            (vector, scores, labels, lengths, lengths, vector, on_gpu(5, 7, 7, dtype=kind)), (0, True)
+        )
     check(compiled)
 
 
@@ -394,7 +489,12 @@ def test_steps_of_several_parameters(name: str, compiled: list[str]) -> None:
     op = update.rows[name]
     last = max(op.positions)
     members = [[on_gpu(7 + k, 5)] * (last + 1) for k in range(op.together)]
-    op.prepare_into((*sum(members, []), *[float] * (len(op.inputs) - last - 1)), (op.together,), tuple(each[k] for each in members for k in op.positions), ())
+    op.prepare_into(
+        (*sum(members, []), *[float] * (len(op.inputs) - last - 1)),
+        (op.together,),
+        tuple(each[k] for each in members for k in op.positions),
+        (),
+    )
     check(compiled)
     assert len(compiled) == len(CAPABILITIES)  # one launch
     if shutil.which("ptxas"):
@@ -403,9 +503,14 @@ def test_steps_of_several_parameters(name: str, compiled: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64], ids=str)
 def test_fused_groups_round_products_as_eager_ones_do(kind: dtypes.dtype, compiled: list[str]) -> None:
-    rows = ((pointwise.rows["mul"], (("in", 0), ("in", 1)), kind), (pointwise.rows["add"], (("row", 0), ("in", 0)), kind))
+    rows = (
+        (pointwise.rows["mul"], (("in", 0), ("in", 1)), kind),
+        (pointwise.rows["add"], (("row", 0), ("in", 0)), kind),
+    )
     inputs = tuple(writer.Input(name, kind) for name in ("x", "y"))
-    Fused(rows, inputs, (1,), (on_gpu(7, 5, dtype=kind),), kind, (7, 5)).prepare((on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind)), ())
+    Fused(rows, inputs, (1,), (on_gpu(7, 5, dtype=kind),), kind, (7, 5)).prepare(
+        (on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind)), ()
+    )
     check(compiled)
     assert all(f"mul.rn.f{8 * kind.itemsize}" in text and "fma" not in text for text in compiled)
 
@@ -452,4 +557,8 @@ def test_numbas_own_target_compiles_products() -> None:
     if "pip install 'numod[cuda]'" in found.stderr:
         pytest.skip("it does not find NVIDIA's compiler here")
     assert found.returncode == 0, found.stderr
-    assert found.stdout.count(".shared .align 16") >= 2 and "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in found.stdout and "fma.rn.f32" in found.stdout
+    assert (
+        found.stdout.count(".shared .align 16") >= 2
+        and "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in found.stdout
+        and "fma.rn.f32" in found.stdout
+    )

@@ -1,4 +1,6 @@
-"""The PTX that a GPU would be given, run by `ptx_machine` behind the driver's interface, against the CPU: launches of the sizes a GPU gets, with tails."""
+"""The PTX that a GPU would be given, run by `ptx_machine` behind the driver's interface, against the CPU: launches of
+the sizes a GPU gets, with tails.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -
     assert found.device.type == "cuda" and found.dtype is expected.dtype and found.shape == expected.shape
     found, expected = (each.detach().cpu() for each in (found, expected))
     if found.is_floating_point() or found.is_complex():
-        found, expected = (each.to(numod.complex128 if each.is_complex() else numod.float64) for each in (found, expected))
+        found, expected = (
+            each.to(numod.complex128 if each.is_complex() else numod.float64) for each in (found, expected)
+        )
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
 
 
@@ -77,7 +81,11 @@ def test_rows(name: str) -> None:
     same(row(*moved), row(*values))
 
 
-@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16, numod.float64, numod.uint8, numod.int8, numod.bool, numod.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [numod.float16, numod.bfloat16, numod.float64, numod.uint8, numod.int8, numod.bool, numod.complex64],
+    ids=str,
+)
 def test_dtypes(dtype: numod.dtype) -> None:
     x, y = made(3, 700).to(dtype), made(700).to(dtype)
     check(lambda x, y: x + y, x, y, gradients=False)
@@ -91,16 +99,32 @@ def test_dtypes(dtype: numod.dtype) -> None:
 def test_every_number_of_sixteen_bits(dtype: numod.dtype) -> None:
     x = numod.arange(1 << 16).to(numod.int32).to(numod.int16).view(dtype)
     check(lambda x: (x.float(), x.float().to(dtype)), x, gradients=False)
-    near = numod.from_numpy(np.random.default_rng(0).integers(0, 1 << 32, 20000, dtype=np.uint32).view(np.float32).copy())
+    near = numod.from_numpy(
+        np.random.default_rng(0).integers(0, 1 << 32, 20000, dtype=np.uint32).view(np.float32).copy()
+    )
     check(lambda near: near.to(dtype), near, gradients=False)
 
 
 def test_layouts() -> None:
     x = made(5, 37, 41)
-    for view in (lambda x: x.permute(2, 0, 1), lambda x: x[1:4, ::3, 5:], lambda x: x.transpose(0, 1), lambda x: x[:, :1].expand(5, 9, 41), lambda x: x.permute(2, 1, 0)[::2]):
+    for view in (
+        lambda x: x.permute(2, 0, 1),
+        lambda x: x[1:4, ::3, 5:],
+        lambda x: x.transpose(0, 1),
+        lambda x: x[:, :1].expand(5, 9, 41),
+        lambda x: x.permute(2, 1, 0)[::2],
+    ):
         check(lambda x, view=view: (view(x) * 2.0, view(x).contiguous(), view(x).sum(-1), view(x).sum(0)), x)
-    for shape, order in (((37, 41), (1, 0)), ((5, 37, 41), (2, 1, 0)), ((3, 9, 10, 11), (0, 2, 3, 1)), ((8, 300), (1, 0))):  # in tiles
-        check(lambda x, order=order: x.permute(order) + numod.ones(x.permute(order).shape, device=x.device), made(*shape))
+    # in tiles
+    for shape, order in (
+        ((37, 41), (1, 0)),
+        ((5, 37, 41), (2, 1, 0)),
+        ((3, 9, 10, 11), (0, 2, 3, 1)),
+        ((8, 300), (1, 0)),
+    ):
+        check(
+            lambda x, order=order: x.permute(order) + numod.ones(x.permute(order).shape, device=x.device), made(*shape)
+        )
     check(lambda x: x.reshape(-1)[3:4000] + x.reshape(-1)[5:4002], x)
     check(lambda x: (x + 1)[0, 0, 0], x)
 
@@ -115,26 +139,40 @@ def test_layouts() -> None:
 
 
 def test_memory_read_as_another_dtype() -> None:
-    check(lambda z: (z.real * 2, z.imag.sum(0), numod.view_as_real(z), z.conj().resolve_conj()), made(3, 5, dtype=numod.complex64), gradients=False)
+    check(
+        lambda z: (z.real * 2, z.imag.sum(0), numod.view_as_real(z), z.conj().resolve_conj()),
+        made(3, 5, dtype=numod.complex64),
+        gradients=False,
+    )
     check(lambda x: numod.view_as_complex(x.reshape(3, 5, 2)).abs(), made(3, 10))
-    check(lambda x: (x.view(numod.int32), x.view(numod.uint8)[1:], x[1:].view(numod.int64)), made(4, 6), gradients=False)
+    check(
+        lambda x: (x.view(numod.int32), x.view(numod.uint8)[1:], x[1:].view(numod.int64)), made(4, 6), gradients=False
+    )
 
     def shift(x: numod.Tensor) -> numod.Tensor:
         x, own = x.clone(), x.clone()
-        x[1:] = x.view(numod.int32)[:-1].view(numod.float32)  # of memory that two storages hold: read whole before it is written
+        # of memory that two storages hold: read whole before it is written
+        x[1:] = x.view(numod.int32)[:-1].view(numod.float32)
         return x, own.resize_(2000)[:1000]
 
     check(shift, made(1000), gradients=False)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"]
+)
 def test_reductions(name: str) -> None:
     x = made(6, 5, 300)
     x[2, 3, 17] = x[1, 1, 250] = 9.0
     smooth = name not in ("any", "all", "argmax", "argmin", "prod")
     for dim in (0, 1, 2):
         check(lambda x, dim=dim: getattr(x, name)(dim=dim), x, gradients=smooth and dim == 1)
-    check(lambda x: getattr(x, name)() if name != "logsumexp" else x.logsumexp((0, 1, 2)), x * 0.1 if name == "prod" else x, gradients=smooth, tolerance=1e-4)
+    check(
+        lambda x: getattr(x, name)() if name != "logsumexp" else x.logsumexp((0, 1, 2)),
+        x * 0.1 if name == "prod" else x,
+        gradients=smooth,
+        tolerance=1e-4,
+    )
 
 
 def test_long_reductions_in_two_stages() -> None:
@@ -142,9 +180,19 @@ def test_long_reductions_in_two_stages() -> None:
     check(lambda x: (x.sum(), x.mean(), x.max(), x.argmin(), x.norm(), x.std()), x, tolerance=1e-4)
     columns = made(9000, 3)
     check(lambda x: (x.sum(0), x.amax(0), x.mean((0, 1))), columns, tolerance=1e-4)
-    images = made(40, 3, 23, 10)  # few results of rows that lie apart: blocks take rows, and the next kernel what they found
-    check(lambda x: (x.sum((0, 2, 3)), x.mean((0, 3)), x.amax((0, 2))[:, :2], x[..., ::2].sum((0, 2, 3)), x.sum((0, 2))), images, tolerance=1e-4)
-    check(lambda x: (x.sum((0, 2)), x.mean((0, 2)), (x > 5).any((0, 2))), made(2, 2, 9001), tolerance=1e-4, gradients=False)
+    # few results of rows that lie apart: blocks take rows, and the next kernel what they found
+    images = made(40, 3, 23, 10)
+    check(
+        lambda x: (x.sum((0, 2, 3)), x.mean((0, 3)), x.amax((0, 2))[:, :2], x[..., ::2].sum((0, 2, 3)), x.sum((0, 2))),
+        images,
+        tolerance=1e-4,
+    )
+    check(
+        lambda x: (x.sum((0, 2)), x.mean((0, 2)), (x > 5).any((0, 2))),
+        made(2, 2, 9001),
+        tolerance=1e-4,
+        gradients=False,
+    )
     check(lambda x: (x.sum((0, 2)), x.any((0, 2))), made(9001, 2, 2), tolerance=1e-4, gradients=False)
     nan = made(70001)
     nan[51234] = float("nan")
@@ -152,7 +200,18 @@ def test_long_reductions_in_two_stages() -> None:
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.bfloat16, numod.int64, numod.complex64], ids=str)
-@pytest.mark.parametrize("shapes", [((130, 70), (70, 65)), ((3, 7, 19), (3, 19, 5)), ((1, 33), (33, 1)), ((2, 1, 65, 9), (3, 9, 66)), ((70,), (70, 65)), ((9, 3), (3,))], ids=str)
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((130, 70), (70, 65)),
+        ((3, 7, 19), (3, 19, 5)),
+        ((1, 33), (33, 1)),
+        ((2, 1, 65, 9), (3, 9, 66)),
+        ((70,), (70, 65)),
+        ((9, 3), (3,)),
+    ],
+    ids=str,
+)
 def test_products(shapes: tuple, dtype: numod.dtype) -> None:
     a, b = (made(*shape, dtype=dtype) for shape in shapes)
     tolerance = {numod.float32: 1e-4, numod.float64: 1e-10, numod.bfloat16: 3e-1}.get(dtype, 1e-4)
@@ -187,14 +246,21 @@ def test_products_in_parts(machine: Machine) -> None:
     assert machine.launches - before == 2 and "add_parts" in machine.kernels[-1].name
 
 
-ORDERS = [(False, False), (False, True), (True, False), (True, True)]  # whether the left and the right matrix are transposed ones
+# whether the left and the right matrix are transposed ones
+ORDERS = [(False, False), (False, True), (True, False), (True, True)]
 
 
-def on_tensor_cores(machine: Machine, function: Callable, *tensors: numod.Tensor, tolerance: float = 0, gradients: bool = False) -> None:
+def on_tensor_cores(
+    machine: Machine, function: Callable, *tensors: numod.Tensor, tolerance: float = 0, gradients: bool = False
+) -> None:
     """As `check`, and the kernels that were built for it multiply by tensor cores."""
     before = len(machine.kernels)
     check(function, *tensors, tolerance=tolerance, gradients=gradients)
-    assert all("mma" in {each.parts[0] for each in kernel.program.code} for kernel in machine.kernels[before:] if "_blocks_" in kernel.name)
+    assert all(
+        "mma" in {each.parts[0] for each in kernel.program.code}
+        for kernel in machine.kernels[before:]
+        if "_blocks_" in kernel.name
+    )
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
@@ -214,11 +280,18 @@ def test_tensor_cores(dtype: numod.dtype, machine: Machine) -> None:
 @pytest.mark.parametrize(("left", "right"), ORDERS, ids=str)
 @pytest.mark.parametrize("sizes", [(67, 70, 69), (9, 3, 66)], ids=str)
 def test_tensor_cores_take_matrices_as_they_lie(sizes: tuple, left: bool, right: bool, machine: Machine) -> None:
-    """With tails along every dimension, at places that are whole runs of 16 bytes or not, in batches; and so the gradients, of which one factor is transposed."""
+    """With tails along every dimension, at places that are whole runs of 16 bytes or not, in batches; and so the
+    gradients, of which one factor is transposed.
+    """
     rows, inner, columns = sizes
-    a, b = (numod.randint(-2, 3, (2, *(shape[::-1] if turned else shape))).half() for shape, turned in (((rows, inner), left), ((inner, columns), right)))
+    a, b = (
+        numod.randint(-2, 3, (2, *(shape[::-1] if turned else shape))).half()
+        for shape, turned in (((rows, inner), left), ((inner, columns), right))
+    )
     a, b = (each.mT if turned else each for each, turned in ((a, left), (b, right)))
-    on_tensor_cores(machine, lambda a, b: (a @ b, a[1] @ b[0], a[1, :, 1:] @ b[0, 1:], a[0, 1:, :8] @ b[1, :8, 2:]), a, b)
+    on_tensor_cores(
+        machine, lambda a, b: (a @ b, a[1] @ b[0], a[1, :, 1:] @ b[0, 1:], a[0, 1:, :8] @ b[1, :8, 2:]), a, b
+    )
     on_tensor_cores(machine, lambda a, b: (a @ b).float(), a[0], b[1], tolerance=1e-2, gradients=True)
 
 
@@ -229,28 +302,46 @@ def test_products_of_less_precision(machine: Machine) -> None:
     before = product(*third).cpu()[0, 0].item(), (third[0] @ third[1]).cpu()[0, 0].item()
     try:
         numod.backends.cuda.matmul.allow_tf32 = True
-        on_tensor_cores(machine, lambda a, b, c: (a @ b, F.linear(b.t(), a[1:], c[:64]), b.t() @ a.t(), a[:, 1:] @ b[1:]), a, b, c)
+        on_tensor_cores(
+            machine, lambda a, b, c: (a @ b, F.linear(b.t(), a[1:], c[:64]), b.t() @ a.t(), a[:, 1:] @ b[1:]), a, b, c
+        )
         rounded = round(2**12 / 3) / 2**12
-        assert product(*third).cpu()[0, 0].item() == 1 + rounded and (third[0] @ third[1]).cpu()[0, 0].item() == rounded != before[1]
+        assert (
+            product(*third).cpu()[0, 0].item() == 1 + rounded
+            and (third[0] @ third[1]).cpu()[0, 0].item() == rounded != before[1]
+        )
     finally:
         numod.set_float32_matmul_precision("highest")
     assert (product(*third).cpu()[0, 0].item(), (third[0] @ third[1]).cpu()[0, 0].item()) == before
 
 
 def test_gradients_on_tensor_cores(machine: Machine) -> None:
-    x, weight = made(3, 2, 41, 37, dtype=numod.float16), made(6, 2, 3, 3, dtype=numod.float16)  # positions enough to be cut into parts, for the weight's
-    on_tensor_cores(machine, lambda x, w: F.conv2d(x, w, padding=1, stride=2), x, weight, tolerance=3e-2, gradients=True)
+    # positions enough to be cut into parts, for the weight's
+    x, weight = made(3, 2, 41, 37, dtype=numod.float16), made(6, 2, 3, 3, dtype=numod.float16)
+    on_tensor_cores(
+        machine, lambda x, w: F.conv2d(x, w, padding=1, stride=2), x, weight, tolerance=3e-2, gradients=True
+    )
 
 
 @pytest.mark.parametrize(("left", "right"), ORDERS, ids=str)
 def test_great_tile_of_tensor_cores(left: bool, right: bool, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of products too large for this machine. No thread waits for another's bank: 4 passes are what 512 bytes take."""
+    """That of products too large for this machine.
+
+    No thread waits for another's bank: 4 passes are what 512 bytes take.
+    """
     monkeypatch.setattr(block, "suits", lambda *_: True)
-    a, b = (numod.randint(-3, 4, shape[::-1] if turned else shape).half() for shape, turned in (((129, 72), left), ((72, 136), right)))
+    a, b = (
+        numod.randint(-3, 4, shape[::-1] if turned else shape).half()
+        for shape, turned in (((129, 72), left), ((72, 136), right))
+    )
     on_tensor_cores(machine, lambda a, b: (a.t() if left else a) @ (b.t() if right else b), a, b)
     moved = a.cuda().t() if left else a.cuda(), b.cuda().t() if right else b.cuda()
     found = counted(machine, lambda: moved[0] @ moved[1])
-    assert found["shared loads passes"] == 4 * found["shared loads"] and found["shared stores passes"] <= 4 * found["shared stores"]  # some write alone
+    # some write alone
+    assert (
+        found["shared loads passes"] == 4 * found["shared loads"]
+        and found["shared stores passes"] <= 4 * found["shared stores"]
+    )
 
 
 CONVOLUTIONS = [  # shapes of x and weight, and settings
@@ -260,7 +351,8 @@ CONVOLUTIONS = [  # shapes of x and weight, and settings
     ((1, 1, 5, 6, 5), (2, 1, 2, 2, 2), {"padding": 1, "dilation": 2}),
     ((2, 3, 13, 14), (3, 1, 3, 3), {"groups": 3, "padding": 1}),
     ((2, 5, 9, 9), (67, 5, 1, 1), {"stride": 2}),
-    ((1, 60, 5, 4), (58, 60, 3, 3), {"padding": 1, "stride": 2}),  # few positions: in three parts, of the channels, and in two, of the features
+    # few positions: in three parts, of the channels, and in two, of the features
+    ((1, 60, 5, 4), (58, 60, 3, 3), {"padding": 1, "stride": 2}),
 ]
 
 
@@ -280,15 +372,31 @@ def test_great_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_transposed_convolutions() -> None:
-    check(lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1), made(2, 5, 7, 6), made(5, 3, 3, 3), tolerance=1e-4)
+    check(
+        lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1),
+        made(2, 5, 7, 6),
+        made(5, 3, 3, 3),
+        tolerance=1e-4,
+    )
 
 
 LAYERS = {
-    "max_pool": lambda x: F.max_pool2d(x, 3, 2, 1), "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1), "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 2)), "max_pool dilated": lambda x: F.max_pool2d(x, 2, 1, 1, 3), "adaptive max": lambda x: F.adaptive_max_pool2d(x, (4, 5)), "avg_pool inside": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), "global": lambda x: F.adaptive_avg_pool2d(x, 1), "interpolate": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
-    "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], True), "layer_norm": lambda x: F.layer_norm(x, (13,), x[0, 0, 0], x[0, 1, 0]), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]),
-    "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (13,), x[0, 0, 0]), "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(-1),
-    "pad": lambda x: F.pad(x, (2, 3, 1, 2), mode="reflect"), "unfold": lambda x: F.unfold(x, 3, padding=1), "gelu": lambda x: F.gelu(x) + F.silu(x) * F.softplus(x),
-    "pixel_shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2), "cdist": lambda x: numod.cdist(x[0], x[1], 1.5), "cumsum": lambda x: x.cumsum(2) + x.cumsum(1), "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2].tanh()),
+    "max_pool": lambda x: F.max_pool2d(x, 3, 2, 1), "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 2)), "max_pool dilated": lambda x: F.max_pool2d(x, 2, 1, 1, 3),
+    "adaptive max": lambda x: F.adaptive_max_pool2d(x, (4, 5)),
+    "avg_pool inside": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+    "global": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "interpolate": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], True),
+    "layer_norm": lambda x: F.layer_norm(x, (13,), x[0, 0, 0], x[0, 1, 0]),
+    "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]),
+    "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (13,), x[0, 0, 0]),
+    "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(-1),
+    "pad": lambda x: F.pad(x, (2, 3, 1, 2), mode="reflect"), "unfold": lambda x: F.unfold(x, 3, padding=1),
+    "gelu": lambda x: F.gelu(x) + F.silu(x) * F.softplus(x),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2), "cdist": lambda x: numod.cdist(x[0], x[1], 1.5),
+    "cumsum": lambda x: x.cumsum(2) + x.cumsum(1),
+    "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2].tanh()),
 }  # fmt: skip
 
 
@@ -312,8 +420,10 @@ def test_attention_by_tiles(depth: int, width: int, mask: str, dropped: float) -
 
 
 POOLS = [  # windows of which four neighbours lie in one, some, or more than are read at once
-    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, (2, 5), 1, (1, 2)), lambda x: F.max_pool2d(x, 2, 3), lambda x: F.max_pool2d(x, 3, (3, 1), 1, 2),
-    lambda x: F.adaptive_max_pool2d(x, (4, 30)), lambda x: F.max_pool1d(x[0], 3, 2, 1), lambda x: F.max_pool3d(x, (2, 3, 3), (1, 2, 2), (1, 1, 0)),
+    lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, (2, 5), 1, (1, 2)),
+    lambda x: F.max_pool2d(x, 2, 3), lambda x: F.max_pool2d(x, 3, (3, 1), 1, 2),
+    lambda x: F.adaptive_max_pool2d(x, (4, 30)), lambda x: F.max_pool1d(x[0], 3, 2, 1),
+    lambda x: F.max_pool3d(x, (2, 3, 3), (1, 2, 2), (1, 1, 0)),
 ]  # fmt: skip
 
 
@@ -330,8 +440,19 @@ def test_rows_shared_by_teams(n: int) -> None:
     x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)
     check(lambda x: (x.softmax(1), x.log_softmax(1)), x, tolerance=1e-4)
     check(lambda x, w, b: F.layer_norm(x, (n,), w, b), x, w, b, tolerance=1e-3)
-    check(lambda x, w, b: (x[0, 1:].softmax(0), F.layer_norm(x[0, 1 : n - 3], (n - 4,), w[4:], b[: n - 4])), x, w, b, tolerance=1e-3)  # fours that begin anywhere
-    check(lambda x: F.cross_entropy(x, numod.tensor([1, -100, n - 1], device=x.device), label_smoothing=0.1), x, tolerance=1e-4)
+    # fours that begin anywhere
+    check(
+        lambda x, w, b: (x[0, 1:].softmax(0), F.layer_norm(x[0, 1 : n - 3], (n - 4,), w[4:], b[: n - 4])),
+        x,
+        w,
+        b,
+        tolerance=1e-3,
+    )
+    check(
+        lambda x: F.cross_entropy(x, numod.tensor([1, -100, n - 1], device=x.device), label_smoothing=0.1),
+        x,
+        tolerance=1e-4,
+    )
     check(lambda x: (x.max(1)[0], x.logsumexp(1), x.cumsum(1)), x, tolerance=1e-3)
 
 
@@ -342,9 +463,15 @@ def test_batch_norms() -> None:
 
 
 LOSSES = {
-    "mse": lambda x: F.mse_loss(x, x.detach().flip(0)), "l1": lambda x: F.l1_loss(x, x.detach().flip(0)), "huber": lambda x: F.huber_loss(x, x.detach().flip(0)), "kl": lambda x: F.kl_div(x.log_softmax(1), x.detach().softmax(1), reduction="batchmean"),
-    "bce": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid()), "nll": lambda x: F.nll_loss(x.log_softmax(1), (x[:, 0] > 0).long()), "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0].detach().exp(), label_smoothing=0.1),
-    "soft": lambda x: F.cross_entropy(x, x.detach().flip(0).softmax(1)), "hinge": lambda x: F.multi_margin_loss(x, (x[:, 0] > 0).long()), "cosine": lambda x: F.cosine_similarity(x, x.detach().flip(0)).sum(),
+    "mse": lambda x: F.mse_loss(x, x.detach().flip(0)), "l1": lambda x: F.l1_loss(x, x.detach().flip(0)),
+    "huber": lambda x: F.huber_loss(x, x.detach().flip(0)),
+    "kl": lambda x: F.kl_div(x.log_softmax(1), x.detach().softmax(1), reduction="batchmean"),
+    "bce": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid()),
+    "nll": lambda x: F.nll_loss(x.log_softmax(1), (x[:, 0] > 0).long()),
+    "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0].detach().exp(), label_smoothing=0.1),
+    "soft": lambda x: F.cross_entropy(x, x.detach().flip(0).softmax(1)),
+    "hinge": lambda x: F.multi_margin_loss(x, (x[:, 0] > 0).long()),
+    "cosine": lambda x: F.cosine_similarity(x, x.detach().flip(0)).sum(),
 }  # fmt: skip
 
 
@@ -355,7 +482,11 @@ def test_losses(name: str) -> None:
 
 def test_ctc() -> None:
     targets, x = numod.tensor([[1, 2], [3, 3]]), made(9, 2, 5)
-    check(lambda x: F.ctc_loss(x.log_softmax(2), targets.to(x.device), [9, 7], [2, 1], reduction="none"), x, tolerance=1e-4)
+    check(
+        lambda x: F.ctc_loss(x.log_softmax(2), targets.to(x.device), [9, 7], [2, 1], reduction="none"),
+        x,
+        tolerance=1e-4,
+    )
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell"])
@@ -376,12 +507,42 @@ def test_recurrent(name: str) -> None:
 def test_gather_and_scatter() -> None:
     x, index, rows = made(37, 19), numod.randint(0, 37, (23, 19)), numod.randint(0, 37, (50,))
     for function in (
-        lambda x, i, r: (x.gather(0, i), x.index_select(0, r), x[r], x.take_along_dim(i, 0), x[r, r % 19], F.embedding(r, x), x[x > 0.3], x.masked_fill(x > 0, 2.0)),
-        lambda x, i, r: (x.scatter_add(0, i, x[:23]), x.index_add(0, r[:37], x), x.scatter_reduce(0, i, x[:23], "prod"), x.scatter_reduce(0, i, x[:23], "amax")),
+        lambda x, i, r: (
+            x.gather(0, i),
+            x.index_select(0, r),
+            x[r],
+            x.take_along_dim(i, 0),
+            x[r, r % 19],
+            F.embedding(r, x),
+            x[x > 0.3],
+            x.masked_fill(x > 0, 2.0),
+        ),
+        lambda x, i, r: (
+            x.scatter_add(0, i, x[:23]),
+            x.index_add(0, r[:37], x),
+            x.scatter_reduce(0, i, x[:23], "prod"),
+            x.scatter_reduce(0, i, x[:23], "amax"),
+        ),
     ):
         check(lambda x, f=function: f(x, index.to(x.device), rows.to(x.device)), x, tolerance=1e-4)
-    check(lambda x: (x.nonzero(), numod.bincount((x.abs() * 3).long().reshape(-1)), numod.histc(x, 7, -1.0, 1.0)), x, gradients=False)
-    check(lambda x: (numod.cat((x, x[:3] * 2), 0), numod.stack((x, x)), x.roll(3, 1), x.flip(0, 1), x.tril(), x.diagonal(), x.repeat(2, 3), x.repeat_interleave(2, 0)), x)
+    check(
+        lambda x: (x.nonzero(), numod.bincount((x.abs() * 3).long().reshape(-1)), numod.histc(x, 7, -1.0, 1.0)),
+        x,
+        gradients=False,
+    )
+    check(
+        lambda x: (
+            numod.cat((x, x[:3] * 2), 0),
+            numod.stack((x, x)),
+            x.roll(3, 1),
+            x.flip(0, 1),
+            x.tril(),
+            x.diagonal(),
+            x.repeat(2, 3),
+            x.repeat_interleave(2, 0),
+        ),
+        x,
+    )
     check(lambda x: F.embedding_bag(rows.to(x.device), x, numod.tensor([0, 7, 30], device=x.device)), x)
 
 
@@ -392,7 +553,13 @@ def test_sums_by_index(dtype: numod.dtype, machine: Machine) -> None:
     def sums(x: numod.Tensor, y: numod.Tensor) -> tuple:
         r = places.to(x.device)
         put = x.clone().index_put_((r, r * 3), y[:, 0], accumulate=True)
-        return x.index_add(0, r, y), x.t().index_add(1, r, y.t()), x.scatter_add(0, (r[:, None] + r[:33]) % 7, y), x[:, 0].scatter_add(0, r, y[:, 1]), put
+        return (
+            x.index_add(0, r, y),
+            x.t().index_add(1, r, y.t()),
+            x.scatter_add(0, (r[:, None] + r[:33]) % 7, y),
+            x[:, 0].scatter_add(0, r, y[:, 1]),
+            put,
+        )
 
     check(sums, x, y, tolerance={numod.float16: 4e-2, numod.bfloat16: 3e-1, numod.float64: 1e-12}.get(dtype, 1e-4))
     at, flat = places.cuda(), y[:, 0].contiguous().cuda()
@@ -403,12 +570,20 @@ def test_sums_by_index(dtype: numod.dtype, machine: Machine) -> None:
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.bool], ids=str)
 def test_the_last_one_stays(dtype: numod.dtype, machine: Machine) -> None:
-    x, y, places = made(7, 33).to(dtype), made(300, 33).sign().clamp(min=0).to(dtype) if dtype is numod.bool else made(300, 33), numod.randint(0, 7, (300,))
+    x = made(7, 33).to(dtype)
+    y = made(300, 33).sign().clamp(min=0).to(dtype) if dtype is numod.bool else made(300, 33)
+    places = numod.randint(0, 7, (300,))
 
     def written(x: numod.Tensor, y: numod.Tensor) -> tuple:
         r = places.to(x.device)
         put = x.clone().index_put_((r, r * 3), y[:, 0])
-        return x.index_copy(0, r, y), x.t().index_copy(1, r, y.t()), x.scatter(0, (r[:, None] + r[:33]) % 7, y), put, x[:, 0].contiguous().put_(r, y[:, 1])
+        return (
+            x.index_copy(0, r, y),
+            x.t().index_copy(1, r, y.t()),
+            x.scatter(0, (r[:, None] + r[:33]) % 7, y),
+            put,
+            x[:, 0].contiguous().put_(r, y[:, 1]),
+        )
 
     check(written, x, y, gradients=False, tolerance=0)
     at, source, target = places.cuda(), y[:, 0].contiguous().cuda(), numod.zeros(7, dtype=dtype, device="cuda")
@@ -416,7 +591,9 @@ def test_the_last_one_stays(dtype: numod.dtype, machine: Machine) -> None:
     assert machine.last[1] * machine.last[2] >= 300
 
 
-@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.int32, numod.int64, numod.int8, numod.uint8, numod.float16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [numod.float32, numod.float64, numod.int32, numod.int64, numod.int8, numod.uint8, numod.float16], ids=str
+)
 def test_folds_by_index_have_a_thread_for_each_element(dtype: numod.dtype, machine: Machine) -> None:
     x, y, places = made(7, 3).to(dtype), made(300, 3).to(dtype), numod.randint(0, 7, (300, 3))
     if dtype.is_floating_point:
@@ -426,10 +603,17 @@ def test_folds_by_index_have_a_thread_for_each_element(dtype: numod.dtype, machi
 
     def fold(x: numod.Tensor, y: numod.Tensor) -> tuple:
         at = places.to(x.device)
-        return *(x.scatter_reduce(0, at, y, how) for how in ("prod", "amax", "amin")), x.index_reduce(0, at[:, 0], y, "amax", include_self=False)
+        return *(x.scatter_reduce(0, at, y, how) for how in ("prod", "amax", "amin")), x.index_reduce(
+            0, at[:, 0], y, "amax", include_self=False
+        )
 
     check(fold, x, y, gradients=False, tolerance={numod.float32: 1e-4, numod.float16: 2e-3}.get(dtype, 1e-12))
-    assert any("cas" in each.parts for kernel in machine.kernels if "scatter_reduce_prod" in kernel.name for each in kernel.program.code)
+    assert any(
+        "cas" in each.parts
+        for kernel in machine.kernels
+        if "scatter_reduce_prod" in kernel.name
+        for each in kernel.program.code
+    )
 
 
 @pytest.mark.parametrize("dtype", [numod.int8, numod.uint8, numod.int16, numod.complex64, numod.complex128], ids=str)
@@ -438,7 +622,11 @@ def test_sums_by_index_of_what_is_not_added_at_once(dtype: numod.dtype, machine:
 
     def sums(x: numod.Tensor, y: numod.Tensor) -> tuple:
         at = places.to(x.device)
-        return x.index_add(0, at, y), x.t().contiguous().index_add(1, at, y.t().contiguous()), x.scatter_add(0, at[:, None].expand(300, 3).contiguous(), y)
+        return (
+            x.index_add(0, at, y),
+            x.t().contiguous().index_add(1, at, y.t().contiguous()),
+            x.scatter_add(0, at[:, None].expand(300, 3).contiguous(), y),
+        )
 
     check(sums, x, y, gradients=False, tolerance=1e-4 if dtype is numod.complex64 else 1e-12)
     assert machine.last[1] * machine.last[2] >= 900  # threads
@@ -449,9 +637,16 @@ def test_sums_by_index_in_order_where_asked_for() -> None:
 
     def sums(device: str) -> list:
         moved, r = y.to(device), places.to(device)
-        return [numod.zeros(7, 3, device=device).index_add_(0, r, moved).tolist(), numod.zeros(7, 3, device=device).scatter_add_(0, r[:, None].expand(300, 3).contiguous(), moved).tolist(), numod.ones(7, 3, device=device).scatter_reduce(0, r[:, None].expand(300, 3).contiguous(), moved, "prod").tolist()]
+        return [
+            numod.zeros(7, 3, device=device).index_add_(0, r, moved).tolist(),
+            numod.zeros(7, 3, device=device).scatter_add_(0, r[:, None].expand(300, 3).contiguous(), moved).tolist(),
+            numod.ones(7, 3, device=device)
+            .scatter_reduce(0, r[:, None].expand(300, 3).contiguous(), moved, "prod")
+            .tolist(),
+        ]
 
-    assert all(found != expected for found, expected in zip(sums("cuda"), sums("cpu")))  # the machine's last threads add first
+    # the machine's last threads add first
+    assert all(found != expected for found, expected in zip(sums("cuda"), sums("cpu")))
     try:
         numod.use_deterministic_algorithms(True)
         assert sums("cuda") == sums("cpu")
@@ -467,11 +662,41 @@ def test_order(n: int, dtype: numod.dtype) -> None:
     if dtype is numod.float32 and n > 9:
         x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
     k = min(n, 7)
-    check(lambda x: (*x.sort(1), *x.sort(1, descending=True), *x.topk(k), x.kthvalue(1 + n // 2, 1)[0], *x.cummax(1), x.cumsum(1) if dtype is numod.int64 else x.nan_to_num(0, 0).cumsum(1)), x, gradients=False, tolerance=1e-4)
+    check(
+        lambda x: (
+            *x.sort(1),
+            *x.sort(1, descending=True),
+            *x.topk(k),
+            x.kthvalue(1 + n // 2, 1)[0],
+            *x.cummax(1),
+            x.cumsum(1) if dtype is numod.int64 else x.nan_to_num(0, 0).cumsum(1),
+        ),
+        x,
+        gradients=False,
+        tolerance=1e-4,
+    )
     if n < 2000:
-        check(lambda x: (x.median(1)[0], x.nanmedian(1)[0], x.gather(1, x.median(1, True)[1]), x.median(), (x / (x[:1] * 0)).nanmedian(0)[0]), x, gradients=False)
+        check(
+            lambda x: (
+                x.median(1)[0],
+                x.nanmedian(1)[0],
+                x.gather(1, x.median(1, True)[1]),
+                x.median(),
+                (x / (x[:1] * 0)).nanmedian(0)[0],
+            ),
+            x,
+            gradients=False,
+        )
     if dtype is numod.int64:
-        check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
+        check(
+            lambda x: (
+                *x.unique(return_inverse=True, return_counts=True),
+                *x.mode(1),
+                numod.searchsorted(x[0].sort()[0], x),
+            ),
+            x,
+            gradients=False,
+        )
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.float64], ids=str)
@@ -485,7 +710,10 @@ def test_long_rows_sorted_by_digits(dtype: numod.dtype, machine: Machine, monkey
     check(lambda x: (*x.sort(1), *x.sort(1, descending=True)), x, gradients=False)
     assert any("move_digits" in name for name in {kernel.name for kernel in machine.kernels} - before)
     found = counted(machine, x.cuda().sort)
-    assert found["shared loads passes"] <= 3 * found["shared loads"] and found["shared stores passes"] <= 4 * found["shared stores"]
+    assert (
+        found["shared loads passes"] <= 3 * found["shared loads"]
+        and found["shared stores passes"] <= 4 * found["shared stores"]
+    )
 
 
 def test_running_totals() -> None:
@@ -494,11 +722,27 @@ def test_running_totals() -> None:
     check(lambda x: ((1 + x * 0.001).cumprod(1), *x.cummin(1)), x, tolerance=1e-3, gradients=False)
     x = made(70003).round()  # in parts
     x[50000] = float("nan")
-    check(lambda x: (*x.cummax(0), *x[1:].cummin(0), x[:49999].cumsum(0), x[2:20001].long().cumsum(0), x[1:20001].logcumsumexp(0)), x, gradients=False)
+    check(
+        lambda x: (
+            *x.cummax(0),
+            *x[1:].cummin(0),
+            x[:49999].cumsum(0),
+            x[2:20001].long().cumsum(0),
+            x[1:20001].logcumsumexp(0),
+        ),
+        x,
+        gradients=False,
+    )
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:
-    for make, exact in ((numod.rand, True), (numod.randn, False), (lambda *n, **where: numod.randint(0, 1000, n, **where), True), (lambda n, **where: numod.zeros(n, **where).bernoulli_(0.3), True), (lambda n, **where: F.dropout(numod.ones(n, **where), 0.4), True)):
+    for make, exact in (
+        (numod.rand, True),
+        (numod.randn, False),
+        (lambda *n, **where: numod.randint(0, 1000, n, **where), True),
+        (lambda n, **where: numod.zeros(n, **where).bernoulli_(0.3), True),
+        (lambda n, **where: F.dropout(numod.ones(n, **where), 0.4), True),
+    ):
         results = []
         for device in ("cuda", "cpu"):
             numod.manual_seed(7)
@@ -514,21 +758,26 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
         same(*results)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"]
+)
 def test_optimizers(name: str, machine: Machine) -> None:
     numod.manual_seed(0)
     x, y = made(37, 5), numod.arange(37) % 3
     model = nn.Sequential(nn.Linear(5, 14), nn.Tanh(), nn.Linear(14, 3))
     twin = copy.deepcopy(model).to("cuda")
     for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
-        optimizer = getattr(numod.optim, name)(network.parameters(), lr=0.01, **({"momentum": 0.9, "nesterov": True} if name == "SGD" else {}))
+        optimizer = getattr(numod.optim, name)(
+            network.parameters(), lr=0.01, **({"momentum": 0.9, "nesterov": True} if name == "SGD" else {})
+        )
         for _ in range(2):
             optimizer.zero_grad()
             F.cross_entropy(network(inputs), target).backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             launches = machine.calls["cuLaunchKernelEx"]
             optimizer.step()
-        assert machine.calls["cuLaunchKernelEx"] - launches == (network is twin)  # one for all parameters, once their state is there
+        # one for all parameters, once their state is there
+        assert machine.calls["cuLaunchKernelEx"] - launches == (network is twin)
     for found, expected in zip(twin.parameters(), model.parameters()):
         same(found, expected, 1e-4)
 
@@ -550,14 +799,23 @@ def test_what_is_made_beside_tensors_has_its_device() -> None:
 def test_a_compiled_step() -> None:
     numod.manual_seed(0)
     x, y = made(7, 1, 8, 9), numod.arange(7) % 3
-    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(48, 3))
+    model = nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1, bias=False),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(48, 3),
+    )
     twin = copy.deepcopy(model).to("cuda")
     losses = []
     for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
         optimizer = numod.optim.AdamW(network.parameters(), lr=0.01)
 
         @numod.compile
-        def step(inputs: numod.Tensor, target: numod.Tensor, network: nn.Module = network, optimizer: object = optimizer) -> numod.Tensor:
+        def step(
+            inputs: numod.Tensor, target: numod.Tensor, network: nn.Module = network, optimizer: object = optimizer
+        ) -> numod.Tensor:
             optimizer.zero_grad()
             loss = F.cross_entropy(network(inputs), target)
             loss.backward()
@@ -580,7 +838,10 @@ def test_an_index_outside_is_told() -> None:
 
 def test_checks_of_values_are_told_in_compiled_functions_too(machine: Machine) -> None:
     x, chances = numod.arange(6).cuda(), numod.full((3,), 0.5, device="cuda")
-    for function, right, wrong, told in ((lambda n: x // n, x + 1, x, "ZeroDivisionError"), (lambda p: F.binary_cross_entropy(p, chances), chances, chances * 3, "between 0 and 1")):
+    for function, right, wrong, told in (
+        (lambda n: x // n, x + 1, x, "ZeroDivisionError"),
+        (lambda p: F.binary_cross_entropy(p, chances), chances, chances * 3, "between 0 and 1"),
+    ):
         for use in (function, numod.compile(function)):
             expected = use(right)
             copies = machine.calls["cuMemcpyDtoH_v2"]
@@ -610,12 +871,20 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
         turned = counted(machine, view.contiguous)
         assert turned["global loads sectors"] == 2 * least and turned["global stores sectors"] == least
     places, images = numod.arange(256, device="cuda").flip(0), made(4, 3, 32, 32).cuda()
-    assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32  # the indices are written, too, when they were checked
-    assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32  # the four elements of a window in turn, which the L1 cache holds
-    assert counted(machine, lambda: F.adaptive_avg_pool2d(images, 1))["global loads sectors"] == images.numel() * 4 // 32
+    # the indices are written, too, when they were checked
+    assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32
+    # the four elements of a window in turn, which the L1 cache holds
+    assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32
+    assert (
+        counted(machine, lambda: F.adaptive_avg_pool2d(images, 1))["global loads sectors"] == images.numel() * 4 // 32
+    )
     pooled = F.max_pool2d(images.requires_grad_(), 3, 2, 1)
     back = counted(machine, lambda: numod.autograd.grad(pooled, images, pooled.detach(), retain_graph=True))
-    assert back["global stores sectors"] == images.numel() * 4 // 32 and back["global loads"] <= 2 * 3 * 2 * images.numel() // 128  # of two lines three windows, and both arrays
+    # of two lines three windows, and both arrays
+    assert (
+        back["global stores sectors"] == images.numel() * 4 // 32
+        and back["global loads"] <= 2 * 3 * 2 * images.numel() // 128
+    )
     summed = counted(machine, lambda: x.sum(1))
     assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
 
@@ -626,7 +895,9 @@ def test_four_elements_at_once(machine: Machine) -> None:
         found = counted(machine, lambda n=n: x[:n] * 2)
         assert (found["global loads"], found["global stores"]) == ((n // 128,) * 2 if n > 3 else (1, 1))
     for first in range(1, 5):  # places that are no multiples of 16 bytes, unless that is 4
-        same(x[first:4091] * y[8 - first : 4099 - 2 * first], x.cpu()[first:4091] * y.cpu()[8 - first : 4099 - 2 * first])
+        same(
+            x[first:4091] * y[8 - first : 4099 - 2 * first], x.cpu()[first:4091] * y.cpu()[8 - first : 4099 - 2 * first]
+        )
     z = x.clone()
     z[1:4098] *= y[2:]
     z[3:10] = 7
@@ -638,21 +909,34 @@ def test_four_elements_at_once(machine: Machine) -> None:
 
 def test_running_totals_read_and_write_four_elements_at_once(machine: Machine) -> None:
     x = made(8, 1024).cuda()
-    for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):  # places take twice as many bytes, and accesses
+    # places take twice as many bytes, and accesses
+    for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):
         found = counted(machine, function)
-        assert (found["global loads"], found["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)  # the second time from the L1 cache
-        assert results > 1 or found["shared loads passes"] <= 2 * found["shared loads"]  # of eight bytes a thread: no bank is waited for
+        # the second time from the L1 cache
+        assert (found["global loads"], found["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)
+        # of eight bytes a thread: no bank is waited for
+        assert results > 1 or found["shared loads passes"] <= 2 * found["shared loads"]
     y = made(3, 1029).cuda()
-    check(lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)), y.cpu(), tolerance=1e-4, gradients=False)
+    check(
+        lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)),
+        y.cpu(),
+        tolerance=1e-4,
+        gradients=False,
+    )
 
 
 def test_sums_read_four_elements_at_once(machine: Machine) -> None:
     x = made(70003).cuda()
     for n in (1 << 16, 70001):
-        assert counted(machine, x[:n].sum)["global loads"] <= n // 128 + 8 * 16 * 32  # of the last elements of sixteen blocks, one each
+        # of the last elements of sixteen blocks, one each
+        assert counted(machine, x[:n].sum)["global loads"] <= n // 128 + 8 * 16 * 32
         for start in (0, 1, 2):
             check(lambda x: (x.sum(), x.amax(), (x * x).sum(), (x > 1).any()), x[start:n].cpu(), gradients=False)
-    check(lambda x: (x.sum(1), x[:, 1:].prod(1), x[:, 2:2000].mean(1), x.sum((0, 1))), made(5, 2049) * 0.01 + 1, gradients=False)
+    check(
+        lambda x: (x.sum(1), x[:, 1:].prod(1), x[:, 2:2000].mean(1), x.sum((0, 1))),
+        made(5, 2049) * 0.01 + 1,
+        gradients=False,
+    )
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
@@ -660,7 +944,12 @@ def test_fourier_transforms(dtype: numod.dtype) -> None:
     x = made(3, 60, 5).to(dtype)
     check(lambda x: numod.fft.fft(x, dim=1), x, tolerance=1e-3, gradients=False)
     check(lambda x: numod.fft.irfft(x[..., :9], n=17), x.transpose(1, 2), tolerance=1e-3, gradients=False)
-    check(lambda x: (numod.fft.ifft(x), numod.fft.irfft(x, n=80), numod.fft.rfft(x.real, n=50)), x.reshape(15, 60), tolerance=1e-3, gradients=False)
+    check(
+        lambda x: (numod.fft.ifft(x), numod.fft.irfft(x, n=80), numod.fft.rfft(x.real, n=50)),
+        x.reshape(15, 60),
+        tolerance=1e-3,
+        gradients=False,
+    )
     check(lambda x: numod.fft.rfft2(x.real), x, tolerance=1e-3, gradients=False)
 
 
@@ -670,7 +959,8 @@ def test_factorizations(dtype: numod.dtype) -> None:
     a = a + 1j * made(18, 18).tril() if dtype.is_complex else a
     p = a @ a.mH + 18 * numod.eye(18)
     functions = (
-        lambda p, b: numod.linalg.cholesky(p), lambda p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(p), b), lambda p, b: numod.linalg.qr(p[:, :5]),
+        lambda p, b: numod.linalg.cholesky(p), lambda p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(p), b),
+        lambda p, b: numod.linalg.qr(p[:, :5]),
         lambda p, b: numod.linalg.eigvalsh(p[:4, :4]), lambda p, b: numod.linalg.pinv(p[:5, :3]),
     )  # fmt: skip
     for function in functions:
@@ -693,14 +983,20 @@ def test_large_factorizations(dtype: numod.dtype, monkeypatch: pytest.MonkeyPatc
     for matrix in (a[:26, :21], numod.stack((a[:21], a[3:24]))[..., :27])[: 1 if dtype.is_complex else 2]:
         values = numod.linalg.svdvals(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
         u, found, v = (each.cpu() for each in numod.linalg.svd(matrix.cuda(), full_matrices=False))
-        assert ((found - values).abs().amax() / values.amax() < 4e-7) and ((u * found.unsqueeze(-2)) @ v - matrix).abs().max() < 2e-5
+        assert ((found - values).abs().amax() / values.amax() < 4e-7) and (
+            (u * found.unsqueeze(-2)) @ v - matrix
+        ).abs().max() < 2e-5
         assert (u.mH @ u - numod.eye(21)).abs().max() < 1e-5
-    for matrix in (a[:21, :21] + a[:21, :21].mH, numod.zeros(21, 21, dtype=dtype), -numod.ones(21, 21, dtype=dtype))[: 1 if dtype.is_complex else 3]:
+    for matrix in (a[:21, :21] + a[:21, :21].mH, numod.zeros(21, 21, dtype=dtype), -numod.ones(21, 21, dtype=dtype))[
+        : 1 if dtype.is_complex else 3
+    ]:
         expected = numod.linalg.eigvalsh(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
         values, vectors = (each.cpu() for each in numod.linalg.eigh(matrix.cuda()))
         same(numod.linalg.eigvalsh(matrix.tril().cuda()), values, 1e-5)
         assert (values - expected).abs().max() <= 8e-7 * expected.abs().max()
-        assert (matrix @ vectors - vectors * values).abs().max() < 1e-4 and (vectors.mH @ vectors - numod.eye(21)).abs().max() < 5e-6
+        assert (matrix @ vectors - vectors * values).abs().max() < 1e-4 and (
+            vectors.mH @ vectors - numod.eye(21)
+        ).abs().max() < 5e-6
     with pytest.raises(numod.linalg.LinAlgError, match="minor of order 36"):
         numod.linalg.cholesky(numod.diag(numod.cat((numod.ones(35), numod.tensor([-1.0, 1.0])))).to(dtype).cuda())
     for function in (numod.linalg.svdvals, numod.linalg.eigh):

@@ -1,4 +1,7 @@
-"""CUDA kernels in Numba's simulator against the CPU. Run with NUMBA_ENABLE_CUDASIM=1; shapes have tails no grid divides."""
+"""CUDA kernels in Numba's simulator against the CPU.
+
+Run with NUMBA_ENABLE_CUDASIM=1; shapes have tails no grid divides.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,9 @@ def test_tensors_without_dimensions_stay_on_the_cpu(kind: numod.dtype) -> None:
     same(numod.addcmul(there, there, two, value=0.5), x + x)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"]
+)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_reductions(name: str, dim: int) -> None:
     x = numod.randn(7, 5, 3)
@@ -66,7 +71,9 @@ def test_reductions_over_all_and_several_dimensions() -> None:
 
 
 @pytest.mark.parametrize("kind", [numod.float32, numod.float16, numod.int64, numod.bool], ids=str)
-@pytest.mark.parametrize(("shape", "dims"), [((7, 9), (1,)), ((3, 5, 13), (0, 2)), ((3, 4, 2, 11), (1, 3)), ((101,), (0,))])
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((7, 9), (1,)), ((3, 5, 13), (0, 2)), ((3, 4, 2, 11), (1, 3)), ((101,), (0,))]
+)
 def test_reductions_by_teams_of_threads(shape: tuple, dims: tuple, kind: numod.dtype) -> None:
     x = (numod.randn(*shape) * 3).to(kind)
     for name in ("sum", "amax", "amin", "any", "all"):
@@ -80,7 +87,10 @@ def test_teams_keep_what_is_not_a_number() -> None:
         same(getattr(x.cuda(), name)(dim=1), getattr(x, name)(dim=1))
 
 
-@pytest.mark.parametrize("shapes", [((7, 5), (5, 3)), ((2, 7, 5), (5, 3)), ((2, 1, 7, 5), (4, 5, 2)), ((5,), (5, 3)), ((7, 5), (5,)), ((5,), (5,))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((7, 5), (5, 3)), ((2, 7, 5), (5, 3)), ((2, 1, 7, 5), (4, 5, 2)), ((5,), (5, 3)), ((7, 5), (5,)), ((5,), (5,))],
+)
 def test_matmul(shapes: tuple) -> None:
     a, b = (numod.randn(*shape) for shape in shapes)
     same(a.cuda() @ b.cuda(), a @ b)
@@ -143,7 +153,10 @@ def test_indexing_joining_and_scans() -> None:
     same(y.softmax(1), x.softmax(1))
     same(y.gather(1, place.reshape(1, 3)), x.gather(1, index.reshape(1, 3)))
     same(numod.zeros(7, 5).cuda().index_add_(0, place, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
-    same(numod.zeros(3).cuda().index_copy_(0, (numod.arange(40) % 3).cuda(), numod.arange(40.0).cuda()), numod.tensor([39.0, 37.0, 38.0]))
+    same(
+        numod.zeros(3).cuda().index_copy_(0, (numod.arange(40) % 3).cuda(), numod.arange(40.0).cuda()),
+        numod.tensor([39.0, 37.0, 38.0]),
+    )
     same(numod.zeros(7, 5).cuda().scatter_add_(0, y.argsort(0), y), numod.zeros(7, 5).scatter_add_(0, x.argsort(0), x))
 
 
@@ -151,7 +164,10 @@ def test_indexing_joining_and_scans() -> None:
 def test_order(kind: numod.dtype) -> None:
     x = (numod.randn(3, 7) * 3).abs().to(kind)
     y = x.cuda()
-    for found, expected in zip((*y.sort(descending=True), *y.sort(0), *y.topk(2), *y.cummax(1)), (*x.sort(descending=True), *x.sort(0), *x.topk(2), *x.cummax(1))):
+    for found, expected in zip(
+        (*y.sort(descending=True), *y.sort(0), *y.topk(2), *y.cummax(1)),
+        (*x.sort(descending=True), *x.sort(0), *x.topk(2), *x.cummax(1)),
+    ):
         same(found, expected)
     for name, given in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
         same(getattr(y, name)(*given)[0], getattr(x, name)(*given)[0])
@@ -159,11 +175,15 @@ def test_order(kind: numod.dtype) -> None:
     same(y.mode(1)[0], x.mode(1)[0])
     same(y.unique(dim=0), x.unique(dim=0))
     same(numod.searchsorted(y[0].sort()[0], y, right=True), numod.searchsorted(x[0].sort()[0], x, right=True))
-    for found, expected in zip(y.unique(return_inverse=True, return_counts=True), x.unique(return_inverse=True, return_counts=True)):
+    for found, expected in zip(
+        y.unique(return_inverse=True, return_counts=True), x.unique(return_inverse=True, return_counts=True)
+    ):
         same(found, expected)
 
 
-@pytest.mark.parametrize(("n", "kind"), [(1, numod.float32), (16, numod.float64), (37, numod.float32), (70, numod.int64)])
+@pytest.mark.parametrize(
+    ("n", "kind"), [(1, numod.float32), (16, numod.float64), (37, numod.float32), (70, numod.int64)]
+)
 def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     numod.manual_seed(0)
     x = (numod.randn(3, n) * 5).to(kind)  # of integers many are equal
@@ -176,7 +196,8 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
 
 
-def test_rows_sorted_by_blocks_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:  # by the PTX machine more of them
+# by the PTX machine more of them
+def test_rows_sorted_by_blocks_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.ops import sort_digits
 
     monkeypatch.setattr(sort_digits, "suits", lambda *_: True)
@@ -196,12 +217,24 @@ def test_sixteen_bit_floats(half: numod.dtype) -> None:
 
 
 LAYERS = {
-    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1), "max_pool2d of many windows": lambda x: F.max_pool2d(x, (2, 4), 1, (1, 2)), "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (2, 4)),
-    "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]), "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
-    "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
-    "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
-    "embedding_bag": lambda x: F.embedding_bag((x[0, 0, 0] > 0).long(), x[0, 0], x.new_tensor([0, 2]).long()), "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0, :, 0, 0].exp(), label_smoothing=0.1),
-    "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2], padding_mode="reflection", align_corners=False), "bicubic": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., 1:], "bicubic", align_corners=True),
+    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2),
+    "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2),
+    "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1),
+    "max_pool2d of many windows": lambda x: F.max_pool2d(x, (2, 4), 1, (1, 2)),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, (2, 4)),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
+    "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)),
+    "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]),
+    "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
+    "embedding_bag": lambda x: F.embedding_bag((x[0, 0, 0] > 0).long(), x[0, 0], x.new_tensor([0, 2]).long()),
+    "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0, :, 0, 0].exp(), label_smoothing=0.1),
+    "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2], padding_mode="reflection",
+        align_corners=False),
+        "bicubic": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., 1:], "bicubic", align_corners=True),
 }  # fmt: skip
 
 
@@ -230,7 +263,10 @@ def test_attention(queries: tuple, keys: tuple, values: tuple, mask: str | None,
     ends = []
     for device in ("cpu", "cuda"):
         numod.manual_seed(0)
-        given = [numod.randn(*shape).transpose(0, 1).contiguous().transpose(0, 1).to(device).requires_grad_() for shape in (queries, keys, values)]
+        given = [
+            numod.randn(*shape).transpose(0, 1).contiguous().transpose(0, 1).to(device).requires_grad_()
+            for shape in (queries, keys, values)
+        ]
         lines = numod.randn(queries[-2], keys[-2])
         lines[2] = float("-inf")  # nobody to attend to
         lines = lines if mask == "added" else (lines > -0.5) if mask else None
@@ -269,9 +305,12 @@ def test_ctc_loss() -> None:
 
 
 ROWS = {
-    "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1), "cross_entropy": lambda x: F.cross_entropy(x, numod.tensor([2, -100, 8], device=x.device), reduction="none"),
-    "layer_norm": lambda x: F.layer_norm(x, (9,), x[0].exp(), x[1]), "batch_norm": lambda x: F.batch_norm(x.T.reshape(3, 3, 3), None, None, x[0, :3], x[1, :3], True),
-    "max": lambda x: x.max(1)[0], "sum": lambda x: x.sum(), "columns": lambda x: x.reshape(27, 1).expand(27, 2).contiguous().sum(0), "loss": lambda x: F.mse_loss(x, x.flip(0)),
+    "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1),
+    "cross_entropy": lambda x: F.cross_entropy(x, numod.tensor([2, -100, 8], device=x.device), reduction="none"),
+    "layer_norm": lambda x: F.layer_norm(x, (9,), x[0].exp(), x[1]),
+    "batch_norm": lambda x: F.batch_norm(x.T.reshape(3, 3, 3), None, None, x[0, :3], x[1, :3], True),
+    "max": lambda x: x.max(1)[0], "sum": lambda x: x.sum(),
+    "columns": lambda x: x.reshape(27, 1).expand(27, 2).contiguous().sum(0), "loss": lambda x: F.mse_loss(x, x.flip(0)),
 }  # fmt: skip
 
 
@@ -288,7 +327,8 @@ def test_rows_that_blocks_share(name: str) -> None:
     same(there.grad, here.grad)
 
 
-@pytest.mark.parametrize("shape", [(3, 37), (130,), (2, 3), (379,)], ids=str)  # the last in more parts than a block has threads
+# the last in more parts than a block has threads
+@pytest.mark.parametrize("shape", [(3, 37), (130,), (2, 3), (379,)], ids=str)
 @pytest.mark.parametrize("kind", [numod.float32, numod.uint8], ids=str)
 def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> None:
     numod.manual_seed(0)
@@ -306,7 +346,12 @@ def test_rows_held_in_registers(n: int) -> None:
     numod.manual_seed(0)
     x, weight, bias = numod.randn(3, n), numod.randn(n), numod.randn(n)
     x[0, 1], x[1, 3] = -float("inf"), float("nan")
-    for use in (lambda x, *_: x.softmax(1), lambda x, *_: x.log_softmax(1), lambda x, *_: F.layer_norm(x, (n,)), lambda x, w, b: F.layer_norm(x[2:], (n,), w, b)):
+    for use in (
+        lambda x, *_: x.softmax(1),
+        lambda x, *_: x.log_softmax(1),
+        lambda x, *_: F.layer_norm(x, (n,)),
+        lambda x, w, b: F.layer_norm(x[2:], (n,), w, b),
+    ):
         same(use(x.cuda(), weight.cuda(), bias.cuda()), use(x, weight, bias), 2e-5)
 
 
@@ -334,7 +379,9 @@ def test_complex_numbers() -> None:
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.int32, numod.uint8, numod.complex64], ids=str)
 def test_folds_by_index(dtype: numod.dtype) -> None:
-    x, y, places = (numod.rand(3, 2) * 5 + 1).to(dtype), (numod.rand(40, 2) * 5 + 1).to(dtype), numod.randint(0, 3, (40, 2))
+    x = (numod.rand(3, 2) * 5 + 1).to(dtype)
+    y = (numod.rand(40, 2) * 5 + 1).to(dtype)
+    places = numod.randint(0, 3, (40, 2))
     moved, at = (x.cuda(), y.cuda()), places.cuda()
     same(moved[0].scatter_add(0, at, moved[1]), x.scatter_add(0, places, y))
     for how in ("prod", "amax", "amin") if not dtype.is_complex else ():
@@ -342,21 +389,32 @@ def test_folds_by_index(dtype: numod.dtype) -> None:
 
 
 FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
-    "cholesky": lambda a, p, b: numod.linalg.cholesky(p), "lu": lambda a, p, b: numod.linalg.lu(a), "solve": lambda a, p, b: numod.linalg.solve(a, b),
-    "one cholesky": lambda a, p, b: numod.linalg.cholesky(p[0]), "one lu": lambda a, p, b: numod.linalg.lu(a[0]), "wide lu": lambda a, p, b: numod.linalg.lu(a[0, :4]),
-    "tall lu": lambda a, p, b: numod.linalg.lu(a[0, :, :4]), "triangles": lambda a, p, b: (numod.linalg.solve_triangular(p, b, upper=True), numod.linalg.solve_triangular(a[:, :1] * p, b, upper=False, unitriangular=True)),
-    "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p, b: numod.linalg.slogdet(a),
-    "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), "qr": lambda a, p, b: numod.linalg.qr(b),
+    "cholesky": lambda a, p, b: numod.linalg.cholesky(p), "lu": lambda a, p, b: numod.linalg.lu(a), "solve": lambda a,
+    p, b: numod.linalg.solve(a, b),
+    "one cholesky": lambda a, p, b: numod.linalg.cholesky(p[0]), "one lu": lambda a, p, b: numod.linalg.lu(a[0]),
+    "wide lu": lambda a, p, b: numod.linalg.lu(a[0, :4]),
+    "tall lu": lambda a, p, b: numod.linalg.lu(a[0, :, :4]), "triangles": lambda a, p,
+    b: (numod.linalg.solve_triangular(p, b, upper=True),
+        numod.linalg.solve_triangular(a[:, :1] * p, b, upper=False, unitriangular=True)),
+    "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p,
+    b: numod.linalg.slogdet(a),
+    "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), "qr": lambda a, p,
+    b: numod.linalg.qr(b),
     "complete qr": lambda a, p, b: numod.linalg.qr(a[0, :3], "complete"), "geqrf": lambda a, p, b: numod.geqrf(b[0]),
-    "eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p, "U")), "one eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p[0] - 3 * numod.eye(5).to(p), "U")),
-    "eigvalsh": lambda a, p, b: numod.linalg.eigvalsh(p[:, :4, :4]), "one svd": lambda a, p, b: rebuilt(*numod.linalg.svd(a[0])[1::-1]),
+    "eigh": lambda a, p, b: rebuilt(*numod.linalg.eigh(p, "U")), "one eigh": lambda a, p,
+    b: rebuilt(*numod.linalg.eigh(p[0] - 3 * numod.eye(5).to(p), "U")),
+    "eigvalsh": lambda a, p, b: numod.linalg.eigvalsh(p[:, :4, :4]), "one svd": lambda a, p,
+    b: rebuilt(*numod.linalg.svd(a[0])[1::-1]),
     "one wide svd": lambda a, p, b: rebuilt(*numod.linalg.svd(a[0, :4], full_matrices=False)[1::-1]),
-    "svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0], full_matrices=False)[1::-1]), "wide svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0].mT)[1::-1]),
-    "lstsq": lambda a, p, b: numod.linalg.lstsq(b[0], a[0])[:3:2], "pinv": lambda a, p, b: numod.linalg.pinv(b[0].mT), "norm": lambda a, p, b: numod.linalg.norm(b[0], 2),
+    "svd": lambda a, p, b: rebuilt(*numod.linalg.svd(b[0], full_matrices=False)[1::-1]), "wide svd": lambda a, p,
+    b: rebuilt(*numod.linalg.svd(b[0].mT)[1::-1]),
+    "lstsq": lambda a, p, b: numod.linalg.lstsq(b[0], a[0])[:3:2], "pinv": lambda a, p, b: numod.linalg.pinv(b[0].mT),
+    "norm": lambda a, p, b: numod.linalg.norm(b[0], 2),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [1, 2, 12, 13, 17, 36], ids=str)  # factors of each kind, and none; rows that a block holds
+# factors of each kind, and none; rows that a block holds
+@pytest.mark.parametrize("n", [1, 2, 12, 13, 17, 36], ids=str)
 def test_fourier_transforms(n: int) -> None:
     numod.manual_seed(0)
     x = numod.randn(2, n, 3, dtype=numod.float64)
@@ -383,11 +441,18 @@ def test_factorizations(name: str, dtype: numod.dtype) -> None:
     a, b = numod.randn(2, 5, 5, dtype=dtype), numod.randn(2, 5, 3, dtype=dtype)
     results = []
     for device in ("cuda", "cpu"):
-        given = [each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve", "eigvalsh")) for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)]
+        given = [
+            each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve", "eigvalsh"))
+            for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)
+        ]
         found = FACTORS[name](*given)
         found = [*found] if isinstance(found, tuple) else [found]
         if found[0].requires_grad:
-            found += [each for each in numod.autograd.grad(found[0].square().sum(), given, allow_unused=True) if each is not None]
+            found += [
+                each
+                for each in numod.autograd.grad(found[0].square().sum(), given, allow_unused=True)
+                if each is not None
+            ]
         results.append(found)
     for found, expected in zip(*results):
         same(found, expected, 1e-8)
@@ -406,7 +471,8 @@ def test_indefinite_matrices() -> None:
 
 
 def test_matrices_that_are_refused() -> None:
-    lower, upper = numod.eye(5).diagonal_scatter(numod.tensor([1.0, 1, 1, -1, -1])), numod.eye(5)[[0, 1, 2, 2, 2]]  # in the second of three panels
+    # in the second of three panels
+    lower, upper = numod.eye(5).diagonal_scatter(numod.tensor([1.0, 1, 1, -1, -1])), numod.eye(5)[[0, 1, 2, 2, 2]]
     for function, x in (
         (numod.linalg.cholesky, numod.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, -1]])), (numod.linalg.inv, numod.eye(3)[[0, 1, 1]].expand(2, 3, 3)),
         (numod.linalg.cholesky, lower), (numod.linalg.inv, upper),

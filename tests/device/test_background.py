@@ -1,4 +1,6 @@
-"""LLVM's part of compilations: done by other threads or by the caller, with the same result; errors reach the caller, locks come back."""
+"""LLVM's part of compilations: done by other threads or by the caller, with the same result; errors reach the caller,
+locks come back.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,9 @@ finally:
 
 
 def test_other_threads_use_llvm_meanwhile() -> None:
-    finished = subprocess.run([sys.executable, "-c", STRANGER], env={**os.environ, "NUMOD_CACHE_DIR": ""}, capture_output=True, text=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", STRANGER], env={**os.environ, "NUMOD_CACHE_DIR": ""}, capture_output=True, text=True
+    )
     assert finished.returncode == 0, finished.stderr
 
 

@@ -34,7 +34,11 @@ def test_parts_are_timed_while_watched() -> None:
     parts = chunks.take()
     assert chunks.take() == []
     assert numod.equal(found, expected)
-    assert len(parts) == 2 and len({thread for _, _, thread in parts}) == 2 and threading.get_ident() in {thread for _, _, thread in parts}
+    assert (
+        len(parts) == 2
+        and len({thread for _, _, thread in parts}) == 2
+        and threading.get_ident() in {thread for _, _, thread in parts}
+    )
     assert all(start <= began <= ended <= end for began, ended, _ in parts)
 
 
@@ -57,5 +61,11 @@ def test_more_parts_than_fit_are_left_out() -> None:
 
 @pytest.mark.parity
 def test_a_library_that_shares_openmp_keeps_its_number_of_threads() -> None:
-    program = "import torch; torch.set_num_threads(1); import numod; x = numod.ones(1 << 18); x + 1; from numod.device import chunks; chunks.install(); print(torch.get_num_threads())"
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "1"
+    program = (
+        "import torch; torch.set_num_threads(1); import numod; x = numod.ones(1 << 18); x + 1; from "
+        "numod.device import chunks; chunks.install(); print(torch.get_num_threads())"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+        == "1"
+    )

@@ -29,8 +29,14 @@ def test_equal_helpers_are_one() -> None:
     assert helper("thrice", "3") is not helper("thrice", "4")
     assert helper("thrice", "3", device_function=compiler.device_function(shared=True)) is not helper("thrice", "3")
     fast = compiler.device_function(fastmath={"contract"})
-    assert helper("thrice", "3", device_function=fast) is helper("thrice", "3", device_function=fast) is not helper("thrice", "3")
-    assert helper("scaled", "scale", scale=cpu.namespace()["float32"]) is not helper("scaled", "scale", scale=cpu.namespace()["float64"])
+    assert (
+        helper("thrice", "3", device_function=fast)
+        is helper("thrice", "3", device_function=fast)
+        is not helper("thrice", "3")
+    )
+    assert helper("scaled", "scale", scale=cpu.namespace()["float32"]) is not helper(
+        "scaled", "scale", scale=cpu.namespace()["float64"]
+    )
 
 
 def test_helpers_of_names_that_come_later_are_their_own() -> None:
@@ -48,7 +54,10 @@ def test_kernels_with_helpers_of_one_name_compute_their_own() -> None:
 def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     text = HELPER.replace("device", "shared").format(name="doubled", factor="2")
-    kernels = [build.build(cpu, "doubling", text + KERNEL.format(name="doubled", more=more), "float64[], float64[]") for more in ("11", "13")]
+    kernels = [
+        build.build(cpu, "doubling", text + KERNEL.format(name="doubled", more=more), "float64[], float64[]")
+        for more in ("11", "13")
+    ]
     assert {*kernels[0].shared} == {*kernels[1].shared} and not {*kernels[0].symbols} & {*kernels[1].symbols}
     assert wrapper.TAKE in kernels[0].shared and any("doubled" in each for each in kernels[0].shared)
     x, out = np.arange(3.0), np.empty(3)
@@ -105,23 +114,44 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
 
     context, asked = registry.cpu_target.target_context, []
     sized = compiler._known_sizes(lambda self, kind: (asked.append(kind), kind.get_abi_size(self.target_data))[1])
-    kinds = [llvm.IntType(64), llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]), llvm.ArrayType(llvm.DoubleType(), 3)]
+    kinds = [
+        llvm.IntType(64),
+        llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]),
+        llvm.ArrayType(llvm.DoubleType(), 3),
+    ]
     assert [sized(context, each) for each in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
     inside = 1
-    functions = [lambda x, loc: x, lambda x, *, loc=None: x, lambda x: (loc := x) and loc, lambda loc_of: inside + loc_of, compiler.quickly, len]
-    assert [compiler._takes_place(base._has_loc)(each) for each in functions] == [base._has_loc(each) for each in functions] == [True, True, False, False, False, False]
+    functions = [
+        lambda x, loc: x,
+        lambda x, *, loc=None: x,
+        lambda x: (loc := x) and loc,
+        lambda loc_of: inside + loc_of,
+        compiler.quickly,
+        len,
+    ]
+    assert (
+        [compiler._takes_place(base._has_loc)(each) for each in functions]
+        == [base._has_loc(each) for each in functions]
+        == [True, True, False, False, False, False]
+    )
 
 
 def test_kernels_and_their_parts_share_helpers() -> None:
     text = "@device_function\ndef of_both(x):\n    return x + 1\n"
-    loop = "def {name}(first_turn, last_turn, out):\n    for i in range(first_turn, last_turn):\n        out[i] = of_both(out[i])\n"
+    loop = (
+        "def {name}(first_turn, last_turn, out):\n    for i in range(first_turn, last_turn):\n        out[i] = "
+        "of_both(out[i])\n"
+    )
     main = "def kernel(out):\n    out[0] = of_both(out[0])\n    divide({name}, out.size, 1, (out,))\n"
     name, x = f"{division.MARK}_0", np.zeros(3, np.float32)
     made = []
     from numba.core.typing import templates
 
     before = templates._OverloadFunctionTemplate._build_impl
-    templates._OverloadFunctionTemplate._build_impl = lambda self, *given: (made.append(getattr(self.key, "__name__", "")), before(self, *given))[1]
+    templates._OverloadFunctionTemplate._build_impl = lambda self, *given: (
+        made.append(getattr(self.key, "__name__", "")),
+        before(self, *given),
+    )[1]
     try:
         build.build(cpu, "shares", text + loop.format(name=name) + main.format(name=name), "float32[]", True).launch(x)
     finally:
@@ -176,5 +206,10 @@ print((numod.ones(3) + 1).sum().item())
 
 
 def test_a_first_call_deep_in_a_recursion_does_not_spoil_numba(tmp_path) -> None:
-    finished = subprocess.run([sys.executable, "-c", DEEP], env={**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True)
+    finished = subprocess.run(
+        [sys.executable, "-c", DEEP],
+        env={**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
     assert finished.stdout.strip() == "6.0", finished.stderr

@@ -108,7 +108,11 @@ def test_what_is_free_makes_room_before_memory_runs_out():
     pool.take(8 * KIB, np.uint8, None).free()
     kept = pool.take(4 * KIB, np.uint8, None)  # does not fit beside the free block
     assert source.given == 4 * KIB and source.synchronized == 1 and pool.numbers["retries"] == 1
-    with pytest.raises(numod.OutOfMemoryError, match=r"Tried to allocate 8\.00 KiB.*total capacity of 10\.00 KiB of which 6\.00 KiB is free.*4\.00 KiB is held"):
+    with pytest.raises(
+        numod.OutOfMemoryError,
+        match=r"Tried to allocate 8\.00 KiB.*total capacity of 10\.00 KiB of which 6\.00 KiB is free.*4\.00 KiB is "
+        r"held",
+    ):
         pool.take(8 * KIB, np.uint8, None)
     assert issubclass(numod.OutOfMemoryError, RuntimeError) and pool.numbers["failures"] == 1
     kept.free()
@@ -130,7 +134,9 @@ def test_threads_share_a_pool():
     with ThreadPoolExecutor(8) as threads:
         for done in [threads.submit(work) for _ in range(8)]:
             done.result()
-    assert pool.numbers["taken"] == 20_000 and pool.numbers["allocated"] == 0 < pool.numbers["allocated peak"] <= 40 * 512
+    assert (
+        pool.numbers["taken"] == 20_000 and pool.numbers["allocated"] == 0 < pool.numbers["allocated peak"] <= 40 * 512
+    )
     assert pool.numbers["reserved"] == pool.source.given == 0
 
 
@@ -150,7 +156,17 @@ def test_peaks_and_the_empty_cache():
     arrays = [pool.take(KIB, np.uint8, None) for _ in range(4)]
     for each in arrays[1:]:
         each.free()
-    assert (pool.numbers["allocated"], pool.numbers["allocated peak"], pool.numbers["reserved"]) == (KIB, 4 * KIB, 4 * KIB)
+    assert (pool.numbers["allocated"], pool.numbers["allocated peak"], pool.numbers["reserved"]) == (
+        KIB,
+        4 * KIB,
+        4 * KIB,
+    )
     pool.empty_cache()
     pool.reset_peaks()
-    assert pool.numbers["reserved"] == pool.numbers["reserved peak"] == pool.numbers["allocated peak"] == KIB == source.given
+    assert (
+        pool.numbers["reserved"]
+        == pool.numbers["reserved peak"]
+        == pool.numbers["allocated peak"]
+        == KIB
+        == source.given
+    )

@@ -95,7 +95,9 @@ def test_layouts_are_interned():
     assert make((2, 3)) is not make((2, 3), dtype=numod.float64) and make((2, 3)) is not make((2, 3), (1, 2))
 
 
-@pytest.mark.parametrize(("shape", "strides"), [((), ()), ((4,), (1,)), ((2, 3), (3, 1)), ((2, 0, 3), (3, 3, 1)), ((1, 5, 1), (5, 1, 1))])
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((), ()), ((4,), (1,)), ((2, 3), (3, 1)), ((2, 0, 3), (3, 3, 1)), ((1, 5, 1), (5, 1, 1))]
+)
 def test_dense_strides(shape, strides):
     assert dense_strides(shape) == strides and make(shape).dense
 

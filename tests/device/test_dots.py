@@ -27,10 +27,15 @@ def test_dots_of_rows(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tiles_of_dots(dtype):
     """Of every height and width, with what lies around them NaN and 7."""
-    text = "def kernel(a, b, out, a_row, b_row, depth, held, wide):\n    dot_tile(a, 1, a_row, b, 2, b_row, depth, out, 3, 6, held, wide)\n"
+    text = (
+        "def kernel(a, b, out, a_row, b_row, depth, held, wide):\n    dot_tile(a, 1, a_row, b, 2, b_row, depth, "
+        "out, 3, 6, held, wide)\n"
+    )
     run = build.build(cpu, "dot_tile", text, ", ".join([f"{dtype}[]"] * 3 + ["int64"] * 5)).launch
     rng = np.random.default_rng(0)
-    for held, wide, depth in itertools.product(range(1, dots.tile_rows() + 1), range(1, dots.COLUMNS + 1), (0, 3, 16, 37)):
+    for held, wide, depth in itertools.product(
+        range(1, dots.tile_rows() + 1), range(1, dots.COLUMNS + 1), (0, 3, 16, 37)
+    ):
         a, b = np.full((held, depth + 3), np.nan, dtype), np.full((wide, depth + 5), np.nan, dtype)
         a[:, 1:-2], b[:, 2:-3] = rng.standard_normal((held, depth)), rng.standard_normal((wide, depth))
         out = np.full(3 + 6 * dots.tile_rows(), 7, dtype)

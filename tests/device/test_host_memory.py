@@ -1,4 +1,6 @@
-"""Memory of large tensors that is used again: never while anybody can still reach it, and little more than was once needed."""
+"""Memory of large tensors that is used again: never while anybody can still reach it, and little more than was once
+needed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,15 @@ def test_a_view_keeps_the_memory() -> None:
     assert pool.idle == rounded(LARGE)
 
 
-@pytest.mark.parametrize("take", [lambda t: t.numpy()[3:], lambda t: np.from_dlpack(t)[3:], lambda t: memoryview(t.numpy())[3:], lambda t: t.view(-1, 2)[2:].detach()])
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda t: t.numpy()[3:],
+        lambda t: np.from_dlpack(t)[3:],
+        lambda t: memoryview(t.numpy())[3:],
+        lambda t: t.view(-1, 2)[2:].detach(),
+    ],
+)
 def test_what_a_tensor_hands_out_keeps_its_memory(take) -> None:
     tensor = numod.full((COUNT,), 3.0) * 1.0
     held = take(tensor)

@@ -10,7 +10,15 @@ from numod import nn
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 10), nn.LayerNorm(10))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(72, 10),
+        nn.LayerNorm(10),
+    )
 
 
 def test_a_network_has_shapes_and_no_values() -> None:
@@ -19,7 +27,11 @@ def test_a_network_has_shapes_and_no_values() -> None:
     out = model(x)
     assert (out.shape, out.dtype, out.device.type, out.requires_grad) == ((2, 10), torch.float32, "meta", True)
     out.sum().backward()
-    assert model[0].weight.grad.shape == (8, 3, 3, 3) and model[0].weight.is_meta and isinstance(model[0].weight, nn.Parameter)
+    assert (
+        model[0].weight.grad.shape == (8, 3, 3, 3)
+        and model[0].weight.is_meta
+        and isinstance(model[0].weight, nn.Parameter)
+    )
     for kind in (torch.optim.Adam, torch.optim.SGD):
         kind(model.parameters(), lr=0.1).step()
     for read in (out.sum().item, out.tolist, out.detach().cpu, lambda: model.to("cpu"), lambda: bool(out.sum() > 0)):
@@ -59,7 +71,11 @@ def test_devices_do_not_mix() -> None:
 def test_the_default_device() -> None:
     torch.set_default_device("meta")
     try:
-        assert torch.zeros(2).is_meta and torch.tensor([1.0]).is_meta and torch.get_default_device() == torch.device("meta")
+        assert (
+            torch.zeros(2).is_meta
+            and torch.tensor([1.0]).is_meta
+            and torch.get_default_device() == torch.device("meta")
+        )
         with torch.device("cpu"):
             assert torch.arange(2).device.type == "cpu"
         assert torch.from_numpy(torch.zeros(1, device="cpu").numpy()).device.type == "cpu"
@@ -71,12 +87,19 @@ def test_the_default_device() -> None:
 
 def test_ops_with_memory_of_their_own_have_shapes():
     x = torch.empty(4, 64, 33, 33, device="meta")
-    assert nn.functional.max_pool2d(x, 3, 2).shape == (4, 64, 16, 16) and nn.functional.max_pool2d(x, 3, 2, return_indices=True)[1].dtype is torch.int64
+    assert (
+        nn.functional.max_pool2d(x, 3, 2).shape == (4, 64, 16, 16)
+        and nn.functional.max_pool2d(x, 3, 2, return_indices=True)[1].dtype is torch.int64
+    )
     assert nn.functional.conv2d(x, torch.empty(8, 64, 3, 3, device="meta")).shape == (4, 8, 31, 31)
     assert (x @ x).shape == x.shape and nn.functional.scaled_dot_product_attention(x, x, x).shape == x.shape
 
 
 def test_complex_numbers_are_viewed_as_pairs():
     x = numod.ones(2, 3, dtype=numod.complex64, device="meta")
-    assert (numod.view_as_real(x).shape, x.imag.dtype, numod.view_as_complex(numod.ones(4, 2, device="meta")).shape) == ((2, 3, 2), numod.float32, (4,))
+    assert (
+        numod.view_as_real(x).shape,
+        x.imag.dtype,
+        numod.view_as_complex(numod.ones(4, 2, device="meta")).shape,
+    ) == ((2, 3, 2), numod.float32, (4,))
     assert numod.ones(4, device="meta").view(numod.int16).shape == (8,)

@@ -1,4 +1,5 @@
-"""Limits on memory: a process under one ends in results or in a MemoryError, never by a signal, and goes on after the error. About 15 s.
+"""Limits on memory: a process under one ends in results or in a MemoryError, never by a signal, and goes on after the
+error. About 15 s.
 
 A sweep over many limits is `python tests/device/test_room.py`.
 """
@@ -16,7 +17,9 @@ import numod
 from numod.device import room
 
 resource = pytest.importorskip("resource")
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not enforce limits on addresses")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="other systems do not enforce limits on addresses"
+)
 PROGRAMS = {
     "eager": """
 attempt(lambda: equal((torch.ones(1000) + 1).tolist(), [2.0] * 1000))
@@ -95,9 +98,13 @@ def run(name: str, megabytes: int, cache: str) -> tuple[int, list[str], str]:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    source = f"{START}\nif outcomes != ['memory'] or 'numod' in sys.modules:\n{_indented(PROGRAMS[name])}\nprint(*outcomes)"
+    source = (
+        f"{START}\nif outcomes != ['memory'] or 'numod' in sys.modules:\n{_indented(PROGRAMS[name])}\nprint(*outcomes)"
+    )
     environment = {**os.environ, "NUMOD_CACHE_DIR": cache, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
-    found = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit)
+    found = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit
+    )
     return found.returncode, found.stdout.split(), found.stderr
 
 
@@ -105,7 +112,9 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name, megabytes", [("eager", 350), ("eager", 470), ("training", 500), ("compiled", 490), ("tensors", 700)])
+@pytest.mark.parametrize(
+    "name, megabytes", [("eager", 350), ("eager", 470), ("training", 500), ("compiled", 490), ("tensors", 700)]
+)
 def test_a_limited_process_ends_in_results_or_memory_errors(name: str, megabytes: int) -> None:
     status, outcomes, error = run(name, megabytes, "")
     assert status == 0 and outcomes and set(outcomes) <= {"done", "memory"}, error
@@ -121,7 +130,11 @@ def test_the_error_names_need_room_and_remedy(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(room, "_releases", [lambda: called.append(True)])
     monkeypatch.setattr(room, "address_limit", lambda: 500 << 20)
     monkeypatch.setattr(room, "addresses_left", lambda: 7 << 20)
-    with pytest.raises(numod.OutOfMemoryError, match=r"compile add: about 68 MB are needed, 7 MB are left of the 524 MB .*ulimit -v.*Free tensors, raise the limit"):
+    with pytest.raises(
+        numod.OutOfMemoryError,
+        match=r"compile add: about 68 MB are needed, 7 MB are left of the 524 MB .*ulimit -v.*Free tensors, raise the "
+        r"limit",
+    ):
         room.require(65 << 20, "compile add")
     assert called == [True] and issubclass(numod.OutOfMemoryError, MemoryError)
     room.require(6 << 20, "compile add")
@@ -139,7 +152,10 @@ def test_limits_of_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     statistics = f"active_file {10 << 20}\ninactive_file {20 << 20}\nslab_reclaimable 0\nanon 5"
     group(tmp_path, {"memory.max": "max", "memory.current": "9", "memory.stat": statistics})
     group(tmp_path / "outer", {"memory.max": str(900 << 20), "memory.current": str(100 << 20), "memory.stat": ""})
-    group(tmp_path / "outer" / "inner", {"memory.max": str(500 << 20), "memory.current": str(490 << 20), "memory.stat": statistics})
+    group(
+        tmp_path / "outer" / "inner",
+        {"memory.max": str(500 << 20), "memory.current": str(490 << 20), "memory.stat": statistics},
+    )
     plain = room._read
     monkeypatch.setattr(room, "_GROUPS", str(tmp_path))
     monkeypatch.setattr(room, "_read", lambda path: "0::/outer/inner" if path == "/proc/self/cgroup" else plain(path))
@@ -155,11 +171,17 @@ def test_limits_of_control_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_limits_of_control_groups_of_version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"memory.limit_in_bytes": "1000", "memory.usage_in_bytes": "700", "memory.stat": "total_active_file 100\ntotal_inactive_file 0"}
+    names = {
+        "memory.limit_in_bytes": "1000",
+        "memory.usage_in_bytes": "700",
+        "memory.stat": "total_active_file 100\ntotal_inactive_file 0",
+    }
     group(tmp_path / "memory" / "docker", names)
     plain = room._read
     monkeypatch.setattr(room, "_GROUPS", str(tmp_path))
-    monkeypatch.setattr(room, "_read", lambda path: "5:cpu:/\n4:memory:/docker\n0::/" if path == "/proc/self/cgroup" else plain(path))
+    monkeypatch.setattr(
+        room, "_read", lambda path: "5:cpu:/\n4:memory:/docker\n0::/" if path == "/proc/self/cgroup" else plain(path)
+    )
     monkeypatch.setattr(room, "_group_folders", room._group_folders.__wrapped__)
     assert (room.group_limit(), room.group_left()) == (1000, 400)
 

@@ -17,7 +17,9 @@ from numod.device import cpu, target, vectors
         ("", "", 16, "DEFAULT"),
     ],
 )
-def test_everything_follows_the_features_in_force(given: str, features: str, width: int, capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_follows_the_features_in_force(
+    given: str, features: str, width: int, capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = target.numba().config
     monkeypatch.setattr(config, "CPU_NAME", "generic")
     monkeypatch.setattr(config, "CPU_FEATURES", given)

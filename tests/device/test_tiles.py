@@ -22,9 +22,15 @@ def _run(text, name, signature, arguments):
 def test_a_tile_is_a_product(dtype, vectors, depth):
     rows, lanes = tiles.host().rows, tiles.host().lanes(SIZE[dtype])
     rng, columns = np.random.default_rng(0), vectors * tiles.host().lanes(SIZE[dtype])
-    a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth + 1), (depth + 1, columns + 3), (rows, columns + 1)))
+    a, b, c = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((rows, depth + 1), (depth + 1, columns + 3), (rows, columns + 1))
+    )
     expected = np.concatenate([c[:, :columns] + a[:, :depth] @ b[:depth, :columns], c[:, columns:]], 1)
-    text = f"tile{vectors}(address_of(x0), {depth + 1}, 1, address_of(x1), {columns + 3}, x2, 0, {columns + 1}, {depth}, 1, {rows}, {lanes})"
+    text = (
+        f"tile{vectors}(address_of(x0), {depth + 1}, 1, address_of(x1), {columns + 3}, x2, 0, {columns + 1}, "
+        f"{depth}, 1, {rows}, {lanes})"
+    )
     _run(text, "tile", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
     assert lanes * tiles.VECTORS * rows * SIZE[dtype] <= 24 * 64
@@ -40,7 +46,10 @@ def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, held, la
     b = rng.standard_normal((depth, columns if tiles.host().masks else vectors * lanes)).astype(dtype)
     expected = c.copy()
     expected[:held, :columns] = 7 * keep + a @ b[:, :columns]
-    text = f"edge{vectors}(address_of(x0), {depth}, 1, address_of(x1), {b.shape[1]}, x2, 0, {c.shape[1]}, {depth}, {keep}, {held}, {last})"
+    text = (
+        f"edge{vectors}(address_of(x0), {depth}, 1, address_of(x1), {b.shape[1]}, x2, 0, {c.shape[1]}, {depth}, "
+        f"{keep}, {held}, {last})"
+    )
     _run(text, "edge", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
@@ -50,9 +59,16 @@ def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, held, la
 def test_a_tile_of_few_rows_is_a_product(dtype, rows):
     vectors, depth, rng = tiles.widest(rows), 19, np.random.default_rng(0)
     columns = vectors * tiles.host().lanes(SIZE[dtype])
-    a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth + 2), (depth, columns), (rows, columns + 1)))
+    a, b, c = (
+        rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth + 2), (depth, columns), (rows, columns + 1))
+    )
     expected = np.concatenate([a[:, 1:-1] @ b, c[:, columns:]], 1)
-    _run(f"tile{rows}x{vectors}(x0, 1, {depth + 2}, x1, 0, x2, 0, {columns + 1}, {depth})", "few", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
+    _run(
+        f"tile{rows}x{vectors}(x0, 1, {depth + 2}, x1, 0, x2, 0, {columns + 1}, {depth})",
+        "few",
+        f"{dtype}[], {dtype}[], {dtype}[]",
+        (a.ravel(), b.ravel(), c.reshape(-1)),
+    )
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -74,15 +90,24 @@ def test_a_line_is_copied_between_zeros_and_not_beyond(first, last, n):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_line_s_last_lanes_are_written_whatever_their_number(dtype):
     x, out = np.arange(1, 41, dtype=dtype), np.full((35, 40), -1, dtype)
-    _run("for n in range(35): copy_line(x0, 0, 0, n, x1, 40 * n, n)", "ends", f"{dtype}[], {dtype}[]", (x, out.reshape(-1)))
+    _run(
+        "for n in range(35): copy_line(x0, 0, 0, n, x1, 40 * n, n)",
+        "ends",
+        f"{dtype}[], {dtype}[]",
+        (x, out.reshape(-1)),
+    )
     np.testing.assert_array_equal(out, np.where(np.arange(40) < np.arange(35)[:, None], x, -1))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("stride", tiles.SPLITS)
-@pytest.mark.parametrize(("n", "first", "missing", "held"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)])
+@pytest.mark.parametrize(
+    ("n", "first", "missing", "held"), [(40, 0, 0, 16), (40, 3, 2, 16), (9, 1, 1, 1), (5, 0, 60, 16)]
+)
 def test_lines_are_split_by_the_stride(dtype, stride, n, first, missing, held):
-    """Three lines of which the middle one is read; each is n behind the one before, so that what is written beyond an end is written again."""
+    """Three lines of which the middle one is read; each is n behind the one before, so that what is written beyond an
+    end is written again.
+    """
     lines, wide, held = 3, n * stride, min(held, stride)
     x, out = np.arange(1.0, 1 + lines * wide, dtype=dtype), np.full((held + 1, lines * n), -1, dtype)
     last, apart = max(first, wide - missing), lines * n
@@ -108,13 +133,25 @@ def test_parts_of_lines_are_put_behind_each_other(dtype, name):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_block_is_turned(dtype):
     lanes = tiles.host().lanes(SIZE[dtype])
-    x, out = np.random.default_rng(0).standard_normal((lanes, lanes + 3)).astype(dtype), np.zeros((lanes, lanes + 5), dtype)
-    _run(f"turn_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})", "turn", f"{dtype}[], {dtype}[]", (x.ravel(), out.reshape(-1)))
+    x = np.random.default_rng(0).standard_normal((lanes, lanes + 3)).astype(dtype)
+    out = np.zeros((lanes, lanes + 5), dtype)
+    _run(
+        f"turn_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})",
+        "turn",
+        f"{dtype}[], {dtype}[]",
+        (x.ravel(), out.reshape(-1)),
+    )
     np.testing.assert_array_equal(out[:, 2 : 2 + lanes], x[:, 1 : 1 + lanes].T)
 
 
 def test_the_edge_of_a_block_is_turned_without_reading_beyond():
     lanes, held = tiles.host().lanes(4), 3
-    x, out = np.random.default_rng(0).standard_normal((held, lanes)).astype("float32"), np.zeros((lanes, lanes), "float32")
-    _run(f"turn_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})", "turn", "float32[], float32[]", (x.ravel(), out.reshape(-1)))
+    x = np.random.default_rng(0).standard_normal((held, lanes)).astype("float32")
+    out = np.zeros((lanes, lanes), "float32")
+    _run(
+        f"turn_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})",
+        "turn",
+        "float32[], float32[]",
+        (x.ravel(), out.reshape(-1)),
+    )
     np.testing.assert_array_equal(out[:, :held], x.T)

@@ -15,7 +15,11 @@ from numod.device.vectors import Registers, Writer, registers
 
 REAL, INTEGER = ir.FloatType(), ir.IntType(64)
 LINUX, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-PROCESSORS = [(LINUX, "znver4", Registers(64, 8), "zmm"), (LINUX, "haswell", Registers(32, 4), "ymm"), (ARM, "neoverse-n1", Registers(16, 8, False), "v")]
+PROCESSORS = [
+    (LINUX, "znver4", Registers(64, 8), "zmm"),
+    (LINUX, "haswell", Registers(32, 4), "ymm"),
+    (ARM, "neoverse-n1", Registers(16, 8, False), "v"),
+]
 NAMES = ["avx512", "avx2", "neon"]
 
 
@@ -50,7 +54,9 @@ def test_tiles(triple, processor, registers, register):
         emit = functools.partial(tiles.emit_tile, registers.rows, tiles.VECTORS, edge, registers.masks)
         _write(module, f"edge{edge}", [number, INTEGER, INTEGER, number, INTEGER, number, *[INTEGER] * 5], emit, lanes)
     _write(module, "line", [number, INTEGER, INTEGER, number, INTEGER], tiles.emit_copy, lanes)
-    _write(module, "split", [number, *[INTEGER] * 5, number, *[INTEGER] * 7], functools.partial(tiles.emit_split, 4), lanes)
+    _write(
+        module, "split", [number, *[INTEGER] * 5, number, *[INTEGER] * 7], functools.partial(tiles.emit_split, 4), lanes
+    )
     text = _assembly(module, triple, processor)
     assert len(re.findall(_multiply_adds(register), text)) >= 2 * registers.rows * tiles.VECTORS
     assert not re.search(r"call.*fma", text)
@@ -65,7 +71,10 @@ def test_dots(triple, processor, registers, register):
 
 @pytest.mark.parametrize(("triple", "processor", "registers", "register"), PROCESSORS, ids=NAMES)
 def test_extremes(triple, processor, registers, register, monkeypatch):
-    """Masks stay as wide as the elements where there are no registers for them: LLVM would pack single bits, and unpack them, at every turn of a loop."""
+    """Masks stay as wide as the elements where there are no registers for them:
+
+    LLVM would pack single bits, and unpack them, at every turn of a loop.
+    """
     monkeypatch.setattr(extremes, "host", lambda: registers)
     module, number, place = ir.Module(), REAL.as_pointer(), ir.IntType(32).as_pointer()
     arguments = [number, INTEGER, INTEGER, INTEGER, number, place, INTEGER]
@@ -80,7 +89,13 @@ def test_extremes(triple, processor, registers, register, monkeypatch):
 def test_butterflies(triple, processor, registers, register):
     """A stage of 4 adds, subtracts and turns whole registers, and keeps them."""
     module, number = ir.Module(), REAL.as_pointer()
-    _write(module, "stage", [*[number] * 5, *[INTEGER] * 3], functools.partial(butterflies.emit_stage, 4), registers.lanes(4))
+    _write(
+        module,
+        "stage",
+        [*[number] * 5, *[INTEGER] * 3],
+        functools.partial(butterflies.emit_stage, 4),
+        registers.lanes(4),
+    )
     text = _assembly(module, triple, processor)
     assert len(re.findall(rf"(v(?:add|sub)ps.*{register}|f(?:add|sub)\s+{register}\d+\.4s)", text)) >= 16
     assert len(re.findall(rf"(vf\w+ps.*{register}|fml[as]\s+{register}\d+\.4s)", text)) >= 6
@@ -107,11 +122,20 @@ def test_tiles_of_dots(real, triple, processor, registers, register):
 )  # fmt: skip
 def test_tiles_of_bytes(triple, processor, width, group, instruction):
     module, word, rows = ir.Module(), ir.IntType(32).as_pointer(), 4
-    _write(module, "tile", [word, INTEGER, word, INTEGER, word, INTEGER, INTEGER], functools.partial(byte_tiles.emit, rows, group), width // 4)
+    _write(
+        module,
+        "tile",
+        [word, INTEGER, word, INTEGER, word, INTEGER, INTEGER],
+        functools.partial(byte_tiles.emit, rows, group),
+        width // 4,
+    )
     assert len(re.findall(instruction, _assembly(module, triple, processor))) >= rows * tiles.VECTORS
 
 
-@pytest.mark.parametrize(("real", "lanes"), [(REAL, 16), (REAL, 8), (REAL, 4), (ir.DoubleType(), 8), (ir.DoubleType(), 4), (ir.DoubleType(), 2)])
+@pytest.mark.parametrize(
+    ("real", "lanes"),
+    [(REAL, 16), (REAL, 8), (REAL, 4), (ir.DoubleType(), 8), (ir.DoubleType(), 4), (ir.DoubleType(), 2)],
+)
 def test_sums_across_lanes_in_order(real, lanes):
     """The shuffles, followed with numbers in the place of vectors."""
     rows = np.random.default_rng(1).integers(0, 100, (lanes, lanes))

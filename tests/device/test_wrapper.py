@@ -35,8 +35,14 @@ def test_arguments_arrive_as_they_are(launch: object) -> None:
 def test_others_are_refused(launch: object) -> None:
     x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.complex128)
     for given, error in (
-        ((), TypeError), ((x, out, 3, 0.5), TypeError), ((x.astype(np.float64), out, 3, 0.5, 1j), TypeError), ((3, out, 3, 0.5, 1j), TypeError),
-        ((x, out, "three", 0.5, 1j), ValueError), ((x, out, 1 << 64, 0.5, 1j), OverflowError), ((x, out, 3, None, 1j), TypeError), ((x, out, 3, 0.5, "i"), TypeError),
+        ((), TypeError),
+        ((x, out, 3, 0.5), TypeError),
+        ((x.astype(np.float64), out, 3, 0.5, 1j), TypeError),
+        ((3, out, 3, 0.5, 1j), TypeError),
+        ((x, out, "three", 0.5, 1j), ValueError),
+        ((x, out, 1 << 64, 0.5, 1j), OverflowError),
+        ((x, out, 3, None, 1j), TypeError),
+        ((x, out, 3, 0.5, "i"), TypeError),
     ):
         with pytest.raises(error):
             launch(*given)

@@ -1,4 +1,6 @@
-"""What distributions, transforms and constraints answer, beside PyTorch's: shapes, moments, reprs, supports, expansion, errors."""
+"""What distributions, transforms and constraints answer, beside PyTorch's: shapes, moments, reprs, supports, expansion,
+errors.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,12 @@ DISTRIBUTIONS = {
     "Multinomial": lambda t, D: D.Multinomial(3, t.tensor([[0.5, 2.0], [1.0, 1.0]])),
     "Dirichlet": lambda t, D: D.Dirichlet(t.tensor([[0.5, 2.0], [1.0, 1.0]])),
     "LogisticNormal": lambda t, D: D.LogisticNormal(t.tensor([0.0, 1.0]), t.tensor([1.0, 2.0])),
-    "MultivariateNormal": lambda t, D: D.MultivariateNormal(t.zeros(3, 2), scale_tril=t.tensor([[1.0, 0.0], [0.5, 2.0]])),
-    "MultivariateNormal by precision": lambda t, D: D.MultivariateNormal(t.zeros(2), precision_matrix=t.tensor([[2.0, 0.5], [0.5, 2.0]])),
+    "MultivariateNormal": lambda t, D: D.MultivariateNormal(
+        t.zeros(3, 2), scale_tril=t.tensor([[1.0, 0.0], [0.5, 2.0]])
+    ),
+    "MultivariateNormal by precision": lambda t, D: D.MultivariateNormal(
+        t.zeros(2), precision_matrix=t.tensor([[2.0, 0.5], [0.5, 2.0]])
+    ),
     "Independent": lambda t, D: D.Independent(D.Normal(t.zeros(2, 3), 1.0), 1),
     "Independent Bernoulli": lambda t, D: D.Independent(D.Bernoulli(t.tensor([[0.2, 0.3], [0.6, 0.5]])), 2),
     "broadcast by a transform": lambda t, D: D.TransformedDistribution(
@@ -50,9 +56,15 @@ DISTRIBUTIONS = {
     ),
     "stick": lambda t, D: D.TransformedDistribution(D.Normal(t.zeros(3, 4), 1.0), D.StickBreakingTransform()),
     "no transform": lambda t, D: D.TransformedDistribution(D.Normal(t.zeros(2), 1.0), []),
-    "falling": lambda t, D: D.TransformedDistribution(D.Uniform(t.zeros(2), 1.0), [D.SigmoidTransform().inv, D.AffineTransform(1.0, -2.0)]),
-    "MixtureSameFamily": lambda t, D: D.MixtureSameFamily(D.Categorical(t.tensor([0.3, 0.7])), D.Normal(t.tensor([0.0, 1.0]), 1.0)),
-    "mixture of vectors": lambda t, D: D.MixtureSameFamily(D.Categorical(t.ones(3, 2)), D.Independent(D.Normal(t.zeros(3, 2, 4), 1.0), 1)),
+    "falling": lambda t, D: D.TransformedDistribution(
+        D.Uniform(t.zeros(2), 1.0), [D.SigmoidTransform().inv, D.AffineTransform(1.0, -2.0)]
+    ),
+    "MixtureSameFamily": lambda t, D: D.MixtureSameFamily(
+        D.Categorical(t.tensor([0.3, 0.7])), D.Normal(t.tensor([0.0, 1.0]), 1.0)
+    ),
+    "mixture of vectors": lambda t, D: D.MixtureSameFamily(
+        D.Categorical(t.ones(3, 2)), D.Independent(D.Normal(t.zeros(3, 2, 4), 1.0), 1)
+    ),
     "RelaxedBernoulli": lambda t, D: D.RelaxedBernoulli(t.tensor(0.7), t.tensor([0.2, 0.8])),
     "RelaxedOneHotCategorical": lambda t, D: D.RelaxedOneHotCategorical(t.tensor(0.7), t.tensor([0.2, 0.8])),
 }
@@ -63,7 +75,19 @@ def _wider(d):
 
 
 QUESTIONS = {
-    **{name: lambda t, d, name=name: getattr(d, name) for name in ("batch_shape", "event_shape", "mean", "mode", "variance", "stddev", "has_rsample", "has_enumerate_support")},
+    **{
+        name: lambda t, d, name=name: getattr(d, name)
+        for name in (
+            "batch_shape",
+            "event_shape",
+            "mean",
+            "mode",
+            "variance",
+            "stddev",
+            "has_rsample",
+            "has_enumerate_support",
+        )
+    },
     "repr": lambda t, d: repr(d),
     "support": lambda t, d: str(d.support),
     "arg_constraints": lambda t, d: str(d.arg_constraints),
@@ -80,7 +104,10 @@ QUESTIONS = {
     "expanded log_prob": lambda t, d: _wider(d).log_prob(_wider(d).sample((3,))).shape,
     "cdf": lambda t, d: d.cdf(t.full(d.batch_shape + d.event_shape, 0.3)),
     "icdf": lambda t, d: d.icdf(t.full(d.batch_shape + d.event_shape, 0.3)),
-    **{f"log_prob of {n}": lambda t, d, n=n: d.log_prob(t.full(d.batch_shape + d.event_shape, n)) for n in (1.0, 0.5, 0.3, -2.0, float("nan"))},
+    **{
+        f"log_prob of {n}": lambda t, d, n=n: d.log_prob(t.full(d.batch_shape + d.event_shape, n))
+        for n in (1.0, 0.5, 0.3, -2.0, float("nan"))
+    },
     "log_prob of a number": lambda t, d: d.log_prob(0.3),
     "log_prob of another shape": lambda t, d: d.log_prob(t.full((7, 11), 0.3)),
 }
@@ -116,20 +143,33 @@ def test_distributions(name: str) -> None:
 
 
 TRANSFORMS = {
-    "exp": lambda t, D: D.ExpTransform(), "sigmoid": lambda t, D: D.SigmoidTransform(), "tanh": lambda t, D: D.TanhTransform(), "softplus": lambda t, D: D.SoftplusTransform(),
-    "power": lambda t, D: D.PowerTransform(2.0), "powers": lambda t, D: D.PowerTransform(t.tensor([2.0, -1.0])), "abs": lambda t, D: D.AbsTransform(),
-    "affine": lambda t, D: D.AffineTransform(1.0, -2.0), "affine vector": lambda t, D: D.AffineTransform(t.tensor([1.0, 2.0]), t.tensor([3.0, -4.0]), event_dim=1),
-    "softmax": lambda t, D: D.SoftmaxTransform(), "stick": lambda t, D: D.StickBreakingTransform(), "independent": lambda t, D: D.IndependentTransform(D.ExpTransform(), 1),
-    "reshape": lambda t, D: D.ReshapeTransform((2, 2), (4,)), "compose": lambda t, D: D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)]),
+    "exp": lambda t, D: D.ExpTransform(), "sigmoid": lambda t, D: D.SigmoidTransform(), "tanh": lambda t,
+    D: D.TanhTransform(), "softplus": lambda t, D: D.SoftplusTransform(),
+    "power": lambda t, D: D.PowerTransform(2.0), "powers": lambda t, D: D.PowerTransform(t.tensor([2.0, -1.0])),
+    "abs": lambda t, D: D.AbsTransform(),
+    "affine": lambda t, D: D.AffineTransform(1.0, -2.0), "affine vector": lambda t,
+    D: D.AffineTransform(t.tensor([1.0, 2.0]), t.tensor([3.0, -4.0]), event_dim=1),
+    "softmax": lambda t, D: D.SoftmaxTransform(), "stick": lambda t, D: D.StickBreakingTransform(),
+    "independent": lambda t, D: D.IndependentTransform(D.ExpTransform(), 1),
+    "reshape": lambda t, D: D.ReshapeTransform((2, 2), (4,)), "compose": lambda t,
+    D: D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)]),
     "affine, stick": lambda t, D: D.ComposeTransform([D.AffineTransform(1.0, 2.0), D.StickBreakingTransform()]),
-    "stick, exp": lambda t, D: D.ComposeTransform([D.StickBreakingTransform(), D.ExpTransform()]), "identity": lambda t, D: D.identity_transform,
-    "inverse": lambda t, D: D.ExpTransform().inv, "inverse of composed": lambda t, D: D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)]).inv,
-    "lower Cholesky": lambda t, D: D.LowerCholeskyTransform(), "positive definite": lambda t, D: D.PositiveDefiniteTransform(),
-    "cat": lambda t, D: D.CatTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)], -1, [1, 1]), "cdf": lambda t, D: D.CumulativeDistributionTransform(D.Normal(0.0, 1.0)),
-    "stack": lambda t, D: D.StackTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)], -1), "cached": lambda t, D: D.ExpTransform(cache_size=1),
+    "stick, exp": lambda t, D: D.ComposeTransform([D.StickBreakingTransform(), D.ExpTransform()]),
+    "identity": lambda t, D: D.identity_transform,
+    "inverse": lambda t, D: D.ExpTransform().inv, "inverse of composed": lambda t,
+    D: D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)]).inv,
+    "lower Cholesky": lambda t, D: D.LowerCholeskyTransform(), "positive definite": lambda t,
+    D: D.PositiveDefiniteTransform(),
+    "cat": lambda t, D: D.CatTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)], -1, [1, 1]), "cdf": lambda t,
+    D: D.CumulativeDistributionTransform(D.Normal(0.0, 1.0)),
+    "stack": lambda t, D: D.StackTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)], -1), "cached": lambda t,
+    D: D.ExpTransform(cache_size=1),
 }  # fmt: skip
 TRANSFORM_QUESTIONS = {
-    **{name: lambda t, T, x, name=name: str(getattr(T, name)) for name in ("domain", "codomain", "bijective", "event_dim", "sign")},
+    **{
+        name: lambda t, T, x, name=name: str(getattr(T, name))
+        for name in ("domain", "codomain", "bijective", "event_dim", "sign")
+    },
     "repr": lambda t, T, x: repr(T),
     "forward": lambda t, T, x: T(x),
     "inverse": lambda t, T, x: T.inv(x),
@@ -150,21 +190,28 @@ def test_transforms(name: str) -> None:
     for label, question in TRANSFORM_QUESTIONS.items():
         if name == "reshape" and label in ("inverse", "inverse_shape"):
             continue  # the wrong shape is named differently
-        assert_same(answer(question, numod, mine, numod.tensor(x)), answer(question, torch, theirs, torch.tensor(x)), label)
+        assert_same(
+            answer(question, numod, mine, numod.tensor(x)), answer(question, torch, theirs, torch.tensor(x)), label
+        )
 
 
 CONSTRAINTS = {
     **{name: lambda c, name=name: getattr(c, name) for name in (
-        "real", "positive", "unit_interval", "simplex", "boolean", "nonnegative", "nonnegative_integer", "positive_integer", "lower_cholesky", "lower_triangular",
-        "positive_definite", "positive_semidefinite", "square", "symmetric", "corr_cholesky", "one_hot", "real_vector", "dependent",
+        "real", "positive", "unit_interval", "simplex", "boolean", "nonnegative", "nonnegative_integer",
+        "positive_integer", "lower_cholesky", "lower_triangular", "positive_definite", "positive_semidefinite",
+        "square", "symmetric", "corr_cholesky", "one_hot", "real_vector", "dependent",
     )},
-    "interval": lambda c: c.interval(-1, 2), "half_open_interval": lambda c: c.half_open_interval(0, 0.7), "integer_interval": lambda c: c.integer_interval(0, 3),
-    "greater_than": lambda c: c.greater_than(0.3), "greater_than_eq": lambda c: c.greater_than_eq(0.3), "less_than": lambda c: c.less_than(0.5),
-    "independent": lambda c: c.independent(c.positive, 1), "too independent": lambda c: c.independent(c.real, 3), "multinomial": lambda c: c.multinomial(3),
+    "interval": lambda c: c.interval(-1, 2), "half_open_interval": lambda c: c.half_open_interval(0, 0.7),
+    "integer_interval": lambda c: c.integer_interval(0, 3),
+    "greater_than": lambda c: c.greater_than(0.3), "greater_than_eq": lambda c: c.greater_than_eq(0.3),
+    "less_than": lambda c: c.less_than(0.5),
+    "independent": lambda c: c.independent(c.positive, 1), "too independent": lambda c: c.independent(c.real, 3),
+    "multinomial": lambda c: c.multinomial(3),
     "cat": lambda c: c.cat([c.real, c.positive]), "stack": lambda c: c.stack([c.real, c.positive], -1),
 }  # fmt: skip
 VALUES = [
-    [[0.3, 0.6], [0.2, 0.7]], [[0.3, 0.7], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [0.0, 3.0]], [[2.0, 0.5], [0.5, 2.0]], [[-2.0, 0.5], [0.5, 2.0]],
+    [[0.3, 0.6], [0.2, 0.7]], [[0.3, 0.7], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [0.0, 3.0]],
+    [[2.0, 0.5], [0.5, 2.0]], [[-2.0, 0.5], [0.5, 2.0]],
     [[float("nan"), 0.5], [0.5, 2.0]],
 ]  # fmt: skip
 
@@ -174,11 +221,22 @@ def test_constraints(name: str) -> None:
     mine, theirs = (CONSTRAINTS[name](t.distributions.constraints) for t in (numod, torch))
     for label in ("event_dim", "is_discrete", "__class__"):
         read = (lambda c: c.__repr__()) if label == "__class__" else lambda c, label=label: getattr(c, label)
-        assert_same(answer(read, mine).replace("_Dependent", "Dependent") if label == "__class__" else answer(read, mine), answer(read, theirs), label)
+        assert_same(
+            answer(read, mine).replace("_Dependent", "Dependent") if label == "__class__" else answer(read, mine),
+            answer(read, theirs),
+            label,
+        )
     for registry in ("biject_to", "transform_to"):
-        maps = [answer(lambda c, t=t, registry=registry: repr(getattr(t.distributions, registry)(c)), each) for t, each in ((numod, mine), (torch, theirs))]
+        maps = [
+            answer(lambda c, t=t, registry=registry: repr(getattr(t.distributions, registry)(c)), each)
+            for t, each in ((numod, mine), (torch, theirs))
+        ]
         assert_same(*maps, registry)
     for value in VALUES:
         if "definite" in name and value[0][0] != value[0][0]:
             continue  # LAPACK is not asked about nan
-        assert_same(answer(lambda c, v=value: c.check(numod.tensor(v)), mine), answer(lambda c, v=value: c.check(torch.tensor(v)), theirs), str(value))
+        assert_same(
+            answer(lambda c, v=value: c.check(numod.tensor(v)), mine),
+            answer(lambda c, v=value: c.check(torch.tensor(v)), theirs),
+            str(value),
+        )

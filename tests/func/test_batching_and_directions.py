@@ -19,7 +19,10 @@ def test_vmap_takes_and_puts_dimensions() -> None:
     assert torch.equal(found["dot"], (a * b.T).sum(1))
     assert torch.equal(found["both"][0], a.T) and torch.equal(found["both"][1], b.T)
     assert torch.equal(vmap(torch.add, in_dims=(0, None))(a, a[1]), a + a[1])
-    assert torch.equal(vmap(lambda x, k: x * k["w"], in_dims=(0, {"w": 0}))(a, {"w": torch.tensor([2.0, 3.0])}), a * torch.tensor([[2.0], [3.0]]))
+    assert torch.equal(
+        vmap(lambda x, k: x * k["w"], in_dims=(0, {"w": 0}))(a, {"w": torch.tensor([2.0, 3.0])}),
+        a * torch.tensor([[2.0], [3.0]]),
+    )
     assert torch.equal(vmap(lambda x, *, y: x * y)(a, y=a), a.unsqueeze(1) * a)  # by name: passed whole
     assert torch.equal(vmap(vmap(lambda x: x.exp()))(a), a.exp())
 
@@ -51,7 +54,8 @@ def test_vmap_and_random_numbers() -> None:
     x = torch.zeros(3, 4)
     with pytest.raises(RuntimeError, match="randomness"):
         vmap(lambda x: x + torch.rand(4))(x)
-    same, different = vmap(lambda x: x + torch.rand(4), randomness="same")(x), vmap(lambda x: x + torch.rand(4), randomness="different")(x)
+    same = vmap(lambda x: x + torch.rand(4), randomness="same")(x)
+    different = vmap(lambda x: x + torch.rand(4), randomness="different")(x)
     assert torch.equal(same[0], same[1]) and not torch.equal(different[0], different[1])
     with pytest.raises(RuntimeError, match="randomness"):
         vmap(lambda x: x, randomness="some")
@@ -91,11 +95,17 @@ def test_jvp_is_the_slope_along_a_direction() -> None:
 
 
 def test_logcumsumexp_has_directions_and_second_derivatives_where_its_gradient_is_0() -> None:
-    x, direction = torch.tensor([[0.5, -1.0, 2.0, 0.0]], dtype=torch.float64), torch.tensor([[1.0, -2.0, 0.5, 3.0]], dtype=torch.float64)
+    x = torch.tensor([[0.5, -1.0, 2.0, 0.0]], dtype=torch.float64)
+    direction = torch.tensor([[1.0, -2.0, 0.5, 3.0]], dtype=torch.float64)
     exponentials, result = x.exp(), x.logcumsumexp(1)
-    torch.testing.assert_close(jvp(lambda x: x.logcumsumexp(1), (x,), (direction,))[1], (exponentials * direction).cumsum(1) / exponentials.cumsum(1))
+    torch.testing.assert_close(
+        jvp(lambda x: x.logcumsumexp(1), (x,), (direction,))[1],
+        (exponentials * direction).cumsum(1) / exponentials.cumsum(1),
+    )
     slopes = (exponentials / result.mT.exp()).tril()  # (k, i)
-    torch.testing.assert_close(hessian(lambda x: ((x.logcumsumexp(0) - result[0]) ** 2).sum())(x[0]), 2.0 * slopes.mT @ slopes)
+    torch.testing.assert_close(
+        hessian(lambda x: ((x.logcumsumexp(0) - result[0]) ** 2).sum())(x[0]), 2.0 * slopes.mT @ slopes
+    )
 
 
 def test_jvp_follows_writes_into_its_primals() -> None:
@@ -117,7 +127,9 @@ def test_jvp_nests_and_keeps_structure() -> None:
     gradient, curvature = jvp(grad(lambda x: (x**3).sum()), (v,), (v,))
     np.testing.assert_allclose(gradient.numpy(), [3, 12])
     np.testing.assert_allclose(curvature.numpy(), [6, 24])
-    value, slope, aux = jvp(lambda p: ({"s": (p["a"] * 2).sum(), "c": torch.ones(2)}, p["a"]), ({"a": v},), ({"a": v},), has_aux=True)
+    value, slope, aux = jvp(
+        lambda p: ({"s": (p["a"] * 2).sum(), "c": torch.ones(2)}, p["a"]), ({"a": v},), ({"a": v},), has_aux=True
+    )
     assert slope["s"].item() == 6 and slope["c"].tolist() == [0, 0] and aux is not None and value["s"].item() == 6
     torch.testing.assert_close(hessian(lambda x: (x**3).sum())(v), torch.diag(6 * v))
     weight = torch.tensor(2.0, requires_grad=True)
@@ -130,7 +142,12 @@ def test_jvp_nests_and_keeps_structure() -> None:
 
 def test_directions_through_functions_that_pass_gradients_on():
     x, y, tx, ty = (torch.tensor([value]) for value in (1.0, 2.0, 5.0, 7.0))
-    for call, wanted in ((lambda x, y: x + y, 12), (lambda x, y: x, 5), (lambda x, y: x + 2 * y, 19), (lambda x, y: x.view(1, 1) - y, -2)):
+    for call, wanted in (
+        (lambda x, y: x + y, 12),
+        (lambda x, y: x, 5),
+        (lambda x, y: x + 2 * y, 19),
+        (lambda x, y: x.view(1, 1) - y, -2),
+    ):
         assert jvp(call, (x, y), (tx, ty))[1].item() == wanted and linearize(call, x, y)[1](tx, ty).item() == wanted
     assert jvp(lambda x: (x, torch.ones(2)), (x,), (tx,))[1][1].tolist() == [0, 0]
 
@@ -149,4 +166,5 @@ def test_no_grad_ends_a_derivative_along_a_direction():
             y = x * 2
         return y * x
 
-    assert jvp(half, (torch.ones(2),), (torch.ones(2),))[1].tolist() == [2, 2]  # README's limit: PyTorch's forward mode goes on, to 4
+    # README's limit: PyTorch's forward mode goes on, to 4
+    assert jvp(half, (torch.ones(2),), (torch.ones(2),))[1].tolist() == [2, 2]

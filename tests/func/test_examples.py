@@ -1,4 +1,6 @@
-"""vmap calls a function once for all examples, and what comes is what calls for each would give: values, dtypes, gradients inside and outside."""
+"""vmap calls a function once for all examples, and what comes is what calls for each would give: values, dtypes,
+gradients inside and outside.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ import numod
 import numod.nn.functional as F
 from numod import nn
 from numod.autograd import Function
-from numod.func import batching, functional_call, grad, grad_and_value, hessian, jacrev, jvp, stack_module_state, vjp, vmap
+from numod.func import (
+    batching,
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 SIZE = 3
 
@@ -86,7 +99,11 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "causal": (lambda x, y: F.scaled_dot_product_attention(x, x, y, is_causal=True), (2, 5, 4), (2, 5, 4)),
     "causal without heads": (lambda x, y: F.scaled_dot_product_attention(x, x, y, is_causal=True), (5, 4), (5, 4)),
     "masked": (lambda x, y: F.scaled_dot_product_attention(x, x, x, y > 0), (2, 5, 4), (5, 5)),
-    "masked of many dimensions": (lambda x, y: F.scaled_dot_product_attention(x, x, x, y > 0), (2, 1, 2, 5, 4), (2, 5, 5)),
+    "masked of many dimensions": (
+        lambda x, y: F.scaled_dot_product_attention(x, x, x, y > 0),
+        (2, 1, 2, 5, 4),
+        (2, 5, 5),
+    ),
     "interpolated": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 4, 4)),
     "unfolded": (lambda x: F.unfold(x, 2), (1, 2, 4, 4)),
     "grid": (lambda x, y: F.grid_sample(x, y.tanh(), align_corners=False), (1, 2, 4, 4), (1, 3, 3, 2)),
@@ -97,14 +114,27 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "a class": (lambda x, y: F.cross_entropy(x, y), (5,), ((), 5)),
     "smoothed": (lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), (4, 5), ((4,), 5)),
     "nll": (lambda x, y: F.nll_loss(x.log_softmax(1), y), (4, 5), ((4,), 5)),
-    "weighted nll": (lambda x, y, z: F.nll_loss(x, y, z.exp(), reduction="sum", ignore_index=1), (4, 5), ((4,), 5), (5,)),
-    "images of nll": (lambda x, y: F.nll_loss(x, y, x.new_tensor([1.0, 2.0, 3.0]), ignore_index=1), (2, 3, 4), ((2, 4), 3)),
+    "weighted nll": (
+        lambda x, y, z: F.nll_loss(x, y, z.exp(), reduction="sum", ignore_index=1),
+        (4, 5),
+        ((4,), 5),
+        (5,),
+    ),
+    "images of nll": (
+        lambda x, y: F.nll_loss(x, y, x.new_tensor([1.0, 2.0, 3.0]), ignore_index=1),
+        (2, 3, 4),
+        ((2, 4), 3),
+    ),
     "embedding": (lambda x, y: F.embedding(y, x), (6, 5), ((4, 2), 6)),
     "index select": (lambda x, y: x.index_select(1, y), (4, 6), ((3,), 6)),
     "gather": (lambda x, y: x.gather(1, y), (4, 6), ((4, 2), 6)),
     "index": (lambda x, y: x[y] + x[:, y].sum(), (6, 6), ((4,), 6)),
     "index of a number": (lambda x, y: x[y], (6, 5), ((), 6)),
-    "scatter into a vector": (lambda x, y: x.scatter(0, y, 2.0) + x.scatter_add(0, y, x[:4]) + x.index_copy(0, y[:1], x[:1]), (9,), ((4,), 9)),
+    "scatter into a vector": (
+        lambda x, y: x.scatter(0, y, 2.0) + x.scatter_add(0, y, x[:4]) + x.index_copy(0, y[:1], x[:1]),
+        (9,),
+        ((4,), 9),
+    ),
     "scatter": (lambda x, y: x.scatter_add(1, y, x[:, :2]) + x.scatter(1, y, 2.0), (4, 6), ((4, 2), 6)),
     "index add": (lambda x, y: x.index_add(0, y, x[:4]) + x.index_fill(0, y, 1.0), (6, 5), ((4,), 6)),
     "scatter reduce": (lambda x, y: x.scatter_reduce(0, y, x[:2], "amax"), (4, 6), ((2, 6), 4)),
@@ -113,7 +143,13 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "parts in place": (lambda x, y: _filled(x, y), (4, 5), (5,)),
     "like": (lambda x: numod.zeros_like(x).add_(x) + numod.ones_like(x) + x.new_ones(4, 5), (4, 5)),
     "solve": (lambda x, y: numod.linalg.solve(x + 9 * numod.eye(4, dtype=x.dtype), y), (4, 4), (4, 2)),
-    "factors": (lambda x: numod.linalg.cholesky(x @ x.mT + numod.eye(4, dtype=x.dtype)).logdet() + numod.linalg.inv(x @ x.mT + numod.eye(4, dtype=x.dtype)), (4, 4)),
+    "factors": (
+        lambda x: (
+            numod.linalg.cholesky(x @ x.mT + numod.eye(4, dtype=x.dtype)).logdet()
+            + numod.linalg.inv(x @ x.mT + numod.eye(4, dtype=x.dtype))
+        ),
+        (4, 4),
+    ),
     "spectrum": (lambda x: numod.fft.rfft(x, dim=0).abs(), (4, 5)),
     "complex": (lambda x, y: (numod.complex(x, y) * numod.complex(y, x)).abs(), (4,), (4,)),
     "branch on all": (lambda x: x * 2 if (x * x >= 0).all() else x, (4,)),
@@ -121,7 +157,8 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "activations": (lambda x: F.gelu(x) + F.softplus(x) + F.glu(x, 0).sum() + F.prelu(x, x[0, :1]), (4, 5)),
     "clamp": (lambda x, y: x.clamp(min=y).lerp(y, 0.3), (4, 5), (5,)),
 }
-WRITING = ("in place", "parts in place")  # over what all examples share, where these alone differ: PyTorch refuses, numod calls the function for each
+# over what all examples share, where these alone differ: PyTorch refuses, numod calls the function for each
+WRITING = ("in place", "parts in place")
 
 
 def _filled(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
@@ -135,7 +172,11 @@ def _filled(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
 def made(shapes: tuple) -> list[numod.Tensor]:
     args = []
     for seed, shape in enumerate(shapes):
-        args.append(indices(SIZE, *shape[0], below=shape[1]) if shape and isinstance(shape[0], tuple) else floats(SIZE, *shape, seed=seed))
+        args.append(
+            indices(SIZE, *shape[0], below=shape[1])
+            if shape and isinstance(shape[0], tuple)
+            else floats(SIZE, *shape, seed=seed)
+        )
     return args
 
 
@@ -161,25 +202,39 @@ def test_gradients_inside_and_outside(name: str) -> None:
 
     def total(*args: numod.Tensor) -> numod.Tensor:
         found = func(*args)
-        return sum((each * each).sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point())
+        return sum(
+            (each * each).sum()
+            for each in (found if isinstance(found, tuple) else (found,))
+            if each.is_floating_point()
+        )
 
     args = made(shapes)
     floating = tuple(k for k, x in enumerate(args) if x.is_floating_point())
     inside = vmap(grad(total, floating), 0)(*args)
     for k, found in zip(floating, inside):
-        expected = numod.stack([grad(total, floating)(*[x[row] for x in args])[floating.index(k)] for row in range(SIZE)])
+        expected = numod.stack(
+            [grad(total, floating)(*[x[row] for x in args])[floating.index(k)] for row in range(SIZE)]
+        )
         numod.testing.assert_close(found, expected)
     for in_dims in combinations(len(shapes)):
-        leaves = [(x if dim == 0 else x[0]).clone().requires_grad_(x.is_floating_point()) for x, dim in zip(args, in_dims)]
+        leaves = [
+            (x if dim == 0 else x[0]).clone().requires_grad_(x.is_floating_point()) for x, dim in zip(args, in_dims)
+        ]
         wanted = [x for x in leaves if x.requires_grad]
-        found = numod.autograd.grad(vmap(total, in_dims)(*leaves).sum(), wanted, allow_unused=True, materialize_grads=True)
-        expected = numod.autograd.grad(in_turn(total, in_dims, *leaves).sum(), wanted, allow_unused=True, materialize_grads=True)
+        found = numod.autograd.grad(
+            vmap(total, in_dims)(*leaves).sum(), wanted, allow_unused=True, materialize_grads=True
+        )
+        expected = numod.autograd.grad(
+            in_turn(total, in_dims, *leaves).sum(), wanted, allow_unused=True, materialize_grads=True
+        )
         for one, other in zip(found, expected):
             numod.testing.assert_close(one, other, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
 
 
 def test_gradients_per_example_of_a_network(once: list) -> None:
-    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5))
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5)
+    )
     parameters = {name: each.detach() for name, each in net.named_parameters()}
     images, classes = numod.randn(SIZE, 1, 8, 8), indices(SIZE, below=5)
 
@@ -189,7 +244,9 @@ def test_gradients_per_example_of_a_network(once: list) -> None:
     found = vmap(grad(loss), (None, 0, 0))(parameters, images, classes)
     assert len(once) == 1
     for row in range(SIZE):
-        numod.testing.assert_close({name: each[row] for name, each in found.items()}, grad(loss)(parameters, images[row], classes[row]))
+        numod.testing.assert_close(
+            {name: each[row] for name, each in found.items()}, grad(loss)(parameters, images[row], classes[row])
+        )
 
 
 def test_an_ensemble(once: list) -> None:
@@ -214,8 +271,12 @@ def test_nested_calls_and_derivatives(once: list) -> None:
     slopes = 1 - func(x[0]).square()
     numod.testing.assert_close(jacrev(func)(x[0]), slopes[:, None] * w)
     numod.testing.assert_close(vmap(jacrev(func))(x), numod.stack([jacrev(func)(each) for each in x]))
-    numod.testing.assert_close(vmap(hessian(lambda x: func(x).sum()))(x), numod.stack([hessian(lambda x: func(x).sum())(each) for each in x]))
-    numod.testing.assert_close(vmap(lambda a, b: jvp(func, (a,), (b,))[1])(x, x), numod.stack([jvp(func, (each,), (each,))[1] for each in x]))
+    numod.testing.assert_close(
+        vmap(hessian(lambda x: func(x).sum()))(x), numod.stack([hessian(lambda x: func(x).sum())(each) for each in x])
+    )
+    numod.testing.assert_close(
+        vmap(lambda a, b: jvp(func, (a,), (b,))[1])(x, x), numod.stack([jvp(func, (each,), (each,))[1] for each in x])
+    )
     output, pull_back = vjp(func, x[0])
     rows = numod.eye(4, dtype=x.dtype)
     numod.testing.assert_close(vmap(pull_back)(rows)[0], slopes[:, None] * w)
@@ -233,7 +294,10 @@ def test_a_gradient_of_gradients_per_example() -> None:
 
 def test_what_differs_by_example_is_called_for_each(once: list) -> None:
     x = floats(SIZE, 4)
-    assert numod.equal(vmap(lambda x: x * 2 if x[0] > x.mean() else -x)(x), numod.stack([each * 2 if each[0] > each.mean() else -each for each in x]))
+    assert numod.equal(
+        vmap(lambda x: x * 2 if x[0] > x.mean() else -x)(x),
+        numod.stack([each * 2 if each[0] > each.mean() else -each for each in x]),
+    )
     assert numod.equal(vmap(lambda x: x + float(x.sum()))(x), x + x.sum(1, keepdim=True))
     assert numod.equal(vmap(lambda x: numod.from_numpy(x.numpy() + 1))(x), x + 1)
     assert once == []
@@ -302,7 +366,10 @@ def test_backward_inside_adds_numbers_to_leaves() -> None:
     numod.testing.assert_close(own, 2 * x)
 
 
-@pytest.mark.parametrize("x, dim", [(floats(1, 7).expand(SIZE, 7), 0), (floats(7, SIZE), 1), (floats(9, 20)[::3, 6::2], 0), (floats(9)[::3], 0)])
+@pytest.mark.parametrize(
+    "x, dim",
+    [(floats(1, 7).expand(SIZE, 7), 0), (floats(7, SIZE), 1), (floats(9, 20)[::3, 6::2], 0), (floats(9)[::3], 0)],
+)
 def test_parts_of_arguments_that_are_not_dense(x: numod.Tensor, dim: int) -> None:
     part = lambda x: x[1::2] if x.ndim else x.expand(4)[1:]  # noqa: E731
     assert numod.equal(vmap(part, dim)(x), in_turn(part, dim, x))
@@ -312,9 +379,15 @@ def test_parts_of_arguments_that_are_not_dense(x: numod.Tensor, dim: int) -> Non
 
 def test_what_is_the_same_for_all_examples_stays_so() -> None:
     x = floats(SIZE, SIZE)  # of the batch's size, which could be taken for it
-    for func in (lambda x: (numod.ones_like(x) * 2).sum(), lambda x: numod.ones_like(x).outer(x.new_ones(SIZE)) + x, lambda x: (numod.ones_like(x) + 1).max(0)[0]):
+    for func in (
+        lambda x: (numod.ones_like(x) * 2).sum(),
+        lambda x: numod.ones_like(x).outer(x.new_ones(SIZE)) + x,
+        lambda x: (numod.ones_like(x) + 1).max(0)[0],
+    ):
         assert numod.equal(vmap(func)(x), in_turn(func, 0, x))
-    assert numod.equal(vmap(hessian(lambda x, y: (x * y).sum()))(floats(4, 4), floats(4, 4)), numod.zeros(4, 4, 4, dtype=x.dtype))
+    assert numod.equal(
+        vmap(hessian(lambda x, y: (x * y).sum()))(floats(4, 4), floats(4, 4)), numod.zeros(4, 4, 4, dtype=x.dtype)
+    )
 
 
 def test_complex_numbers_without_dimensions_do_not_widen_floats() -> None:
@@ -324,7 +397,13 @@ def test_complex_numbers_without_dimensions_do_not_widen_floats() -> None:
 
 def test_random_numbers_for_each_example_or_all(once: list) -> None:
     x = numod.ones(SIZE, 64)
-    for draw in (lambda x: numod.rand(64) + 0 * x, lambda x: F.dropout(x), lambda x: numod.bernoulli(x / 2), lambda x: numod.poisson(x), lambda x: x.clone().normal_()):
+    for draw in (
+        lambda x: numod.rand(64) + 0 * x,
+        lambda x: F.dropout(x),
+        lambda x: numod.bernoulli(x / 2),
+        lambda x: numod.poisson(x),
+        lambda x: x.clone().normal_(),
+    ):
         numod.manual_seed(0)
         same = vmap(draw, randomness="same")(x)
         different = vmap(draw, randomness="different")(x)
@@ -339,9 +418,14 @@ def test_random_numbers_for_each_example_or_all(once: list) -> None:
 
 def test_what_random_numbers_are_drawn_for_may_be_of_the_caller() -> None:
     x, query = numod.ones(64), floats(8, 16)
-    drawn = (lambda y: numod.normal(x, 1.0), lambda y: numod.normal(x + 0 * y, x), lambda y: F.scaled_dot_product_attention(query, query, query, query @ query.T > 0, 0.5))
+    drawn = (
+        lambda y: numod.normal(x, 1.0),
+        lambda y: numod.normal(x + 0 * y, x),
+        lambda y: F.scaled_dot_product_attention(query, query, query, query @ query.T > 0, 0.5),
+    )
     for draw in drawn:
-        same, different = vmap(draw, randomness="same")(floats(SIZE, 64)), vmap(draw, randomness="different")(floats(SIZE, 64))
+        same = vmap(draw, randomness="same")(floats(SIZE, 64))
+        different = vmap(draw, randomness="different")(floats(SIZE, 64))
         assert same[0].equal(same[1]) and not different[0].equal(different[1])
 
 
@@ -350,7 +434,10 @@ def test_gradients_of_dropout_take_the_numbers_of_the_result(randomness: str) ->
     def slope_and_value(x: numod.Tensor, y: numod.Tensor) -> tuple:
         return grad_and_value(lambda x: (F.dropout(x) * y).sum())(x)
 
-    for x, y, in_dims in ((numod.ones(64), floats(SIZE, 64).float(), (None, 0)), (numod.ones(SIZE, 64), numod.ones(64), (0, None))):
+    for x, y, in_dims in (
+        (numod.ones(64), floats(SIZE, 64).float(), (None, 0)),
+        (numod.ones(SIZE, 64), numod.ones(64), (0, None)),
+    ):
         slopes, values = vmap(slope_and_value, in_dims, randomness=randomness)(x, y)
         numod.testing.assert_close(slopes.sum(1), values)
         assert (slopes[0] != 0).equal(slopes[1] != 0) == (randomness == "same")
@@ -374,7 +461,9 @@ def _hooked(x: numod.Tensor) -> numod.Tensor:
 @pytest.mark.parametrize("after", [numod.Tensor.clone, Doubled.apply, _hooked], ids=["seed", "function", "hook"])
 def test_gradients_of_dropout_of_what_is_the_same_for_all_take_the_numbers_of_the_result(after: Callable) -> None:
     def value_and_slope(x: numod.Tensor) -> tuple:
-        _, pull_back, dropped = vjp(lambda x: (lambda dropped: (after(dropped), dropped))(F.dropout(x)), x, has_aux=True)
+        _, pull_back, dropped = vjp(
+            lambda x: (lambda dropped: (after(dropped), dropped))(F.dropout(x)), x, has_aux=True
+        )
         return dropped, pull_back(numod.ones(64))[0]
 
     values, slopes = vmap(value_and_slope, randomness="different")(numod.ones(SIZE, 64))
@@ -418,7 +507,8 @@ def test_own_functions_and_modes(once: list) -> None:
     with numod.no_grad():
         numod.testing.assert_close(vmap(grad(lambda x: (x**3).sum()))(x), 3 * x**2)
     assert len(once) == 2
-    for dims, leaf in ((0, x.clone().requires_grad_()), ((None, 0), x[0].clone().requires_grad_())):  # gradients by what comes of it: its own
+    # gradients by what comes of it: its own
+    for dims, leaf in ((0, x.clone().requires_grad_()), ((None, 0), x[0].clone().requires_grad_())):
         vmap(lambda x, y: Cube.apply(x) * y, dims)(leaf, x).sum().backward()
         expected = 3 * leaf.detach() ** 2 * x
         numod.testing.assert_close(leaf.grad, expected if dims == 0 else expected.sum(0))
@@ -426,7 +516,9 @@ def test_own_functions_and_modes(once: list) -> None:
     for _ in range(2):
         numod.testing.assert_close(step(x, x), (x * x).sum(1).exp())
     half = x.half()
-    numod.testing.assert_close(vmap(lambda x: (x @ x).sqrt())(half), numod.stack([(each @ each).sqrt() for each in half]), rtol=2e-3, atol=2e-3)
+    numod.testing.assert_close(
+        vmap(lambda x: (x @ x).sqrt())(half), numod.stack([(each @ each).sqrt() for each in half]), rtol=2e-3, atol=2e-3
+    )
 
 
 def test_the_walk_to_some_inputs_computes_no_other_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,10 +532,15 @@ def test_the_walk_to_some_inputs_computes_no_other_gradients(monkeypatch: pytest
 
 def test_rows_of_gradients_at_once(once: list) -> None:
     x, y = floats(4).requires_grad_(), floats(4, seed=1).requires_grad_()
-    (by_x, by_y) = numod.autograd.grad(x.sin() * 2, (x, y), numod.eye(4, dtype=x.dtype), is_grads_batched=True, allow_unused=True)
+    (by_x, by_y) = numod.autograd.grad(
+        x.sin() * 2, (x, y), numod.eye(4, dtype=x.dtype), is_grads_batched=True, allow_unused=True
+    )
     assert by_y is None
     numod.testing.assert_close(by_x, numod.diag(2 * x.detach().cos()))
-    for function, inputs in ((lambda x: x.tanh().outer(x), x.detach()), (lambda x, y: (x * y, y.sum()), (x.detach(), y.detach()))):
+    for function, inputs in (
+        (lambda x: x.tanh().outer(x), x.detach()),
+        (lambda x, y: (x * y, y.sum()), (x.detach(), y.detach())),
+    ):
         rows = numod.autograd.functional.jacobian(function, inputs, vectorize=True)
         numod.testing.assert_close(rows, numod.autograd.functional.jacobian(function, inputs))
     squares = numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach(), vectorize=True)
@@ -474,7 +571,8 @@ def test_what_differs_by_example_is_written_into_what_each_makes() -> None:
 @pytest.mark.parametrize("size, chunk", [(1, None), (3, None), (4, 1)])
 @pytest.mark.parametrize("reads", [False, True])
 def test_writing_what_differs_to_what_all_share_is_refused_whatever_the_size(size, chunk, reads):
-    # a batch of one was called without a batch, and functions that read a value for each example: both wrote in turn, as PyTorch does not
+    # a batch of one was called without a batch, and functions that read a value for each example: both wrote in turn,
+    # as PyTorch does not
     shared, batch = numod.zeros(3), numod.ones(size, 3)
 
     def write(x, y):

@@ -27,7 +27,11 @@ def test_trees_and_aux():
         return total, {"total": total, "note": "text"}
 
     gradient, aux = func.grad(f, has_aux=True)(parameters)
-    assert gradient["w"].tolist() == [6.0, 12.0] and gradient["more"][0].item() == 5.0 and gradient["more"][1][0].item() == 1.0
+    assert (
+        gradient["w"].tolist() == [6.0, 12.0]
+        and gradient["more"][0].item() == 5.0
+        and gradient["more"][1][0].item() == 1.0
+    )
     assert aux["total"].item() == 19.0 and not aux["total"].requires_grad and aux["note"] == "text"
 
 
@@ -63,7 +67,9 @@ def test_vjp_may_be_asked_many_times():
     (total, product), pull = func.vjp(lambda x, y: (x + y, x * y), numod.tensor(2.0), numod.tensor(5.0))
     one, zero = numod.tensor(1.0), numod.tensor(0.0)
     assert (total.item(), product.item()) == (7.0, 10.0)
-    assert [each.item() for each in pull((one, zero))] == [1.0, 1.0] and [each.item() for each in pull((zero, one))] == [5.0, 2.0]
+    assert [each.item() for each in pull((one, zero))] == [1.0, 1.0] and [
+        each.item() for each in pull((zero, one))
+    ] == [5.0, 2.0]
     with pytest.raises(RuntimeError, match="cotangents"):
         pull((one, numod.ones(2)))
 
@@ -113,15 +119,26 @@ def test_functional_call_replaces_tied_names_and_hands_buffers_back():
     net, tensors = Tied(), {"second.weight": numod.ones(2, 2), "calls": numod.tensor([5.0])}
     weight = net.first.weight
     assert func.functional_call(net, tensors, numod.ones(1, 2)).tolist() == [[4.0, 4.0]]
-    assert tensors["calls"].item() == 6.0 and net.calls.item() == 0.0 and net.first.weight is net.second.weight is weight
+    assert (
+        tensors["calls"].item() == 6.0 and net.calls.item() == 0.0 and net.first.weight is net.second.weight is weight
+    )
     untied = func.functional_call(net, tensors, numod.ones(1, 2), tie_weights=False)
     assert untied.tolist() == [[pytest.approx(weight.sum().item())] * 2]
-    with pytest.raises(ValueError, match="multiple values for keys .'first.weight', 'second.weight'.*tie_weights=False"):
-        func.functional_call(net, {"first.weight": numod.ones(2, 2), "second.weight": numod.ones(2, 2)}, numod.ones(1, 2))
-    with pytest.raises(RuntimeError, match=r"Error\(s\) in reparametrizing for Tied:\n\tUnexpected key\(s\): 'x'.\n\tMissing key\(s\): 'calls'"):
+    with pytest.raises(
+        ValueError, match="multiple values for keys .'first.weight', 'second.weight'.*tie_weights=False"
+    ):
+        func.functional_call(
+            net, {"first.weight": numod.ones(2, 2), "second.weight": numod.ones(2, 2)}, numod.ones(1, 2)
+        )
+    with pytest.raises(
+        RuntimeError,
+        match=r"Error\(s\) in reparametrizing for Tied:\n\tUnexpected key\(s\): 'x'.\n\tMissing key\(s\): 'calls'",
+    ):
         func.functional_call(net, {"first.weight": weight, "x": weight}, numod.ones(1, 2), strict=True)
     with pytest.warns(FutureWarning, match="drop-in replacement"):
-        assert nn.utils.stateless.functional_call(net, {"first.weight": numod.ones(2, 2)}, numod.ones(1, 2)).tolist() == [[4.0, 4.0]]
+        assert nn.utils.stateless.functional_call(
+            net, {"first.weight": numod.ones(2, 2)}, numod.ones(1, 2)
+        ).tolist() == [[4.0, 4.0]]
 
 
 def test_functional_call_after_an_error():
@@ -146,15 +163,27 @@ def test_gradients_of_a_module_without_touching_it():
     parameters = {name: each.detach() for name, each in net.named_parameters()}
     x = numod.tensor([[1.0, 2.0]])
     gradients = func.grad(lambda parameters: func.functional_call(net, parameters, x).sum())(parameters)
-    assert gradients["weight"].tolist() == [[1.0, 2.0]] and gradients["bias"].tolist() == [1.0] and net.weight.grad is None
+    assert (
+        gradients["weight"].tolist() == [[1.0, 2.0]] and gradients["bias"].tolist() == [1.0] and net.weight.grad is None
+    )
 
 
 def test_stack_module_state():
     models = [nn.Linear(2, 1).eval() for _ in range(3)]
     parameters, buffers = func.stack_module_state(models)
-    assert parameters["weight"].shape == (3, 1, 2) and parameters["weight"].is_leaf and parameters["weight"].requires_grad and buffers == {}
+    assert (
+        parameters["weight"].shape == (3, 1, 2)
+        and parameters["weight"].is_leaf
+        and parameters["weight"].requires_grad
+        and buffers == {}
+    )
     assert parameters["bias"][2].tolist() == models[2].bias.tolist()
-    for wrong in ([], [nn.ReLU(), nn.Linear(1, 1)], [nn.ReLU(), nn.ReLU().eval()], [nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)]):
+    for wrong in (
+        [],
+        [nn.ReLU(), nn.Linear(1, 1)],
+        [nn.ReLU(), nn.ReLU().eval()],
+        [nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)],
+    ):
         with pytest.raises(RuntimeError):
             func.stack_module_state(wrong)
 

@@ -50,7 +50,14 @@ def build(lib):
 
 
 def given(lib, *names, value=0.5):
-    sizes = {"first.weight": (2, 2), "second.weight": (2, 2), "first.bias": (2,), "second.bias": (2,), "count": (1,), "plain": (1,)}
+    sizes = {
+        "first.weight": (2, 2),
+        "second.weight": (2, 2),
+        "first.bias": (2,),
+        "second.bias": (2,),
+        "count": (1,),
+        "plain": (1,),
+    }
     return {name: lib.ones(sizes.get(name, (1,))) * value for name in names}
 
 
@@ -98,7 +105,15 @@ CALLS = {
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_functional_call(name):
     ours, theirs = (outcome(CALLS[name], lib) for lib in LIBRARIES)
-    if isinstance(theirs, tuple) and name in ("failing", "not dicts", "no tensor", "no module", "no tensor there", "a module there", "repeated"):
+    if isinstance(theirs, tuple) and name in (
+        "failing",
+        "not dicts",
+        "no tensor",
+        "no module",
+        "no tensor there",
+        "a module there",
+        "repeated",
+    ):
         ours, theirs = ours[0], theirs[0]
     assert ours == theirs
 
@@ -206,7 +221,9 @@ def cotangents(lib):
 def model_gradient(lib):
     net = lib.nn.Linear(3, 1)
     parameters = {name: lib.ones(each.shape) for name, each in net.named_parameters()}
-    return lib.func.grad(lambda parameters, x: lib.func.functional_call(net, parameters, x).square().sum())(parameters, inputs(lib)[0])
+    return lib.func.grad(lambda parameters, x: lib.func.functional_call(net, parameters, x).square().sum())(
+        parameters, inputs(lib)[0]
+    )
 
 
 GRADIENTS = {
@@ -219,21 +236,26 @@ GRADIENTS = {
     "value": lambda lib: lib.func.grad_and_value(lambda x: (x**2).sum())(inputs(lib)[0]),
     "value and aux": lambda lib: lib.func.grad_and_value(lambda x: ((x**2).sum(), x), has_aux=True)(inputs(lib)[0]),
     "kwargs": lambda lib: lib.func.grad(lambda x, y=None: (x * y).sum())(inputs(lib)[0], y=inputs(lib)[1]),
-    "tree": lambda lib: lib.func.grad(lambda p: (p["a"] * p["b"][0]).sum())({"a": inputs(lib)[0], "b": [inputs(lib)[1]]}),
+    "tree": lambda lib: lib.func.grad(lambda p: (p["a"] * p["b"][0]).sum())({"a": inputs(lib)[0],
+        "b": [inputs(lib)[1]]}),
     "unused": lambda lib: lib.func.grad(lambda x, y: x.sum(), argnums=1)(*inputs(lib)),
     "constant": lambda lib: lib.func.grad(lambda x: lib.tensor(3.0))(inputs(lib)[0]),
     "twice": lambda lib: lib.func.grad(lib.func.grad(lambda x: x**4))(lib.tensor(2.0)),
     "thrice": lambda lib: lib.func.grad(lib.func.grad(lib.func.grad(lambda x: x**4)))(lib.tensor(2.0)),
     "mixed": lambda lib: lib.func.grad(lambda x: (lib.func.grad(lambda y: (x * y**2).sum())(x)).sum())(inputs(lib)[0]),
-    "no grad": lambda lib: with_no_grad(lib, lambda: lib.func.grad(lambda x: (x**2).sum())(inputs(lib)[0].requires_grad_())),
+    "no grad": lambda lib: with_no_grad(lib,
+        lambda: lib.func.grad(lambda x: (x**2).sum())(inputs(lib)[0].requires_grad_())),
     "outside": second_from_outside,
     "closure": closure,
-    "vjp": lambda lib: (lambda out, pull: (out, pull(lib.ones(3)), pull(lib.ones(3) * 2)))(*lib.func.vjp(lambda x: x**2, inputs(lib)[0])),
+    "vjp": lambda lib: (lambda out,
+        pull: (out, pull(lib.ones(3)), pull(lib.ones(3) * 2)))(*lib.func.vjp(lambda x: x**2, inputs(lib)[0])),
     "vjp of many": cotangents,
-    "vjp aux": lambda lib: (lambda out, pull, aux: (out, pull(lib.ones(3)), aux))(*lib.func.vjp(lambda x: (x**2, x), inputs(lib)[0], has_aux=True)),
+    "vjp aux": lambda lib: (lambda out, pull,
+        aux: (out, pull(lib.ones(3)), aux))(*lib.func.vjp(lambda x: (x**2, x), inputs(lib)[0], has_aux=True)),
     "model": model_gradient,
     "jacobian": lambda lib: lib.func.jacrev(lambda x, y: x.unsqueeze(1) * y)(*inputs(lib)),
-    "jacobian of both": lambda lib: lib.func.jacrev(lambda x, y: {"a": x * y, "b": y.sum()}, argnums=(0, 1))(*inputs(lib)),
+    "jacobian of both": lambda lib: lib.func.jacrev(lambda x, y: {"a": x * y, "b": y.sum()},
+        argnums=(0, 1))(*inputs(lib)),
     "jacobian of a tree": lambda lib: lib.func.jacrev(lambda p: (p["a"] * p["b"]).sum())(dict(zip("ab", inputs(lib)))),
     "jacobian aux": lambda lib: lib.func.jacrev(lambda x: (x**2, x), has_aux=True)(inputs(lib)[0]),
     "jacobian unused": lambda lib: lib.func.jacrev(lambda x, y: x, argnums=1)(*inputs(lib)),

@@ -8,7 +8,13 @@ from numod import func
 
 def test_gradients_of_gradients_for_each_example() -> None:
     x = numod.tensor([0.3, 0.5], dtype=numod.float64, requires_grad=True)
-    for function in (numod.exp, numod.tanh, numod.sigmoid, numod.sqrt, lambda x: x.softmax(0) if x.ndim else x.reciprocal()):
+    for function in (
+        numod.exp,
+        numod.tanh,
+        numod.sigmoid,
+        numod.sqrt,
+        lambda x: x.softmax(0) if x.ndim else x.reciprocal(),
+    ):
         slopes = func.vmap(func.grad(function))(x)
         (found,) = numod.autograd.grad(slopes.sum(), x)
         (first,) = numod.autograd.grad(sum(function(each) for each in x), x, create_graph=True)

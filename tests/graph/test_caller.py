@@ -54,7 +54,9 @@ def test_training_steps_with_dropout_are_those_of_eager() -> None:
     results = []
     for wrap in (lambda f: f, in_turn):
         (model, optimizer), run = make(), wrap(step)
-        results.append([run(model, optimizer, x, y).item() for _ in range(5)] + [each.tolist() for each in model.parameters()])
+        results.append(
+            [run(model, optimizer, x, y).item() for _ in range(5)] + [each.tolist() for each in model.parameters()]
+        )
     assert short(run) and results[0] == results[1]
     with pytest.raises(IndexError):  # the check of the classes fails: the long way, and eager's words
         run(model, optimizer, x, numod.tensor([0, 3, 1, 1]))

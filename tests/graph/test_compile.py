@@ -19,9 +19,19 @@ from numod.nn import functional as F
 
 
 READS = {
-    "if": lambda x: x if x.sum() > 0 else -x, "item": lambda x: x[x.sum().item() :], "print": lambda x: str(x), "format": lambda x: f"{x.sum():.2f}",
-    "numpy": lambda x: x.numpy() + 1, "tolist": lambda x: x.tolist()[0], "float": lambda x: float(x.sum()), "int": lambda x: int(x.sum()), "len": lambda x: [0] * x.long().sum(),
-    "array": lambda x: np.asarray(x), "pickle": lambda x: pickle.dumps(x), "in": lambda x: 1.0 in x, "list of tensors": lambda x: numod.tensor([x.sum(), x.sum()]),
+    "if": lambda x: x if x.sum() > 0 else -x,
+    "item": lambda x: x[x.sum().item() :],
+    "print": lambda x: str(x),
+    "format": lambda x: f"{x.sum():.2f}",
+    "numpy": lambda x: x.numpy() + 1,
+    "tolist": lambda x: x.tolist()[0],
+    "float": lambda x: float(x.sum()),
+    "int": lambda x: int(x.sum()),
+    "len": lambda x: [0] * x.long().sum(),
+    "array": lambda x: np.asarray(x),
+    "pickle": lambda x: pickle.dumps(x),
+    "in": lambda x: 1.0 in x,
+    "list of tensors": lambda x: numod.tensor([x.sum(), x.sum()]),
     "nonzero loop": lambda x: [each for each in x.sum(0) if each > 1],
 }
 GLOBAL = {"factor": 0}
@@ -35,7 +45,10 @@ def test_reading_a_value_names_the_line(name: str) -> None:
 
 
 class Steered(nn.Module):
-    """Networks that Python steers in ways that no program can repeat. Results, parameters, gradients and what is kept in Python are as without compilation."""
+    """Networks that Python steers in ways that no program can repeat.
+
+    Results, parameters, gradients and what is kept in Python are as without compilation.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -44,7 +57,9 @@ class Steered(nn.Module):
         self.register_buffer("kept", numod.zeros(3, 9))
         self.optimizer = numod.optim.SGD(self.layer.parameters(), lr=0.1, momentum=0.9)
         if kind == "hook":
-            self.layer.register_full_backward_hook(lambda module, inputs, outputs: self.seen.append(inputs[0].sum().item()))
+            self.layer.register_full_backward_hook(
+                lambda module, inputs, outputs: self.seen.append(inputs[0].sum().item())
+            )
 
     def forward(self, x: numod.Tensor) -> object:
         self.calls += 1
@@ -92,7 +107,14 @@ class Steered(nn.Module):
         return numod.rand(2) + x.sum()
 
 
-@pytest.mark.parametrize("kind", [name for name, each in vars(Steered).items() if getattr(each, "__code__", None) and name[0] != "_" and name != "forward"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        name
+        for name, each in vars(Steered).items()
+        if getattr(each, "__code__", None) and name[0] != "_" and name != "forward"
+    ],
+)
 def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> None:
     def run(wrap: object) -> tuple:
         numod.manual_seed(1)
@@ -102,14 +124,25 @@ def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> Non
         for _ in range(5):
             x = numod.randn(3, 3, requires_grad=kind != "argument")
             outputs = step(x)
-            found += [getattr(outputs[0], "x", outputs[0]), outputs[1], x, x.grad, [each.grad.clone() for each in model.parameters()]]
+            found += [
+                getattr(outputs[0], "x", outputs[0]),
+                outputs[1],
+                x,
+                x.grad,
+                [each.grad.clone() for each in model.parameters()],
+            ]
         return found, {**model.state_dict()}, model.seen, model.calls, step
 
-    with pytest.warns(UserWarning, match="runs eagerly from here.*cannot repeat|runs eagerly from here.*has a hook") as told:
+    with pytest.warns(
+        UserWarning, match="runs eagerly from here.*cannot repeat|runs eagerly from here.*has a hook"
+    ) as told:
         *found, compiled = run(lambda model: compile(model, fullgraph=False))
     *expected, _ = run(lambda model: model)
     assert len(told) == 1 and equal(found, expected) and not numod.core.apply.listeners
-    assert "runs eagerly" in compiled.explain() and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
+    assert (
+        "runs eagerly" in compiled.explain()
+        and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
+    )
     with pytest.raises(RuntimeError, match="has a hook|cannot repeat|depends on its value"):
         run(compile)
 
@@ -164,7 +197,14 @@ def test_types_of_results_are_kept(linked: bool | None) -> None:
     compiled = compiled_natively(function, options={"linked": linked})
     for k in range(4):
         a, b = compiled(X + k), function(X + k)
-        assert equal(a[0], b[0]) and type(a[1]) is type(b[1]) and equal(a[1].values, b[1].values) and type(a[2]) is OrderedDict and equal(a[2]["a"], b[2]["a"]) and a[2]["b"] == b[2]["b"]
+        assert (
+            equal(a[0], b[0])
+            and type(a[1]) is type(b[1])
+            and equal(a[1].values, b[1].values)
+            and type(a[2]) is OrderedDict
+            and equal(a[2]["a"], b[2]["a"])
+            and a[2]["b"] == b[2]["b"]
+        )
     with pytest.raises(RuntimeError, match="returns a Holder"):
         compiled_natively(lambda x: Holder(x * 2), options={"linked": linked}, fullgraph=True)(X)
 
@@ -219,7 +259,15 @@ def test_embedding_and_targets_out_of_range() -> None:
     twin.load_state_dict(model.state_dict())
     optimizers = [numod.optim.Adam(each.parameters(), lr=0.1) for each in (model, twin)]
     eager, compiled = step_of(model, optimizers[0]), compile(step_of(twin, optimizers[1]))
-    calls = [([[0, 1], [2, 3]], [0, 1]), ([[4, 0], [0, 0]], [5, 2]), ([[1, 1], [2, 2]], [-100, 3]), ([[1, 1], [2, 2]], [0, 6]), ([[1, 5], [2, 2]], [0, 1]), ([[1, -1], [2, 2]], [0, 1]), ([[3, 1], [2, 4]], [1, 2])]
+    calls = [
+        ([[0, 1], [2, 3]], [0, 1]),
+        ([[4, 0], [0, 0]], [5, 2]),
+        ([[1, 1], [2, 2]], [-100, 3]),
+        ([[1, 1], [2, 2]], [0, 6]),
+        ([[1, 5], [2, 2]], [0, 1]),
+        ([[1, -1], [2, 2]], [0, 1]),
+        ([[3, 1], [2, 4]], [1, 2]),
+    ]
     for index, target in [*calls, *calls]:
         outcomes = []
         for step in (eager, compiled):
@@ -230,7 +278,9 @@ def test_embedding_and_targets_out_of_range() -> None:
                 outcomes.append((str(error), numod.default_generator._offset))
         assert equal(*outcomes)
         assert equal(dict(model.state_dict()), dict(twin.state_dict()))
-    assert [each["step"] for each in optimizers[0].state_dict()["state"].values()] == [each["step"] for each in optimizers[1].state_dict()["state"].values()]
+    assert [each["step"] for each in optimizers[0].state_dict()["state"].values()] == [
+        each["step"] for each in optimizers[1].state_dict()["state"].values()
+    ]
 
 
 @pytest.mark.parametrize("mode", ["dynamic", "marked", "automatic"])
@@ -253,7 +303,8 @@ def test_a_function_for_all_batch_sizes_is_compiled_once(mode: str) -> None:
 def test_a_training_step_for_all_batch_sizes_is_compiled_once() -> None:
     models = [net(), net()]
     optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
-    eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
+    eager = step_of(models[0], optimizers[0])
+    native = compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
     for n in (3, 5, 11, 4, 5, 6, 3, 12):  # more than eight rows are another algorithm's
         kernels = build.statistics.compiled + build.statistics.loaded
         assert equal(native(*batch(n, n)), eager(*batch(n, n)))
@@ -276,7 +327,11 @@ def test_versions_are_bounded_with_one_warning() -> None:
 
 def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
     compiled = compiled_natively(lambda x: x[:0] * 1, dynamic=False)
-    with pytest.warns(UserWarning, match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles once"):
+    with pytest.warns(
+        UserWarning,
+        match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles "
+        r"once",
+    ):
         for n in range(2, 12):
             compiled(batch(1, n)[0])
     compiled = compile(lambda x: x[:0] * 1, recompile_limit=1)
@@ -305,7 +360,10 @@ def test_only_so_many_sizes_are_kept() -> None:
 def test_distributions_and_losses_check_their_arguments_in_compiled_functions() -> None:
     policy = lambda x, action: numod.distributions.Normal(x, x.exp()).log_prob(action).sum()  # noqa: E731
     loss = lambda x, target: F.binary_cross_entropy(x, target)  # noqa: E731
-    for function, right, wrong in ((policy, numod.tensor([0.1, 0.2]), numod.tensor([float("nan"), 1.0])), (loss, numod.tensor([0.1, 0.2]), numod.tensor([1.5, 0.2]))):
+    for function, right, wrong in (
+        (policy, numod.tensor([0.1, 0.2]), numod.tensor([float("nan"), 1.0])),
+        (loss, numod.tensor([0.1, 0.2]), numod.tensor([1.5, 0.2])),
+    ):
         compiled, other = compile(function), numod.tensor([0.0, 1.0])
         for _ in range(3):
             assert equal(compiled(right, other), function(right, other))

@@ -35,7 +35,10 @@ def test_functional_calls_and_gradients_as_functions() -> None:
 
 
 def test_gradients_of_gradients_as_functions() -> None:
-    for function in (numod.func.grad(lambda x: numod.func.grad(lambda x: (x**3).sum())(x).sum()), numod.func.hessian(lambda x: (x**3).sum())):
+    for function in (
+        numod.func.grad(lambda x: numod.func.grad(lambda x: (x**3).sum())(x).sum()),
+        numod.func.hessian(lambda x: (x**3).sum()),
+    ):
         compiled = compile(function)
         for _ in range(3):
             assert equal(compiled(numod.arange(3.0)), function(numod.arange(3.0)))
@@ -72,7 +75,11 @@ def test_a_compiled_module_is_a_module() -> None:
     compiled = compile(model)
     x = batch(1)[0]
     expected = model(x)
-    assert isinstance(compiled, nn.Sequential) and repr(compiled) == repr(model) and list(compiled.state_dict()) == list(model.state_dict())
+    assert (
+        isinstance(compiled, nn.Sequential)
+        and repr(compiled) == repr(model)
+        and list(compiled.state_dict()) == list(model.state_dict())
+    )
     assert equal(compiled(x), expected) and equal(compiled(x), expected) and compiled[0].weight is model[0].weight
     twin = copy.deepcopy(compiled)
     assert twin[0].weight is not model[0].weight and equal(twin(x), expected) and equal(twin(x), expected)
@@ -95,7 +102,17 @@ def test_nested_compilation() -> None:
         assert equal(outer(x), inner(x) * 2)
 
 
-@pytest.mark.parametrize("part", [lambda x: x[1:], lambda x: x.view(3, 1), lambda x: (x.sum(), x[::2])[1], lambda x: x, lambda x: x.detach()[1:], lambda x: x[1:].detach()])
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x[1:],
+        lambda x: x.view(3, 1),
+        lambda x: (x.sum(), x[::2])[1],
+        lambda x: x,
+        lambda x: x.detach()[1:],
+        lambda x: x[1:].detach(),
+    ],
+)
 @pytest.mark.parametrize("linked", [True, False])
 def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool) -> None:
     def run(wrap: Callable) -> list:
@@ -105,10 +122,17 @@ def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool)
             for x in (weight * (k + 1), whole[1], numod.ones(3)):
                 view = function(x)
                 view.mul_(weight[0] + 4)
-                found += [x.requires_grad, x.detach().clone(), view.shape, numod.autograd.grad((x * x).sum() + weight.sum(), weight)[0]]
+                found += [
+                    x.requires_grad,
+                    x.detach().clone(),
+                    view.shape,
+                    numod.autograd.grad((x * x).sum() + weight.sum(), weight)[0],
+                ]
         return found
 
-    assert equal(run(lambda function: function), run(lambda function: numod.compile(function, options={"linked": linked})))
+    assert equal(
+        run(lambda function: function), run(lambda function: numod.compile(function, options={"linked": linked}))
+    )
 
 
 @pytest.mark.filterwarnings("ignore:compile")
@@ -219,7 +243,9 @@ def test_parameters_that_the_used_result_was_not_computed_of_get_no_gradient() -
 
 def test_arguments_that_were_computed_of_others() -> None:
     def run(wrap: Callable) -> list:
-        weight, mixed, found = numod.tensor([1.0, 2.0, 3.0], requires_grad=True), wrap(lambda a, b, c: ((a * b * c).sum(), a.sin() * b)), []
+        weight = numod.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        mixed = wrap(lambda a, b, c: ((a * b * c).sum(), a.sin() * b))
+        found = []
         for k in range(6):
             weight.grad = None
             first = weight * X * (k + 1)
@@ -299,7 +325,9 @@ _SHOWN: dict[str, Callable] = {  # two results of (4,) or of a part, of an argum
     "a view without a history": lambda x, w: (x * w, numod.no_grad()(lambda: x[1:])()),
 }
 _DONE: dict[str, Callable] = {
-    "hook": lambda a, b: [None for each in (a, b) if each.requires_grad and each.register_hook(lambda gradient: gradient * 3)],
+    "hook": lambda a, b: [
+        None for each in (a, b) if each.requires_grad and each.register_hook(lambda gradient: gradient * 3)
+    ],
     "write to the first": lambda a, b: a.mul_(5) is a,
     "write to the second": lambda a, b: b.mul_(5) is b,
     "gradient of the first for the second": lambda a, b: numod.autograd.grad(a.sum(), b, allow_unused=True),
@@ -321,7 +349,14 @@ def test_results_that_are_views(shown: str, done: str) -> None:
                 with numod.set_grad_enabled(k != 3):
                     a, b = function(x)
                 found += [each._base is base for each in (a, b) for base in (a, b, x, weight)]
-                found += [a.requires_grad, b.requires_grad, _errors(lambda a=a, b=b: _DONE[done](a, b)), a.detach().clone(), b.detach().clone(), x.detach().clone()]
+                found += [
+                    a.requires_grad,
+                    b.requires_grad,
+                    _errors(lambda a=a, b=b: _DONE[done](a, b)),
+                    a.detach().clone(),
+                    b.detach().clone(),
+                    x.detach().clone(),
+                ]
                 found += [_errors((a.square().sum() + b.sum() * 2).backward), weight.grad, leaf.grad]
         return found
 
@@ -353,7 +388,12 @@ def test_hooks_and_the_graph_of_second_gradients() -> None:
                 hidden.register_hook(lambda gradient: calls.append(4) or gradient * 7)
             slopes = numod.autograd.grad((result * hidden).sum(), (leaf, weight), create_graph=True)
             total = sum(each.square().sum() for each in slopes)
-            found += [*slopes, *numod.autograd.grad(total, (leaf, weight, result, hidden), retain_graph=True), x.grad, result.grad if k % 2 else None]
+            found += [
+                *slopes,
+                *numod.autograd.grad(total, (leaf, weight, result, hidden), retain_graph=True),
+                x.grad,
+                result.grad if k % 2 else None,
+            ]
             total.backward()
             found += [leaf.grad, weight.grad, list(calls)]
             weight.grad = None
@@ -386,7 +426,10 @@ def test_results_whose_histories_are_used_up_one_by_one() -> None:
         for order in ((0, 1, 2), (2, 0, 1), (0, 0), (2, 2), (3, 2, 1), (4, 4, 2), (1, 4, 3)):
             results = function(X)
             for k in order:
-                found += [_errors(results[k].sum().backward), *(each.grad.clone() for each in (first, second) if each.grad is not None)]
+                found += [
+                    _errors(results[k].sum().backward),
+                    *(each.grad.clone() for each in (first, second) if each.grad is not None),
+                ]
             found.append(_errors(lambda results=results: results[3].register_hook(lambda gradient: gradient) is None))
         return found
 

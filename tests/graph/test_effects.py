@@ -18,7 +18,14 @@ def test_arguments_that_share_memory() -> None:
 
     compiled = compile(function)
     for _ in range(2):
-        for pick in (lambda t: (t, t), lambda t: (t[:3], t[1:]), lambda t: (t[1:], t[:3]), lambda t: (t, t.clone()), lambda t: (t, t.view(4)), lambda t: (t[:3], t[:3])):
+        for pick in (
+            lambda t: (t, t),
+            lambda t: (t[:3], t[1:]),
+            lambda t: (t[1:], t[:3]),
+            lambda t: (t, t.clone()),
+            lambda t: (t, t.view(4)),
+            lambda t: (t[:3], t[:3]),
+        ):
             mine, theirs = numod.arange(4.0), numod.arange(4.0)
             assert equal(compiled(*pick(mine)), function(*pick(theirs))) and equal(mine, theirs)
 
@@ -94,8 +101,18 @@ def test_results_and_gradients_of_earlier_calls_stay() -> None:
     assert equal([first, *gradients], before)
 
 
-@pytest.mark.parametrize("make", [lambda x: numod.tensor([1.0, 2.0, 3.0]).add_(x.sum()), lambda x: numod.empty(3).copy_(x[0]), lambda x: numod.empty(3, dtype=numod.bool).fill_(True),
-                                  lambda x: x.new_empty(2, 3).copy_(x), lambda x: numod.zeros(3).add_(x[1]), lambda x: numod.tensor(2.0) * x, lambda x: x.new_tensor([1, 2, 3]) + x])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: numod.tensor([1.0, 2.0, 3.0]).add_(x.sum()),
+        lambda x: numod.empty(3).copy_(x[0]),
+        lambda x: numod.empty(3, dtype=numod.bool).fill_(True),
+        lambda x: x.new_empty(2, 3).copy_(x),
+        lambda x: numod.zeros(3).add_(x[1]),
+        lambda x: numod.tensor(2.0) * x,
+        lambda x: x.new_tensor([1, 2, 3]) + x,
+    ],
+)
 def test_tensors_made_inside_are_new_at_every_call(make: object) -> None:
     compiled = compile(make)
     kept = []
@@ -104,7 +121,14 @@ def test_tensors_made_inside_are_new_at_every_call(make: object) -> None:
     assert all(equal(a, b) for a, b in kept) and len({each[0].data_ptr() for each in kept}) == 4
 
 
-@pytest.mark.parametrize("make", [lambda x: numod.from_numpy(np.ones(3, np.float32)) + x, lambda x: numod.tensor(np.ones(3)) + x, lambda x: x + numod.as_tensor(np.ones(3))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: numod.from_numpy(np.ones(3, np.float32)) + x,
+        lambda x: numod.tensor(np.ones(3)) + x,
+        lambda x: x + numod.as_tensor(np.ones(3)),
+    ],
+)
 def test_arrays_that_become_tensors_inside_are_refused(make: object) -> None:
     with pytest.raises(RuntimeError, match=r"test_effects.py:\d+ makes a tensor of a NumPy array"):
         compile(make)(X)

@@ -1,4 +1,6 @@
-"""A product's end: which loops join a product, what they leave, and that random programs of products and loops over them mean what they meant."""
+"""A product's end: which loops join a product, what they leave, and that random programs of products and loops over
+them mean what they meant.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ X, W, B, R, WIDE = data(80, 70), data(60, 70, seed=1), data(60, seed=2), data(80
 
 
 def names(function: object, *inputs: numod.Tensor) -> list[str]:
-    """The ops of the steps that are left and are no views, after a run that shows the program gives what the function gives, bit for bit."""
+    """The ops of the steps that are left and are no views, after a run that shows the program gives what the function
+    gives, bit for bit.
+    """
     with numod.no_grad():
         smaller, _ = optimise(trace(function, *inputs))
         verify(smaller)
@@ -51,7 +55,10 @@ CASES = {
     "columns_of_numbers": (lambda x: F.linear(x, W, B) * R[:, :1] + R[:1], ["linear_mul_add"]),
     "strided": (lambda x: F.linear(x, W, B) + WIDE[::2, ::2], ["linear_add"]),
     "three_dimensions": (lambda x: F.silu(F.linear(x.reshape(4, 20, 70), W, B)), ["linear_silu"]),
-    "batches": (lambda x: (x.reshape(2, 40, 70) @ W.t().expand(2, 70, 60)).sigmoid() - R.reshape(2, 40, 60), ["matmul_sigmoid_sub"]),
+    "batches": (
+        lambda x: (x.reshape(2, 40, 70) @ W.t().expand(2, 70, 60)).sigmoid() - R.reshape(2, 40, 60),
+        ["matmul_sigmoid_sub"],
+    ),
     "two_results": (lambda x: (F.relu(y := F.linear(x, W, B)).add(1), y.tanh() > 0), ["linear_relu_add_tanh_gt"]),
     "the_product_is_a_result": (lambda x: (z := F.linear(x, W, B), F.gelu(z)), ["linear_gelu"]),
     "used_later": (lambda x: ((z := F.linear(x, W, B)).relu() @ W, z.sum()), ["linear_relu", "matmul", "sum"]),
@@ -101,7 +108,9 @@ def test_a_write_between_product_and_loop_keeps_them_apart() -> None:
 def test_a_training_step_is_eagers() -> None:
     def network() -> tuple:
         numod.manual_seed(0)
-        model = numod.nn.Sequential(numod.nn.Linear(70, 64), numod.nn.GELU(), numod.nn.Linear(64, 60), numod.nn.ReLU(), numod.nn.Linear(60, 3))
+        model = numod.nn.Sequential(
+            numod.nn.Linear(70, 64), numod.nn.GELU(), numod.nn.Linear(64, 60), numod.nn.ReLU(), numod.nn.Linear(60, 3)
+        )
         optimizer = numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
         def step(x: numod.Tensor) -> numod.Tensor:

@@ -1,4 +1,6 @@
-"""A convolution's end: which loops join it, that the results are eager's bit for bit, whatever its shape, number and threads, and what stays apart."""
+"""A convolution's end: which loops join it, that the results are eager's bit for bit, whatever its shape, number and
+threads, and what stays apart.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def same(found: object, expected: object) -> None:
 
 
 def names(function: object, *inputs: numod.Tensor) -> list[str]:
-    """The ops of the steps that are left and are no views, after runs with one thread and with two that give what the function gives, bit for bit."""
+    """The ops of the steps that are left and are no views, after runs with one thread and with two that give what the
+    function gives, bit for bit.
+    """
     with numod.no_grad():
         smaller, _ = optimise(trace(function, *inputs))
         verify(smaller)
@@ -52,11 +56,26 @@ def reference(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.nda
     return np.einsum("nchwab,ocab->nohw", windows, w.astype(np.float64))
 
 
-@pytest.mark.parametrize(("stride", "padding", "size", "features"), [(1, 1, 3, 8), (2, 0, 3, 8), (1, 0, 1, 8), (2, 2, 5, 8), (1, 1, 3, 64), (1, 3, 7, 70), (1, 2, 3, 64), (1, 5, 11, 64)])
+@pytest.mark.parametrize(
+    ("stride", "padding", "size", "features"),
+    [
+        (1, 1, 3, 8),
+        (2, 0, 3, 8),
+        (1, 0, 1, 8),
+        (2, 2, 5, 8),
+        (1, 1, 3, 64),
+        (1, 3, 7, 70),
+        (1, 2, 3, 64),
+        (1, 5, 11, 64),
+    ],
+)
 @pytest.mark.parametrize("images", [1, 2])
 def test_against_numpy(stride: int, padding: int, size: int, features: int, images: int) -> None:
     """Of many features narrow images have a copy for each column of the kernel."""
-    x, w, bias, scale = X[:images].contiguous(), data(features, 6, size, size, seed=1), data(features, seed=2), data(features, 1, 1, seed=4)
+    x = X[:images].contiguous()
+    w = data(features, 6, size, size, seed=1)
+    bias = data(features, seed=2)
+    scale = data(features, 1, 1, seed=4)
     plain = reference(x.numpy(), w.numpy(), stride, padding)
     residual = data(*plain.shape, seed=3)
     call = numod.compile(lambda x: F.relu(F.conv2d(x, w, bias, stride, padding) * scale + residual))
@@ -73,7 +92,8 @@ CASES = {
     "relu": (lambda x: F.relu(F.conv2d(x, W)), ["convolution_relu"]),
     "scale_and_shift": (lambda x: F.conv2d(x, W, padding=1) * SCALE + SHIFT, ["convolution_mul_add"]),
     "residual": (lambda x: F.relu(F.conv2d(x, W, B, padding=1) + R), ["convolution_add_relu"]),
-    "residual_of_another": (lambda x: F.relu(F.conv2d(x, W, B, padding=1) + F.conv2d(x, DEEP)), ["convolution", "convolution_add_relu"]),
+    "residual_of_another": (lambda x: F.relu(F.conv2d(x, W, B, padding=1) + F.conv2d(x, DEEP)),
+        ["convolution", "convolution_add_relu"]),
     "gates_by_image": (lambda x: F.conv2d(x, W, padding=1) * GATES, ["convolution_mul"]),
     "number": (lambda x: (F.conv2d(x, W, stride=2, padding=1) * 0.5).tanh(), ["convolution_mul_tanh"]),
     "groups": (lambda x: F.gelu(F.conv2d(x, W[:, :3], B, padding=1, groups=2)), ["row_major", "convolution_add_gelu"]),
@@ -82,11 +102,13 @@ CASES = {
     "of_one_element": (lambda x: F.relu(F.conv2d(x, DEEP, B)), ["convolution_add_relu"]),
     "of_one_element_in_groups": (lambda x: F.relu(F.conv2d(x, DEEP[:, :3].contiguous(), B, groups=2) + R), None),
     "one_dimension": (lambda x: F.relu(F.conv1d(x.flatten(2), W[..., 0].contiguous(), B, padding=1)), None),
-    "three_dimensions": (lambda x: F.relu(F.conv3d(x.reshape(1, 12, 1, 11, 9), W.reshape(4, 12, 1, 3, 3), B[:4], padding=(0, 1, 1))), ["convolution_add_relu"]),
+    "three_dimensions": (lambda x: F.relu(F.conv3d(x.reshape(1, 12, 1, 11, 9), W.reshape(4, 12, 1, 3, 3), B[:4],
+        padding=(0, 1, 1))), ["convolution_add_relu"]),
     "a_few_features": (lambda x: F.relu(F.conv2d(x, W[:2].contiguous(), B[:2], padding=1)), None),
     "two_results": (lambda x: (F.relu(y := F.conv2d(x, W, B)).add(1), y > 0), ["convolution_add_relu_gt"]),
     "the_convolution_is_a_result": (lambda x: (y := F.conv2d(x, W), F.relu(y)), ["convolution_relu"]),
-    "used_later": (lambda x: (F.max_pool2d((y := F.conv2d(x, W)).relu(), 2), y.amax((2, 3))), ["convolution_relu", "max_pool_values", "amax"]),
+    "used_later": (lambda x: (F.max_pool2d((y := F.conv2d(x, W)).relu(), 2), y.amax((2, 3))),
+        ["convolution_relu", "max_pool_values", "amax"]),
     "used_before": (lambda x: ((y := F.conv2d(x, W)).amax((2, 3)), y.relu()), ["convolution", "amax", "relu"]),
 }  # fmt: skip
 
@@ -114,7 +136,9 @@ def test_loops_that_stay_apart(case: str) -> None:
 
 
 def test_float64() -> None:
-    x, w, r = data(2, 6, 11, 9, dtype=np.float64), data(8, 6, 3, 3, seed=1, dtype=np.float64), data(2, 8, 11, 9, seed=3, dtype=np.float64)
+    x = data(2, 6, 11, 9, dtype=np.float64)
+    w = data(8, 6, 3, 3, seed=1, dtype=np.float64)
+    r = data(2, 8, 11, 9, seed=3, dtype=np.float64)
     assert names(lambda x: F.relu(F.conv2d(x, w, padding=1) * 0.1 + r), x) == ["convolution_mul_add_relu"]
 
 
@@ -130,7 +154,9 @@ def test_what_is_not_finite() -> None:
     x, w = X.numpy().copy(), W.numpy().copy()
     x[0, 2, 0, 4], x[1, 1, 5, 5], w[3, 1, 0, 0], w[5, 0, 2, 2] = np.inf, np.nan, np.inf, -np.inf
     w = numod.tensor(w)
-    assert names(lambda x: (F.conv2d(x, w, B, padding=1) * 0.5 + R).sigmoid(), numod.tensor(x)) == ["convolution_add_mul_sigmoid"]
+    assert names(lambda x: (F.conv2d(x, w, B, padding=1) * 0.5 + R).sigmoid(), numod.tensor(x)) == [
+        "convolution_add_mul_sigmoid"
+    ]
     with numod.no_grad():
         assert np.isfinite(F.conv2d(X, w, padding=1)[:, 3, 0].numpy()).any()
 
@@ -141,7 +167,11 @@ class Block(numod.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         nn = numod.nn
-        self.first, self.second, self.short = nn.Conv2d(6, 8, 3, 2, 1, bias=False), nn.Conv2d(8, 8, 3, 1, 1, bias=False), nn.Conv2d(6, 8, 1, 2, bias=False)
+        self.first, self.second, self.short = (
+            nn.Conv2d(6, 8, 3, 2, 1, bias=False),
+            nn.Conv2d(8, 8, 3, 1, 1, bias=False),
+            nn.Conv2d(6, 8, 1, 2, bias=False),
+        )
         self.norms = nn.ModuleList(nn.BatchNorm2d(8) for _ in range(3))
 
     def forward(self, x: numod.Tensor) -> numod.Tensor:
@@ -155,7 +185,11 @@ def test_batch_norm_is_folded_in() -> None:
         model(X)  # so that the running statistics are something
     model.eval()
     found = names(model, X)
-    assert [each for each in found if "convolution" in each] == ["convolution_addcmul_relu", "convolution_addcmul", "convolution_addcmul_add_relu"]
+    assert [each for each in found if "convolution" in each] == [
+        "convolution_addcmul_relu",
+        "convolution_addcmul",
+        "convolution_addcmul_add_relu",
+    ]
 
 
 def test_a_write_between_convolution_and_loop_keeps_them_apart() -> None:
@@ -176,7 +210,15 @@ def test_a_training_step_is_eagers() -> None:
     def network() -> tuple:
         numod.manual_seed(0)
         nn = numod.nn
-        model = nn.Sequential(nn.Conv2d(6, 8, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(8, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(24, 3))
+        model = nn.Sequential(
+            nn.Conv2d(6, 8, 3, padding=1),
+            nn.Tanh(),
+            nn.AvgPool2d(2),
+            nn.Conv2d(8, 4, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(24, 3),
+        )
         optimizer = numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
         def step(x: numod.Tensor) -> numod.Tensor:
@@ -194,7 +236,10 @@ def test_a_training_step_is_eagers() -> None:
         assert step(X).item() == pytest.approx(compiled(X).item(), rel=1e-6)
     for a, b in zip(eager.parameters(), model.parameters()):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
-    assert [each.op.name for each in compiled.graph.steps if isinstance(each.op, Finished)] == ["convolution_add_tanh", "convolution_add_relu"]
+    assert [each.op.name for each in compiled.graph.steps if isinstance(each.op, Finished)] == [
+        "convolution_add_tanh",
+        "convolution_add_relu",
+    ]
 
 
 def test_explain_shows_the_end() -> None:

@@ -31,7 +31,12 @@ def test_the_story_of_a_step() -> None:
     step = compiled_step()
     told = step.explain()
     assert re.search(r"test_explain.py:\d+ +%4 = linear\(%0, %2, %3\)  float32\[8, 3\]  216 flops, 284 bytes", told)
-    assert "one native function" in told and "sgd" in told and "grad = %" in told and "arena that holds them, the peak" in told
+    assert (
+        "one native function" in told
+        and "sgd" in told
+        and "grad = %" in told
+        and "arena that holds them, the peak" in told
+    )
     assert re.search(r"Program: \d+ steps, of \d+ recorded", told) and "floating-point operations" in told
     assert all(len(line) <= 240 for line in told.splitlines())
 

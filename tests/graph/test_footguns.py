@@ -1,4 +1,6 @@
-"""What a compiled function cannot repeat is an error that names the user's line; what it can repeat is done as the function would do it."""
+"""What a compiled function cannot repeat is an error that names the user's line; what it can repeat is done as the
+function would do it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,11 @@ def test_numbers_and_tensors_that_change_at_every_call_are_kept(kind: type) -> N
     compiled, eager = numod.compile(kind(), options={"linked": False}), kind()
     for k in range(4):
         assert numod.equal(compiled(numod.ones(3) * k), eager(numod.ones(3) * k))
-        assert all(numod.equal(vars(compiled)[name], each) for name, each in vars(eager).items() if isinstance(each, numod.Tensor))
+        assert all(
+            numod.equal(vars(compiled)[name], each)
+            for name, each in vars(eager).items()
+            if isinstance(each, numod.Tensor)
+        )
 
 
 def test_lists_that_grow_are_refused_by_name_and_function() -> None:
@@ -182,7 +188,11 @@ def test_a_compiled_module_compiled_again() -> None:
     for n in (2, 3, 4):
         x = numod.randn(n, 3)
         np.testing.assert_allclose(compiled(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
-    assert "return" in compiled.explain() and compiled.graph is not None and type(copy.deepcopy(compiled)).__name__ == "Linear"
+    assert (
+        "return" in compiled.explain()
+        and compiled.graph is not None
+        and type(copy.deepcopy(compiled)).__name__ == "Linear"
+    )
 
 
 def _written(y: numod.Tensor, i: numod.Tensor) -> numod.Tensor:

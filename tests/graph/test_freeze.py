@@ -45,7 +45,12 @@ def steps(frozen: object) -> list[str]:
 
 @pytest.mark.parametrize(
     ("sizes", "rows", "dtype", "linked"),
-    [((40, 300, 10), 33, numod.float32, True), ((600, 50, 17), 8, numod.float32, False), ((5, 4, 3), 2, numod.float32, True), ((1100, 64), 70, numod.float64, False)],
+    [
+        ((40, 300, 10), 33, numod.float32, True),
+        ((600, 50, 17), 8, numod.float32, False),
+        ((5, 4, 3), 2, numod.float32, True),
+        ((1100, 64), 70, numod.float64, False),
+    ],
 )
 def test_products_of_packed_weights(sizes: tuple, rows: int, dtype: numod.dtype, linked: bool) -> None:
     """Widths that are no multiple of a panel's, depths of several blocks, rows that are no multiple of a tile's."""
@@ -67,10 +72,12 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
     function = lambda x: F.relu(x @ (weight.T if transposed else weight) + bias)  # noqa: E731
     frozen = freeze(function)
     same(function, frozen, numod.randn(130, 64))
-    assert any("packed_matmul" in each for each in steps(frozen)) == (transposed or columns == 300)  # a small matrix is read as it lies
+    # a small matrix is read as it lies
+    assert any("packed_matmul" in each for each in steps(frozen)) == (transposed or columns == 300)
 
 
-@pytest.mark.parametrize(("channels", "features", "size"), [(64, 32, 12), (192, 176, 8)])  # weights transformed before the tiles, and after them
+# weights transformed before the tiles, and after them
+@pytest.mark.parametrize(("channels", "features", "size"), [(64, 32, 12), (192, 176, 8)])
 def test_transformed_weights_of_convolutions(channels: int, features: int, size: int) -> None:
     model = nn.Sequential(nn.Conv2d(channels, features, 3, 1, 1), nn.ReLU()).eval()
     frozen, x = freeze(model), numod.randn(3, channels, size, size)
@@ -87,7 +94,9 @@ def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
     frozen = freeze(nn.Linear(40, 48))
     for _ in range(2):
         frozen(numod.randn(16, 40))
-    with pytest.raises(ValueError, match="packed_linear has no name that a file could hold; save the program as it was recorded"):
+    with pytest.raises(
+        ValueError, match="packed_linear has no name that a file could hold; save the program as it was recorded"
+    ):
         save_program(frozen.graph, tmp_path / "program")
 
 
@@ -98,7 +107,9 @@ def test_batch_norm_is_scale_and_shift() -> None:
     frozen, x = freeze(model), numod.randn(2, 3, 9, 9)
     for _ in range(3):
         assert numod.equal(frozen(x), model(x))
-    assert [each for each in steps(frozen) if each not in ("view", "reshape", "unsqueeze")] == ["convolution_addcmul_relu"]
+    assert [each for each in steps(frozen) if each not in ("view", "reshape", "unsqueeze")] == [
+        "convolution_addcmul_relu"
+    ]
     assert "Frozen: 2 values, 48 bytes" in frozen.explain()
     model[1].running_var.fill_(4.0)
     assert numod.equal(frozen(x), model(x))
@@ -115,8 +126,10 @@ def written(model: nn.Module) -> list:
 
     other = {name: each + 1 for name, each in model.state_dict().items()}
     return [
-        step, lambda: model.load_state_dict(other), lambda: model.load_state_dict(other, assign=True), lambda: model[0].weight.copy_(numod.randn(48, 64)),
-        lambda: model[0].weight[3].fill_(2.0), lambda: model[0].weight.data.mul_(2), lambda: setattr(model[0], "weight", nn.Parameter(numod.randn(48, 64))),
+        step, lambda: model.load_state_dict(other), lambda: model.load_state_dict(other, assign=True),
+        lambda: model[0].weight.copy_(numod.randn(48, 64)),
+        lambda: model[0].weight[3].fill_(2.0), lambda: model[0].weight.data.mul_(2),
+        lambda: setattr(model[0], "weight", nn.Parameter(numod.randn(48, 64))),
         lambda: setattr(model[0].weight, "data", numod.randn(48, 64)), lambda: model.double().float(),
     ]  # fmt: skip
 
@@ -162,7 +175,9 @@ def test_sizes_share_what_is_frozen(dynamic: bool | None) -> None:
     frozen = freeze(model, dynamic=dynamic)
     for rows in (9, 17, 30, 64, 9):
         same(model, frozen, numod.randn(rows, 64))
-    values = [tuple(version.executable.frozen) for versions in frozen.compiled.versions.values() for version in versions]
+    values = [
+        tuple(version.executable.frozen) for versions in frozen.compiled.versions.values() for version in versions
+    ]
     assert len(values) == 4 and len(set(values)) == 1
     model[0].weight.mul_(-1)
     for rows in (9, 64):

@@ -61,7 +61,11 @@ def test_gradients_dropped_by_the_user_or_the_step() -> None:
 
 def test_gradients_of_frozen_and_unused_parameters_are_dropped() -> None:
     pair, unused = Pair(make=lambda model, optimizer: step_of(model[:3], optimizer)), nn.Linear(1, 1)
-    pair.both(lambda model, optimizer: optimizer.add_param_group({"params": model.append(copy.deepcopy(unused))[3].parameters()}))
+    pair.both(
+        lambda model, optimizer: optimizer.add_param_group(
+            {"params": model.append(copy.deepcopy(unused))[3].parameters()}
+        )
+    )
     for k in range(8):
         pair.run(k)
         pair.both(lambda model, _, k=k: model[0].requires_grad_(k % 3 == 0))
@@ -162,7 +166,9 @@ def test_accumulation_over_several_calls_is_recorded_a_few_times(where: str) -> 
             if where == "outside" and k % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
-            found += [each.detach().clone() for each in model.parameters()] + [each.grad if each.grad is None else each.grad.clone() for each in model.parameters()]
+            found += [each.detach().clone() for each in model.parameters()] + [
+                each.grad if each.grad is None else each.grad.clone() for each in model.parameters()
+            ]
         return found, step
 
     compiled = run(compile)
@@ -344,7 +350,8 @@ def _backward_too(optimizer: object, weight: nn.Parameter) -> Callable:
 
 
 STEPS = [
-    _step_and_drop, _step_and_zero, _drop_by_module, _clip, _clip_values, _backward_too, lambda optimizer, weight: optimizer.step,
+    _step_and_drop, _step_and_zero, _drop_by_module, _clip, _clip_values, _backward_too, lambda optimizer,
+    weight: optimizer.step,
     lambda optimizer, weight: optimizer.zero_grad,
 ]  # fmt: skip
 
@@ -371,4 +378,6 @@ def test_steps_over_gradients_that_were_made_outside(pattern: str, number: int, 
             seen.append((weight.tolist(), None if weight.grad is None else weight.grad.tolist()))
         return seen
 
-    assert equal(run(lambda function: compiled_natively(function, options={"linked": False})), run(lambda function: function))
+    assert equal(
+        run(lambda function: compiled_natively(function, options={"linked": False})), run(lambda function: function)
+    )

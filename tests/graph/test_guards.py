@@ -25,7 +25,14 @@ def test_dropout_draws_what_eager_draws_and_eval_does_not() -> None:
     pair.run(6, 7)
 
 
-@pytest.mark.parametrize("optimizer", [lambda p: numod.optim.SGD(p, lr=0.1), lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: numod.optim.Adam(p, lr=0.1)])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda p: numod.optim.SGD(p, lr=0.1),
+        lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: numod.optim.Adam(p, lr=0.1),
+    ],
+)
 def test_hyper_parameters_change_between_steps(optimizer: object) -> None:
     pair = Pair(optimizer=optimizer)
     pair.run(1, 2, 3)
@@ -76,7 +83,10 @@ class Wrapping:
     """Has an optimizer's attributes, and a count of its own."""
 
     def __init__(self, optimizer: numod.optim.Optimizer) -> None:
-        self.optimizer, self.param_groups, self.state, self.count = optimizer, optimizer.param_groups, optimizer.state, 0
+        self.optimizer = optimizer
+        self.param_groups = optimizer.param_groups
+        self.state = optimizer.state
+        self.count = 0
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad()
@@ -89,9 +99,13 @@ class Wrapping:
                 each.data.mul_(0.5)
 
 
-@pytest.mark.parametrize("make", [
-    lambda p: Plain(p, {"lr": 0.1, "betas": (0.5, 0.9)}), lambda p: numod.optim.Muon([each for each in p if each.ndim == 2], lr=0.1),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: Plain(p, {"lr": 0.1, "betas": (0.5, 0.9)}),
+        lambda p: numod.optim.Muon([each for each in p if each.ndim == 2], lr=0.1),
+    ],
+)
 def test_settings_that_python_code_of_a_step_reads(make: object) -> None:
     pair = Pair(optimizer=make)
     for k in range(4):
@@ -99,19 +113,28 @@ def test_settings_that_python_code_of_a_step_reads(make: object) -> None:
         pair.both(lambda _, optimizer: optimizer.param_groups[0].update(lr=optimizer.param_groups[0]["lr"] / 2))
 
 
-@pytest.mark.parametrize(("make", "told"), [
-    (lambda p: Counting(p, {"lr": 0.1, "betas": (0.5, 0.9)}), r"optimizer.state\['step'\] changes"), (lambda p: Wrapping(numod.optim.SGD(p, lr=0.1)), "optimizer.count changes"),
-    (lambda p: numod.optim.SparseAdam(p, lr=0.1), r"optimizer.state\['step'\] changes"),
-])
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda p: Counting(p, {"lr": 0.1, "betas": (0.5, 0.9)}), r"optimizer.state\['step'\] changes"),
+        (lambda p: Wrapping(numod.optim.SGD(p, lr=0.1)), "optimizer.count changes"),
+        (lambda p: numod.optim.SparseAdam(p, lr=0.1), r"optimizer.state\['step'\] changes"),
+    ],
+)
 def test_counts_that_python_code_of_a_step_reads_are_refused(make: object, told: str) -> None:
     pair = Pair(optimizer=make)
     with pytest.raises(RuntimeError, match=told):
         pair.run(1, 2, 3, 4)
 
 
-@pytest.mark.parametrize("read", [
-    lambda optimizer: optimizer.param_groups[0]["lr"], lambda optimizer: optimizer.param_groups[0]["betas"][0], lambda optimizer: optimizer.state_dict()["param_groups"][0]["lr"],
-])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda optimizer: optimizer.param_groups[0]["lr"],
+        lambda optimizer: optimizer.param_groups[0]["betas"][0],
+        lambda optimizer: optimizer.state_dict()["param_groups"][0]["lr"],
+    ],
+)
 def test_settings_that_a_function_reads(read: object) -> None:
     def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
         plain = step_of(model, optimizer)
@@ -120,7 +143,9 @@ def test_settings_that_a_function_reads(read: object) -> None:
     pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1), make=make)
     for k in range(4):
         pair.run(k)
-        pair.both(lambda _, optimizer, k=k: optimizer.param_groups[0].update(lr=0.1 / (k + 1), betas=(0.9 - k / 10, 0.99)))
+        pair.both(
+            lambda _, optimizer, k=k: optimizer.param_groups[0].update(lr=0.1 / (k + 1), betas=(0.9 - k / 10, 0.99))
+        )
 
 
 def test_a_rate_that_a_function_reads_is_taken_as_it_comes() -> None:
@@ -216,7 +241,9 @@ def test_parameters_frozen_for_a_while_have_step_counts_of_their_own() -> None:
 def test_states_that_are_loaded() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1))
     pair.run(1, 2)
-    saved = copy.deepcopy([(model.state_dict(), optimizer.state_dict()) for model, optimizer in zip(pair.models, pair.optimizers)])
+    saved = copy.deepcopy(
+        [(model.state_dict(), optimizer.state_dict()) for model, optimizer in zip(pair.models, pair.optimizers)]
+    )
     pair.run(3, 4, 5)
     for (model, optimizer), (weights, state) in zip(zip(pair.models, pair.optimizers), saved):
         model.load_state_dict(weights)
@@ -258,7 +285,14 @@ def test_a_parameter_group_added() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
     steps = []
     for model, optimizer, scale in zip(pair.models, pair.optimizers, extra):
-        def step(x: numod.Tensor, y: numod.Tensor, model: nn.Module = model, optimizer: object = optimizer, scale: numod.Tensor = scale) -> numod.Tensor:
+
+        def step(
+            x: numod.Tensor,
+            y: numod.Tensor,
+            model: nn.Module = model,
+            optimizer: object = optimizer,
+            scale: numod.Tensor = scale,
+        ) -> numod.Tensor:
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x) * scale, y)
             loss.backward()
@@ -521,7 +555,11 @@ def test_hooks_of_saved_tensors_and_anomalies_begin_between_calls() -> None:
     step = compile(lambda x: ((zero * x).sqrt() * 0).sum().backward())
     for _ in range(3):
         step(x)
-    with numod.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="SqrtBackward0"), pytest.warns(UserWarning, match="SqrtBackward0"):
+    with (
+        numod.autograd.set_detect_anomaly(True),
+        pytest.raises(RuntimeError, match="SqrtBackward0"),
+        pytest.warns(UserWarning, match="SqrtBackward0"),
+    ):
         step(x)
 
 
@@ -549,4 +587,6 @@ def test_a_place_that_becomes_a_property() -> None:
         some(numod.optim.SGD(model.parameters(), lr=0.1))
         return found
 
-    assert train(lambda model: model) == pytest.approx(train(lambda model: numod.compile(model, options={"linked": False})), rel=1e-5)
+    assert train(lambda model: model) == pytest.approx(
+        train(lambda model: numod.compile(model, options={"linked": False})), rel=1e-5
+    )

@@ -42,9 +42,11 @@ class Slotted:
 
 
 MAKE = {
-    "dataclass": lambda h: Output(h.square().mean(), h), "named tuple": lambda h: Pair(h.sum(), h), "namespace": lambda h: types.SimpleNamespace(x=h * 2),
+    "dataclass": lambda h: Output(h.square().mean(), h), "named tuple": lambda h: Pair(h.sum(), h),
+    "namespace": lambda h: types.SimpleNamespace(x=h * 2),
     "plain": Plain, "slots": Slotted,
-    "normal": lambda h: Normal(h, h.exp()), "categorical": lambda h: Categorical(logits=h), "a list of objects": lambda h: [Plain(h), Output(h)],
+    "normal": lambda h: Normal(h, h.exp()), "categorical": lambda h: Categorical(logits=h),
+    "a list of objects": lambda h: [Plain(h), Output(h)],
     "a pair of objects": lambda h: (Output(h), Slotted(h)),
 }  # fmt: skip
 
@@ -85,7 +87,11 @@ def test_a_new_object_lies_there_after_every_call(make: Callable, gradients: boo
         with numod.set_grad_enabled(gradients):
             expected, found = eager(x), compiled(x)
         now, kept = tensors(eager.last), tensors(other.last)
-        assert type(other.last) is type(eager.last) and all(other.last is not each for each in former) and len(now) == len(kept) > 0
+        assert (
+            type(other.last) is type(eager.last)
+            and all(other.last is not each for each in former)
+            and len(now) == len(kept) > 0
+        )
         numod.testing.assert_close([found, *kept], [expected, *now])
         former.append(other.last)
         if gradients:
@@ -169,7 +175,17 @@ def a_number_of_a_tensor(net: nn.Module, h: numod.Tensor) -> None:
     net.last = types.SimpleNamespace(x=h, loss=h.sum().item())
 
 
-@pytest.mark.parametrize("keep", [in_two_places, the_former_moves, with_a_list_from_outside, the_former_is_written_to, a_reference, a_number_of_a_tensor])
+@pytest.mark.parametrize(
+    "keep",
+    [
+        in_two_places,
+        the_former_moves,
+        with_a_list_from_outside,
+        the_former_is_written_to,
+        a_reference,
+        a_number_of_a_tensor,
+    ],
+)
 def test_what_others_would_see_stays_eager(keep: Callable) -> None:
     class Net(Keeping):
         def __init__(self, make: Callable) -> None:
@@ -189,8 +205,12 @@ def test_what_others_would_see_stays_eager(keep: Callable) -> None:
             x, formers = numod.ones(2, 3) * k, (eager.last, other.last)
             numod.testing.assert_close(compiled(x), eager(x))
             numod.testing.assert_close(tensors(vars(other.last)), tensors(vars(eager.last)))
-            assert (other.other is other.last) == (eager.other is eager.last) and (other.other is formers[1]) == (eager.other is formers[0])
-            assert (getattr(other.last, "held", None) is other.held) == (getattr(eager.last, "held", None) is eager.held)
+            assert (other.other is other.last) == (eager.other is eager.last) and (other.other is formers[1]) == (
+                eager.other is formers[0]
+            )
+            assert (getattr(other.last, "held", None) is other.held) == (
+                getattr(eager.last, "held", None) is eager.held
+            )
             assert other.seen[0] is None or other.seen[0]() is other.last
             if formers[1] is not None:
                 numod.testing.assert_close(tensors(vars(formers[1])), tensors(vars(formers[0])))
@@ -198,7 +218,9 @@ def test_what_others_would_see_stays_eager(keep: Callable) -> None:
 
 
 def test_modules_of_python_are_not_looked_into() -> None:
-    """A namespace held as an attribute (`self.np = numpy`) leads to all that the process has imported, such as Cython's classes."""
+    """A namespace held as an attribute (`self.np = numpy`) leads to all that the process has imported, such as Cython's
+    classes.
+    """
     library = types.ModuleType("library")
     library.kind = type("Meta", (type,), {"__module__": property(lambda kind: "library")})("Kind", (), {})
     net = nn.Linear(3, 2)

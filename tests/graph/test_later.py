@@ -1,4 +1,7 @@
-"""Values that a compiled function reads and returns: those of each run. Whatever looks at one while it is recorded is refused at its line."""
+"""Values that a compiled function reads and returns: those of each run.
+
+Whatever looks at one while it is recorded is refused at its line.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,18 @@ def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> Callable:
     def step(x: numod.Tensor, y: numod.Tensor) -> tuple:
         loss = plain(x, y)
         correct = (model(x).argmax(-1) == y).sum()
-        some = [loss.item() * len(x), round(1 - correct.item() / 7, 3), model[0].weight[0].tolist(), bool, (x > 9).any().item()]
-        return Result(loss.item(), correct.item()), some, {"half": x.bfloat16().sum().item(), "sum": sum([loss.item(), 2])}
+        some = [
+            loss.item() * len(x),
+            round(1 - correct.item() / 7, 3),
+            model[0].weight[0].tolist(),
+            bool,
+            (x > 9).any().item(),
+        ]
+        return (
+            Result(loss.item(), correct.item()),
+            some,
+            {"half": x.bfloat16().sum().item(), "sum": sum([loss.item(), 2])},
+        )
 
     return step
 
@@ -64,7 +77,11 @@ def test_values_are_of_the_moment_and_arrays_share_memory(linked: bool) -> None:
     compiled = numod.compile(function, options={"linked": linked})
     for k in range(4):
         before, first, array, total, after = compiled(numod.full((2,), float(k)))
-        assert (before, after, total.item()) == (2 * k, 2 * k + 1, 2 * k + 1) and first == [sum(range(k))] * 2 and array.tolist() == held.tolist()
+        assert (
+            (before, after, total.item()) == (2 * k, 2 * k + 1, 2 * k + 1)
+            and first == [sum(range(k))] * 2
+            and array.tolist() == held.tolist()
+        )
     held.zero_()
     assert array.tolist() == [0, 0]
 
@@ -77,22 +94,45 @@ def test_beside_results_that_require_gradients() -> None:
         loss, mean = compiled(x, y)
         F.cross_entropy(models[0](x), y).backward()
         loss.backward()
-        assert math.isclose(mean, models[0](x).mean().item(), rel_tol=1e-5) and equal(gradients_of(models[0]), gradients_of(models[1]))
+        assert math.isclose(mean, models[0](x).mean().item(), rel_tol=1e-5) and equal(
+            gradients_of(models[0]), gradients_of(models[1])
+        )
 
 
 def test_where_a_check_finds_another_value() -> None:
     compiled = compile(lambda x, mask: x[mask].sum().item())
     for mask in ([True, False], [True, True], [False, True], [False, False]):
-        assert compiled(numod.tensor([1.0, 2.0]), numod.tensor(mask)) == sum(k + 1 for k, each in enumerate(mask) if each)
+        assert compiled(numod.tensor([1.0, 2.0]), numod.tensor(mask)) == sum(
+            k + 1 for k, each in enumerate(mask) if each
+        )
 
 
 LOOKS = {
-    "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
-    "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "complex": lambda v, x: complex(v), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
-    "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
-    "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "view": lambda v, x: x.view(v),
-    "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
-    "closure": lambda v, x: lambda: v, "generator": lambda v, x: (each for each in [v]), "joined": lambda v, x: v + "a",
+    "compared": lambda v, x: v > 1,
+    "equal": lambda v, x: v == 1,
+    "truth": lambda v, x: v or 1,
+    "text": lambda v, x: f"{v:.2f}",
+    "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
+    "math": lambda v, x: math.log(v),
+    "isinstance": lambda v, x: isinstance(v, float),
+    "complex": lambda v, x: complex(v),
+    "max": lambda v, x: max(v, 1),
+    "float": lambda v, x: float(v),
+    "array": lambda v, x: np.array([v, 1.0]),
+    "ufunc": lambda v, x: np.exp(v),
+    "tensor": lambda v, x: numod.tensor(v),
+    "tensors": lambda v, x: numod.tensor([1.0, v]),
+    "half": lambda v, x: v - x.half(),
+    "full": lambda v, x: numod.full((2,), v),
+    "view": lambda v, x: x.view(v),
+    "index": lambda v, x: x[v],
+    "zeros": lambda v, x: numod.zeros([v]),
+    "range": lambda v, x: [*range(v)],
+    "key": lambda v, x: {v: 1},
+    "set": lambda v, x: {v},
+    "closure": lambda v, x: lambda: v,
+    "generator": lambda v, x: (each for each in [v]),
+    "joined": lambda v, x: v + "a",
 }
 
 
@@ -106,7 +146,9 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
 
 @pytest.mark.parametrize("name", sorted(LOOKS))
 def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> None:
-    run = lambda function, x: found() if callable(found := function(x)) else list(found) if name == "generator" else found  # noqa: E731
+    run = lambda function, x: (
+        found() if callable(found := function(x)) else list(found) if name == "generator" else found
+    )  # noqa: E731
     function = lambda x: LOOKS[name](x.sum().item(), x)  # noqa: E731
     compiled = compile(function, fullgraph=False)
     for k in range(3):
@@ -122,8 +164,12 @@ def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> No
 
 
 KINDS: dict[str, Callable] = {
-    "written": lambda v: json.dumps({"loss": v, "all": [v, 1]}), "type": lambda v: "float" if type(v) is float else "integer" if type(v) is int else "?",
-    "types": lambda v: type(v) in (int, float), "keys": lambda v: ({v: v, "last": (v, 2)}, {(1, v): "a"}, {1, v}, Counter([v, v])), "exact": lambda v: Decimal(v), "mean": lambda v: statistics.mean([v, 2.0]),
+    "written": lambda v: json.dumps({"loss": v, "all": [v, 1]}),
+    "type": lambda v: "float" if type(v) is float else "integer" if type(v) is int else "?",
+    "types": lambda v: type(v) in (int, float),
+    "keys": lambda v: ({v: v, "last": (v, 2)}, {(1, v): "a"}, {1, v}, Counter([v, v])),
+    "exact": lambda v: Decimal(v),
+    "mean": lambda v: statistics.mean([v, 2.0]),
 }
 
 
@@ -145,9 +191,19 @@ def test_a_value_whose_type_is_asked_for_is_a_number(name: str, given: str) -> N
 
 
 SIZES: dict[str, Callable] = {
-    "slice": lambda x, n: x[:n], "index": lambda x, n: x[n], "view": lambda x, n: x.view(n, -1), "split": lambda x, n: x.split(n), "narrow": lambda x, n: x.narrow(0, n - 2, n),
-    "zeros": lambda x, n: numod.zeros(n, 2), "range": lambda x, n: [x * k for k in range(n)], "sum": lambda x, n: x.sum(n - 2), "pad": lambda x, n: F.pad(x, (n, 0)),
-    "between": lambda x, n: x[n - 1 : n + 1], "fill": lambda x, n: x.masked_fill(x > 1, n), "both": lambda x, n: x * n if n - 1 < n <= 2.0 else x, "repeat": lambda x, n: x.repeat(n),
+    "slice": lambda x, n: x[:n],
+    "index": lambda x, n: x[n],
+    "view": lambda x, n: x.view(n, -1),
+    "split": lambda x, n: x.split(n),
+    "narrow": lambda x, n: x.narrow(0, n - 2, n),
+    "zeros": lambda x, n: numod.zeros(n, 2),
+    "range": lambda x, n: [x * k for k in range(n)],
+    "sum": lambda x, n: x.sum(n - 2),
+    "pad": lambda x, n: F.pad(x, (n, 0)),
+    "between": lambda x, n: x[n - 1 : n + 1],
+    "fill": lambda x, n: x.masked_fill(x > 1, n),
+    "both": lambda x, n: x * n if n - 1 < n <= 2.0 else x,
+    "repeat": lambda x, n: x.repeat(n),
 }
 
 
@@ -163,9 +219,16 @@ def test_a_value_that_is_a_size_is_one_of_the_call(name: str) -> None:
 
 
 ARITHMETIC: dict[str, Callable] = {
-    "mul": lambda v, x: x * v + v * x, "sub": lambda v, x: (x - v) - (2 - v), "div": lambda v, x: x / v + (v - 0.5) / (x + 9), "pow": lambda v, x: (x + 9) ** v + v**x,
-    "double": lambda v, x: x.double() * v, "compared": lambda v, x: (x > v) * x, "in place": lambda v, x: (x * 2).mul_(v).add_(v),
-    "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x, "divided": lambda v, x: x * (1 / v) + x * (v / (v - 9)), "without dimensions": lambda v, x: x[0] * v,
+    "mul": lambda v, x: x * v + v * x,
+    "sub": lambda v, x: (x - v) - (2 - v),
+    "div": lambda v, x: x / v + (v - 0.5) / (x + 9),
+    "pow": lambda v, x: (x + 9) ** v + v**x,
+    "double": lambda v, x: x.double() * v,
+    "compared": lambda v, x: (x > v) * x,
+    "in place": lambda v, x: (x * 2).mul_(v).add_(v),
+    "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x,
+    "divided": lambda v, x: x * (1 / v) + x * (v / (v - 9)),
+    "without dimensions": lambda v, x: x[0] * v,
     "whole": lambda v, x: x.long() * v + x,
 }
 
@@ -174,7 +237,9 @@ ARITHMETIC: dict[str, Callable] = {
 @pytest.mark.parametrize("given", ["read", "argument"])
 def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, given: str) -> None:
     use = ARITHMETIC[name]
-    function = {"read": lambda x, *, value: use((value * 1).item(), x), "argument": lambda x, *, value: use(value, x)}[given]
+    function = {"read": lambda x, *, value: use((value * 1).item(), x), "argument": lambda x, *, value: use(value, x)}[
+        given
+    ]
     compiled, scale = compile(function), numod.arange(3.0).requires_grad_()
     for k in range(6):
         x, value = numod.arange(3.0) + k, 0.25 + k
@@ -186,9 +251,15 @@ def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, giv
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "methods": lambda n, x: x.mul(n).sub(n, alpha=n).add(x, alpha=n), "limits": lambda n, x: x.clamp(max=n) + x.clamp(-n, n) + F.hardtanh(x, -n, n), "chosen": lambda n, x: numod.where(x > n, n, x),
-    "powers": lambda n, x: x.pow(n) + x * n**2 + x * 2**n, "filled": lambda n, x: numod.full_like(x, n) + x.clone().fill_(n) + x.masked_fill(x > n, n), "softened": lambda n, x: F.leaky_relu(x - 5, n * 0.1),
-    "losses": lambda n, x: F.huber_loss(x, x * 2, delta=n) + F.smooth_l1_loss(x, x * 3, beta=n), "dropped": lambda n, x: F.dropout(x, 0.05 * n), "products": lambda n, x: numod.addmm(x, x, x, beta=n, alpha=n),
+    "methods": lambda n, x: x.mul(n).sub(n, alpha=n).add(x, alpha=n),
+    "limits": lambda n, x: x.clamp(max=n) + x.clamp(-n, n) + F.hardtanh(x, -n, n),
+    "chosen": lambda n, x: numod.where(x > n, n, x),
+    "powers": lambda n, x: x.pow(n) + x * n**2 + x * 2**n,
+    "filled": lambda n, x: numod.full_like(x, n) + x.clone().fill_(n) + x.masked_fill(x > n, n),
+    "softened": lambda n, x: F.leaky_relu(x - 5, n * 0.1),
+    "losses": lambda n, x: F.huber_loss(x, x * 2, delta=n) + F.smooth_l1_loss(x, x * 3, beta=n),
+    "dropped": lambda n, x: F.dropout(x, 0.05 * n),
+    "products": lambda n, x: numod.addmm(x, x, x, beta=n, alpha=n),
 }
 
 
@@ -246,7 +317,11 @@ def test_a_float_argument_that_changed_may_be_left_out_while_others_change() -> 
         assert equal(compiled(x, more), function(x, more))
     for scale in (1.5, 2.5, 3.5):
         held["scale"] = scale
-        assert equal(compiled(x), function(x)) and equal(compiled(x, 3), function(x, 3)) and equal(compiled(x, scale), function(x, scale))
+        assert (
+            equal(compiled(x), function(x))
+            and equal(compiled(x, 3), function(x, 3))
+            and equal(compiled(x, scale), function(x, scale))
+        )
 
 
 def test_floats_of_objects_that_take_nothing_else_are_their_values() -> None:

@@ -19,6 +19,14 @@ def test_each_buffer_lies_at_the_lowest_free_offset() -> None:
         end = lambda each: places[each] + -(-each.nbytes // memory.ALIGNMENT) * memory.ALIGNMENT  # noqa: B023, E731
         assert size == max(map(end, buffers), default=0)
         for number, each in enumerate(buffers):
-            beside = [other for other in buffers[:number] if alive[other][0] <= alive[each][1] and alive[each][0] <= alive[other][1]]
-            free = [at for at in [0, *map(end, beside)] if all(at + each.nbytes <= places[other] or end(other) <= at for other in beside)]
+            beside = [
+                other
+                for other in buffers[:number]
+                if alive[other][0] <= alive[each][1] and alive[each][0] <= alive[other][1]
+            ]
+            free = [
+                at
+                for at in [0, *map(end, beside)]
+                if all(at + each.nbytes <= places[other] or end(other) <= at for other in beside)
+            ]
             assert places[each] == min(free)

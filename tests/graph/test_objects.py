@@ -1,4 +1,5 @@
-"""Objects of any class that a compiled function reads, writes, is given and returns: their state is read and made again without their classes' code.
+"""Objects of any class that a compiled function reads, writes, is given and returns: their state is read and made again
+without their classes' code.
 
 The random classes take about 15 s, and with `-m fuzz` another minute.
 """
@@ -36,7 +37,9 @@ def check(seeds: range) -> None:
         world = World(seed)
         found, expected = run(world, in_turn), run(World(seed), lambda function: function)
         for call, (one, two) in enumerate(zip(found, expected)):
-            assert one == two, f"seed {seed}, call {call}: {world.base.__name__} with {sorted(world.traits)} as {world.where}"
+            assert one == two, (
+                f"seed {seed}, call {call}: {world.base.__name__} with {sorted(world.traits)} as {world.where}"
+            )
 
 
 @pytest.mark.filterwarnings("ignore:compile")
@@ -58,8 +61,15 @@ def loud(base: type) -> type:
     def fail(self: Any, *arguments: Any) -> None:
         raise AssertionError("a user's code runs")
 
-    names = ("__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__getattribute__", "__setattr__", "__getattr__", "__init__", "__contains__")
-    return type("Loud", (base,), {**{name: fail for name in names if hasattr(base, name) or name == "__getattr__"}, "__hash__": base.__hash__})
+    names = (
+        "__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__getattribute__", "__setattr__",
+        "__getattr__", "__init__", "__contains__",
+    )  # fmt: skip
+    return type(
+        "Loud",
+        (base,),
+        {**{name: fail for name in names if hasattr(base, name) or name == "__getattr__"}, "__hash__": base.__hash__},
+    )
 
 
 @pytest.mark.parametrize(("base", "content"), [
@@ -98,7 +108,9 @@ def test_slots_of_all_bases_and_private_ones() -> None:
 
 
 def test_what_has_memory_that_only_c_knows_is_not_made_again() -> None:
-    kinds = [type("Kind", (base,), {}) for base in (np.ndarray, Exception, array.array, bytearray, weakref.ref, deque, set)]
+    kinds = [
+        type("Kind", (base,), {}) for base in (np.ndarray, Exception, array.array, bytearray, weakref.ref, deque, set)
+    ]
     assert not any(map(objects.can_rebuild, kinds)) and objects.can_rebuild(type("Kind", (defaultdict,), {}))
 
 
@@ -141,7 +153,9 @@ def test_a_training_step_learns_from_each_batch_labels() -> None:
     assert losses(compile) == losses(lambda function: function)
 
 
-@pytest.mark.parametrize("base", [str, float, int, bytes, frozenset, set, complex, list, dict, deque, bytearray, np.ndarray])
+@pytest.mark.parametrize(
+    "base", [str, float, int, bytes, frozenset, set, complex, list, dict, deque, bytearray, np.ndarray]
+)
 def test_attributes_of_objects_that_a_function_reaches(base: type) -> None:
     held = type("Kind", (base,), {})(*((1,) if base is np.ndarray else ()))
     held.scale = 3.0
@@ -202,7 +216,12 @@ def test_dataclasses_and_named_tuples_come_back_as_they_are(linked: bool | None,
     for k in range(4):
         x = (X * k).requires_grad_(learns)
         output, listed, named = compiled(x)
-        assert type(output) is Output and output[0] is output.logits is output["logits"] and output.loss is None and list(output.keys()) == ["logits"]
+        assert (
+            type(output) is Output
+            and output[0] is output.logits is output["logits"]
+            and output.loss is None
+            and list(output.keys()) == ["logits"]
+        )
         assert type(listed) is Listed and listed[0] is listed.first and len(listed) == 1
         assert type(named) is Named and named.b == 1 and shown((output, listed, named)) == shown(function(x))
         if learns:
@@ -299,7 +318,12 @@ def test_what_a_descriptor_reads_is_guarded() -> None:
 
     held = Kind()
     compiled, function = compile(lambda x: x * held.value), lambda: held.value
-    for change in (lambda: None, lambda: setattr(Scaled, "scale", 3.0), lambda: setattr(vars(Kind)["value"], "scale", 5.0), lambda: setattr(held, "base", 2.0)):
+    for change in (
+        lambda: None,
+        lambda: setattr(Scaled, "scale", 3.0),
+        lambda: setattr(vars(Kind)["value"], "scale", 5.0),
+        lambda: setattr(held, "base", 2.0),
+    ):
         change()
         assert [compiled(X).tolist() for _ in range(2)] == [[function()] * 2] * 2
 

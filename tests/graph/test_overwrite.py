@@ -1,4 +1,6 @@
-"""Loops that write over their inputs: fewer bytes, the same values, and nothing is written over that somebody still sees."""
+"""Loops that write over their inputs: fewer bytes, the same values, and nothing is written over that somebody still
+sees.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ X = numod.arange(12.0).reshape(3, 4) / 7
 
 
 def ready(function: Callable, *inputs: numod.Tensor) -> Executable:
-    """The function's program, checked: as it was recorded, as it runs, and run op by op it gives what the function gives."""
+    """The function's program, checked: as it was recorded, as it runs, and run op by op it gives what the function
+    gives.
+    """
     with numod.no_grad():
         executable, expected = Executable(trace(function, *inputs)), function(*inputs)
         verify(executable.program)

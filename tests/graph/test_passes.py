@@ -18,7 +18,11 @@ def steps(function: object, *inputs: numod.Tensor) -> list[Step]:
         smaller, _ = optimise(recorded)
         verify(smaller)
         found, expected = smaller(*inputs), function(*inputs)
-    for a, b in zip(found if isinstance(found, tuple) else (found,), expected if isinstance(expected, tuple) else (expected,), strict=True):
+    for a, b in zip(
+        found if isinstance(found, tuple) else (found,),
+        expected if isinstance(expected, tuple) else (expected,),
+        strict=True,
+    ):
         assert np.array_equal(a.numpy(), b.numpy(), equal_nan=True)
     return smaller.steps
 
@@ -30,7 +34,12 @@ def names(found: list[Step]) -> list[str]:
 def test_a_chain_is_one_loop_that_stores_only_what_is_used() -> None:
     x, y = numod.randn(3, 4), numod.randn(4)
     (step,) = steps(lambda: ((x + y).tanh() * 2 - x).relu())
-    assert isinstance(step.op, Fused) and len(step.op.rows) == 5 and len(step.results) == 1 and step.op.name == "add_tanh_mul_sub_and_1"
+    assert (
+        isinstance(step.op, Fused)
+        and len(step.op.rows) == 5
+        and len(step.results) == 1
+        and step.op.name == "add_tanh_mul_sub_and_1"
+    )
 
 
 def test_values_used_outside_are_stored_too() -> None:
@@ -51,7 +60,10 @@ def test_a_chain_ends_where_something_between_needs_it() -> None:
 
 def test_broadcast_steps_of_another_shape_are_loops_of_their_own() -> None:
     x, scale, var = numod.randn(2, 3, 4), numod.randn(3, 1), numod.rand(3, 1)
-    assert names(steps(lambda: ((x * (scale * (var + 1e-5).rsqrt())) + scale).relu())) == ["add_rsqrt_mul", "mul_add_relu"]
+    assert names(steps(lambda: ((x * (scale * (var + 1e-5).rsqrt())) + scale).relu())) == [
+        "add_rsqrt_mul",
+        "mul_add_relu",
+    ]
 
 
 def test_products_are_rounded_as_in_eager() -> None:
@@ -153,7 +165,8 @@ def test_a_reduction_closes_the_loop_that_feeds_it() -> None:
     numod.manual_seed(0)
     x, y = numod.randn(40, 300), numod.randn(40, 300)
     functions = {
-        "exp_sum": (lambda: x.exp().sum(), ()), "sub_abs_mean": (lambda: (x - y).abs().mean(1), (40,)), "mul_add_amax": (lambda: (x * y + 1).amax(-1, keepdim=True), (40, 1)),
+        "exp_sum": (lambda: x.exp().sum(), ()), "sub_abs_mean": (lambda: (x - y).abs().mean(1), (40,)),
+        "mul_add_amax": (lambda: (x * y + 1).amax(-1, keepdim=True), (40, 1)),
         "mul_sum": (lambda: (x * y).sum(), ()), "mul_norm2": (lambda: (x * 2).norm(), ()),
     }  # fmt: skip
     with numod.no_grad():
@@ -163,7 +176,9 @@ def test_a_reduction_closes_the_loop_that_feeds_it() -> None:
             assert names(smaller.steps) == [name] and smaller().shape == shape
             compiled = numod.compile(function)
             for _ in range(2):
-                assert numod.allclose(compiled(), function(), rtol=1e-5) and numod.allclose(smaller(), function(), rtol=1e-5)
+                assert numod.allclose(compiled(), function(), rtol=1e-5) and numod.allclose(
+                    smaller(), function(), rtol=1e-5
+                )
 
 
 def test_a_large_total_is_found_in_parts() -> None:

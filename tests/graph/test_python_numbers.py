@@ -59,7 +59,17 @@ class Counting(nn.Module):
         return x * 2
 
     def seen(self) -> list:
-        return [self.calls, self.mean, self.average, self.last, self.slotted.count, dict(self.counts), COUNT, type(self.calls), type(self.mean)]
+        return [
+            self.calls,
+            self.mean,
+            self.average,
+            self.last,
+            self.slotted.count,
+            dict(self.counts),
+            COUNT,
+            type(self.calls),
+            type(self.mean),
+        ]
 
 
 @pytest.mark.parametrize("linked", [True, False])
@@ -122,25 +132,39 @@ def test_lists_that_numbers_are_appended_to_are_refused() -> None:
     assert seen == [0, 2]
 
 
-@pytest.mark.parametrize("use", [
-    lambda count, x: [x, -x][count % 2], lambda count, x: x + numod.tensor([count]),
-    lambda count, x: x[:count], lambda count, x: numod.full((2,), float(count)),
-])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda count, x: [x, -x][count % 2],
+        lambda count, x: x + numod.tensor([count]),
+        lambda count, x: x[:count],
+        lambda count, x: numod.full((2,), float(count)),
+    ],
+)
 def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
     def function(x: numod.Tensor) -> numod.Tensor:
         count["calls"] += 1
         return use(count["calls"], x)
 
     count, compiled = {"calls": 0}, compile(function)
-    with pytest.raises(RuntimeError, match=r"compile: calls changes whenever the function runs, and test_python_numbers.py:\d+ depends on its value"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"compile: calls changes whenever the function runs, and test_python_numbers.py:\d+ depends on its value",
+    ):
         for _ in range(4):
             compiled(numod.ones(2))
     assert count == {"calls": 3}
 
 
 INTEGERS: dict[str, Callable] = {
-    "product": lambda n, x: x * n + n * x, "rate": lambda n, x: x * (0.1 * 0.9**n), "corrected": lambda n, x: x / (1 - 0.9 ** (n + 1)), "turn": lambda n, x: x * (n % 3 + n // 2),
-    "inverse": lambda n, x: x * (2 / (n + 1)) + x * 2.0**-n, "whole": lambda n, x: (x.long() * n + (7 - n)) / (n + 1), "compared": lambda n, x: (x > n) * x, "squared": lambda n, x: x * (n * n),
+    "product": lambda n, x: x * n + n * x,
+    "rate": lambda n, x: x * (0.1 * 0.9**n),
+    "corrected": lambda n, x: x / (1 - 0.9 ** (n + 1)),
+    "turn": lambda n, x: x * (n % 3 + n // 2),
+    "inverse": lambda n, x: x * (2 / (n + 1)) + x * 2.0**-n,
+    "whole": lambda n, x: (x.long() * n + (7 - n)) / (n + 1),
+    "compared": lambda n, x: (x > n) * x,
+    "squared": lambda n, x: x * (n * n),
     "taken off": lambda n, x: x.clone().sub_(n),
 }
 
@@ -153,13 +177,20 @@ def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
         held["step"] += 1
         return use(held["step"], x)
 
-    argument, place, count, read = compile(lambda x, n: use(n, x)), compile(lambda x: use(held["step"], x)), compile(kept), compile(lambda x, n: use(n.item(), x))
+    argument = compile(lambda x, n: use(n, x))
+    place = compile(lambda x: use(held["step"], x))
+    count = compile(kept)
+    read = compile(lambda x, n: use(n.item(), x))
     for k in [*range(7), 1 << 20, (1 << 40) * (name != "squared")]:
         x = numod.arange(3.0) + k % 5
         held["step"] = k
         expected = use(k, x)
         if k < 1 << 20 or "**" not in name:
-            assert equal(argument(x, k), expected) and equal(place(x), expected) and equal(read(x, numod.tensor(k, dtype=numod.int32 if name == "squared" else None)), expected)
+            assert (
+                equal(argument(x, k), expected)
+                and equal(place(x), expected)
+                and equal(read(x, numod.tensor(k, dtype=numod.int32 if name == "squared" else None)), expected)
+            )
         assert equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
     assert max(each.recorded for each in (argument, place, count, read)) <= 3
 
@@ -176,9 +207,12 @@ class Settings:
 
 
 STRUCTURES: dict[str, tuple[Callable, Callable]] = {
-    "tuple": (lambda x, c: x * c[0] + c[1], lambda a, b: (a, b)), "list": (lambda x, c: x * c[0] + c[1], lambda a, b: [a, b]),
-    "dictionary": (lambda x, c: x * c["a"] + c["b"], lambda a, b: {"a": a, "b": b}), "named tuple": (lambda x, c: x * c.scale + c.shift, Pair),
-    "dataclass": (lambda x, c: x * c.scale + c.shift, Settings), "nested": (lambda x, c: x * c["a"][0].scale + c["b"][0], lambda a, b: {"a": (Settings(a, 0.0),), "b": [b]}),
+    "tuple": (lambda x, c: x * c[0] + c[1], lambda a, b: (a, b)),
+    "list": (lambda x, c: x * c[0] + c[1], lambda a, b: [a, b]),
+    "dictionary": (lambda x, c: x * c["a"] + c["b"], lambda a, b: {"a": a, "b": b}),
+    "named tuple": (lambda x, c: x * c.scale + c.shift, Pair),
+    "dataclass": (lambda x, c: x * c.scale + c.shift, Settings),
+    "nested": (lambda x, c: x * c["a"][0].scale + c["b"][0], lambda a, b: {"a": (Settings(a, 0.0),), "b": [b]}),
 }
 
 
@@ -194,7 +228,9 @@ def test_numbers_in_structures_are_those_of_each_call(name: str) -> None:
 
 
 def test_structures_with_numbers_are_as_the_function_leaves_them() -> None:
-    """Also where it raises, writes to them once there is a program, or what it writes elsewhere are numbers among those that change."""
+    """Also where it raises, writes to them once there is a program, or what it writes elsewhere are numbers among those
+    that change.
+    """
 
     kept = types.SimpleNamespace(last=0.0)
 
@@ -237,14 +273,25 @@ def test_bits_of_integers_are_looked_at() -> None:
 
 
 CONDITIONS: dict[str, Callable] = {
-    "from": lambda n, x: x * 2 if n > 6 else -x, "every": lambda n, x: x * n if n % 3 == 0 else -x, "warm up": lambda n, x: x * min(1.0, (n + 1) / 5), "truth": lambda n, x: x * n if n % 2 else x,
-    "between": lambda n, x: x * n if 2 < n <= 7 else x + n, "among": lambda n, x: -x if n in (3, 5) else x, "decay": lambda n, x: x * max(0.1, 0.8**n), "tensor": lambda n, x: x * (n > x), "below infinity": lambda n, x: x * n if n / 2 < math.inf else x,
+    "from": lambda n, x: x * 2 if n > 6 else -x,
+    "every": lambda n, x: x * n if n % 3 == 0 else -x,
+    "warm up": lambda n, x: x * min(1.0, (n + 1) / 5),
+    "truth": lambda n, x: x * n if n % 2 else x,
+    "between": lambda n, x: x * n if 2 < n <= 7 else x + n,
+    "among": lambda n, x: -x if n in (3, 5) else x,
+    "decay": lambda n, x: x * max(0.1, 0.8**n),
+    "tensor": lambda n, x: x * (n > x),
+    "below infinity": lambda n, x: x * n if n / 2 < math.inf else x,
 }
 
 
 MATHEMATICS: dict[str, Callable] = {
-    "schedule": lambda n, x: x * (0.5 * (1 + math.cos(math.pi * n / 50))), "bias": lambda n, x: x / math.sqrt(1 - 0.9 ** (n + 1)), "rounded": lambda n, x: x * math.floor(n / 3),
-    "imported": lambda n, x: x + root(n), "power": lambda n, x: x * math.pow(2, n), "returned": lambda n, x: (x, math.log1p(n)),
+    "schedule": lambda n, x: x * (0.5 * (1 + math.cos(math.pi * n / 50))),
+    "bias": lambda n, x: x / math.sqrt(1 - 0.9 ** (n + 1)),
+    "rounded": lambda n, x: x * math.floor(n / 3),
+    "imported": lambda n, x: x + root(n),
+    "power": lambda n, x: x * math.pow(2, n),
+    "returned": lambda n, x: (x, math.log1p(n)),
     "base": lambda n, x: x * math.log(n + 1, 2) + math.log(7, n + 2),
 }
 
@@ -265,8 +312,14 @@ def clipped(clip: Callable, bound: float, x: numod.Tensor) -> numod.Tensor:
 
 
 def test_numbers_that_change_are_bounds_of_gradients_and_scales_of_attention() -> None:
-    uses = [lambda n, x, clip=clip: clipped(clip, n, x) for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_)]
-    uses += [lambda n, x: nn.functional.scaled_dot_product_attention(x.view(1, 3, 1), x.view(1, 3, 1), x.view(1, 3, 1), scale=n)]
+    uses = [
+        lambda n, x, clip=clip: clipped(clip, n, x) for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_)
+    ]
+    uses += [
+        lambda n, x: nn.functional.scaled_dot_product_attention(
+            x.view(1, 3, 1), x.view(1, 3, 1), x.view(1, 3, 1), scale=n
+        )
+    ]
     for use in uses:
         compiled, x = compile(use, fullgraph=False), numod.arange(3.0)
         assert all(equal(compiled(n / 4, x), use(n / 4, x)) for n in range(1, 10)) and compiled.recorded <= 3
@@ -282,8 +335,13 @@ def test_functions_of_the_math_module_raise_what_they_raise() -> None:
 
 
 PLACES: dict[str, Callable] = {
-    "read": lambda n, x: x[n] * x[:2, n % 2], "written": lambda n, x: (x.clone().mul_(x[n - 1].sum()), x[n].add_(1) * 1), "made": lambda n, x: x + numod.full((2,), n) + numod.tensor(n / 4),
-    "put": lambda n, x: x.__setitem__((n, 0), n), "added": lambda n, x: x[n].__iadd__(n).sum(), "returned": lambda n, x: x[n].add_(0), "out of range": lambda n, x: x[n + 4].sum(),
+    "read": lambda n, x: x[n] * x[:2, n % 2],
+    "written": lambda n, x: (x.clone().mul_(x[n - 1].sum()), x[n].add_(1) * 1),
+    "made": lambda n, x: x + numod.full((2,), n) + numod.tensor(n / 4),
+    "put": lambda n, x: x.__setitem__((n, 0), n),
+    "added": lambda n, x: x[n].__iadd__(n).sum(),
+    "returned": lambda n, x: x[n].add_(0),
+    "out of range": lambda n, x: x[n + 4].sum(),
 }
 
 
@@ -320,7 +378,12 @@ def test_what_numbers_are_compared_with_is_checked(name: str) -> None:
         x = numod.arange(3.0) + k % 5
         held["step"] = k
         half = k / 2 if name not in ("every", "truth") else k  # remainders of floats are looked at
-        assert equal(argument(x, k), use(k, x)) and equal(argument(x, half), use(half, x)) and equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
+        assert (
+            equal(argument(x, k), use(k, x))
+            and equal(argument(x, half), use(half, x))
+            and equal(count(x), use(k + 1, x))
+            and held == {"step": k + 1}
+        )
     assert argument.recorded <= 6 and count.recorded <= 3
 
 
@@ -349,11 +412,15 @@ def test_steps_and_copies_every_so_many_calls(kind: type) -> None:
     for k in range(26):
         x = numod.arange(6.0).reshape(2, 3) / (k + 3)
         assert math.isclose(plain(x), compiled(x), rel_tol=1e-5)
-        assert equal(dict(eager.state_dict()), dict(model.state_dict())) and equal(dict(first.state_dict()), dict(second.state_dict()))
+        assert equal(dict(eager.state_dict()), dict(model.state_dict())) and equal(
+            dict(first.state_dict()), dict(second.state_dict())
+        )
     assert compiled.recorded <= 5
 
 
-@pytest.mark.parametrize("use", [lambda n, m, x: x * (n / m), lambda n, m, x: x * (n % m), lambda n, m, x: x * (n // m)])
+@pytest.mark.parametrize(
+    "use", [lambda n, m, x: x * (n / m), lambda n, m, x: x * (n % m), lambda n, m, x: x * (n // m)]
+)
 def test_a_divisor_that_becomes_zero_raises(use: Callable) -> None:
     compiled, x = compile(lambda x, n, m: use(n, m, x)), numod.ones(2)
     for m in (3, 2, -1, 0, 5, -7):
@@ -373,7 +440,9 @@ def test_what_is_not_a_number_is_one_value() -> None:
 
 
 def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
-    """Where each makes the same steps on other sizes: not those that choose what is computed, which are recorded up to the limit."""
+    """Where each makes the same steps on other sizes: not those that choose what is computed, which are recorded up to
+    the limit.
+    """
     x, held = numod.randn(40, requires_grad=True), [numod.randn(40) for _ in range(12)]
     sized = compile(lambda x, n, c: numod.cat([x[:n] * 2, numod.zeros(c["n"])]).exp())
     choosing = compile(lambda x, n: x * held[n])
@@ -385,13 +454,19 @@ def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
             assert equal(*(numod.autograd.grad(each.sum(), x)[0].shape for each in (expected, found)))
             assert equal(choosing(x, n - 1), x * held[n - 1])
     assert sized.recorded == 12 and choosing.recorded == 8
-    texts = [each.executable.section.kernel.key for versions in sized.versions.values() for each in versions if each.executable.section.linked]
+    texts = [
+        each.executable.section.kernel.key
+        for versions in sized.versions.values()
+        for each in versions
+        if each.executable.section.linked
+    ]
     assert len(set(texts)) <= 4
 
 
 def test_numbers_for_functions_in_c() -> None:
     functions = [
-        lambda x, n: x * pow(n, 2, 7), lambda x, n: x * math.ldexp(1.0, n), lambda x, n: x * math.gcd(n, 12), lambda x, n: x * math.factorial(n),
+        lambda x, n: x * pow(n, 2, 7), lambda x, n: x * math.ldexp(1.0, n), lambda x, n: x * math.gcd(n, 12), lambda x,
+        n: x * math.factorial(n),
         lambda x, n: x * math.floor(n * 0.5) + math.ceil(n / 3),
     ]  # fmt: skip
     x = numod.ones(2)

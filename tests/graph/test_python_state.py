@@ -1,4 +1,6 @@
-"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is refused at its line."""
+"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is
+refused at its line.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ def tuples_and_lists_made_anew() -> tuple:
     return agent.act, lambda: [*agent.state, *agent.layers]
 
 
-@pytest.mark.parametrize("make", [a_dict, tuples_and_lists_made_anew, a_list_and_a_deque, a_closure, a_global, an_object])
+@pytest.mark.parametrize(
+    "make", [a_dict, tuples_and_lists_made_anew, a_list_and_a_deque, a_closure, a_global, an_object]
+)
 def test_tensors_put_in_the_place_of_others_are_kept(make: Callable) -> None:
     eager, seen = make()
     expected = [(eager(numod.ones(2) * k), seen()) for k in range(6)]
@@ -119,7 +123,10 @@ def test_a_dictionary_that_is_cleared_before_every_call() -> None:
     for k in range(12):
         if k % 3 == 0:
             seen.clear()
-        assert compiled(numod.ones(2)).tolist() == [2.0 + min(k % 3, 1)] * 2 and list(seen) == ["first", "second"][: k % 3 + 1]
+        assert (
+            compiled(numod.ones(2)).tolist() == [2.0 + min(k % 3, 1)] * 2
+            and list(seen) == ["first", "second"][: k % 3 + 1]
+        )
     assert compiled.recorded <= 7
 
 
@@ -189,10 +196,21 @@ def on_the_function(_: object) -> None:
     on_the_function.calls = getattr(on_the_function, "calls", 0) + 1
 
 
-@pytest.mark.parametrize(("make", "change"), [
-    (list, lambda held: held.append(1)), (dict, lambda held: held.update({len(held): 1})), (set, lambda held: held.add(len(held))), (deque, lambda held: held.append(1)),
-    (lambda: np.zeros(2), item), (lambda: array("i", [0]), item), (lambda: bytearray(2), item), (object, classwide), (object, classwide_tensor), (object, on_the_function),
-])
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (list, lambda held: held.append(1)),
+        (dict, lambda held: held.update({len(held): 1})),
+        (set, lambda held: held.add(len(held))),
+        (deque, lambda held: held.append(1)),
+        (lambda: np.zeros(2), item),
+        (lambda: array("i", [0]), item),
+        (lambda: bytearray(2), item),
+        (object, classwide),
+        (object, classwide_tensor),
+        (object, on_the_function),
+    ],
+)
 def test_other_state_is_refused(make: Callable, change: Callable) -> None:
     compiled = compile(counting_in(make(), change))
     with pytest.raises(RuntimeError, match="cannot repeat"):
@@ -210,7 +228,10 @@ def test_a_refusal_tells_the_line() -> None:
 
     line = function.__code__.co_firstlineno + 2
     compiled = compile(function)
-    with pytest.raises(RuntimeError, match=rf"count\['calls'\] was 'aa', is 'aaa' in function, test_python_state.py:{line}, whenever it runs"):
+    with pytest.raises(
+        RuntimeError,
+        match=rf"count\['calls'\] was 'aa', is 'aaa' in function, test_python_state.py:{line}, whenever it runs",
+    ):
         for _ in range(3):
             compiled(numod.ones(2))
 

@@ -1,4 +1,6 @@
-"""Random programs: compiled they give what they give eagerly, over several calls, as one native function or as kernels in turn."""
+"""Random programs: compiled they give what they give eagerly, over several calls, as one native function or as kernels
+in turn.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_one_native_function(mode: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Replayed:
-    """A function that runs eagerly at first, is recorded at the second call, and replayed op by op from then on, as far as its checks hold."""
+    """A function that runs eagerly at first, is recorded at the second call, and replayed op by op from then on, as far
+    as its checks hold.
+    """
 
     def __init__(self, function: Callable) -> None:
         self.function, self.calls, self.program = function, 0, None
@@ -61,8 +65,12 @@ class Replayed:
 
 
 def _refused(error: RuntimeError) -> RuntimeError:
-    """The error by which `difference` knows a program that cannot be recorded, or replayed with these values; others stay errors."""
-    return RuntimeError(f"compile: {error}") if isinstance(error, CannotRepeat) or "a check found" in str(error) else error
+    """The error by which `difference` knows a program that cannot be recorded, or replayed with these values; others
+    stay errors.
+    """
+    return (
+        RuntimeError(f"compile: {error}") if isinstance(error, CannotRepeat) or "a check found" in str(error) else error
+    )
 
 
 @pytest.mark.parametrize("mode", ["forward", "train"])
@@ -95,7 +103,9 @@ WRAPPED = {"in turn": in_turn, "native": compile, "sizes": for_all_sizes}
 
 
 def search(kind: str, mode: str, seeds: range) -> None:
-    """Check many programs in two processes: compiled code is never freed, and a process that is done gives its memory back."""
+    """Check many programs in two processes: compiled code is never freed, and a process that is done gives its memory
+    back.
+    """
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     workers = [context.Process(target=_search, args=(kind, mode, seeds[start::2], queue)) for start in (0, 1)]

@@ -119,7 +119,9 @@ def test_numbers_in_closures_globals_and_arguments() -> None:
         scale = number
         for power in (1, 2):
             GLOBAL["shift"] += 1
-            assert equal(compiled(X, power), function(X, power)) and equal(compiled(X, power=power), function(X, power=power))
+            assert equal(compiled(X, power), function(X, power)) and equal(
+                compiled(X, power=power), function(X, power=power)
+            )
             if compiled.recorded > 6:
                 compiled = compile(function)
 
@@ -162,7 +164,10 @@ CHANGES = {
     "array": (lambda s, x: x * float(s.array[0]), lambda s: s.array.fill(5.0)),
     "global of a helper": (lambda s, x: helper(x), lambda s: GLOBAL.update(scale=5.0)),
     "a key that goes": (lambda s, x: x * s.nested.get("a", [7.0])[0], lambda s: s.nested.clear()),
-    "an attribute that goes": (lambda s, x: x * getattr(s, "own", 7.0) + (s.own if hasattr(s, "own") else 0), lambda s: delattr(s, "own")),
+    "an attribute that goes": (
+        lambda s, x: x * getattr(s, "own", 7.0) + (s.own if hasattr(s, "own") else 0),
+        lambda s: delattr(s, "own"),
+    ),
 }
 
 
@@ -184,7 +189,12 @@ def test_numbers_that_are_another_at_every_use_are_refused() -> None:
     import random
 
     numbers, source = iter([1.0, 2.0, 3.0]), random.Random(0)
-    for function in (lambda x: x * next(numbers), lambda x: x * source.random(), lambda x: x * random.random(), lambda x: x * float(np.random.rand())):
+    for function in (
+        lambda x: x * next(numbers),
+        lambda x: x * source.random(),
+        lambda x: x * random.random(),
+        lambda x: x * float(np.random.rand()),
+    ):
         with pytest.raises(RuntimeError, match="another value at every use"):
             compile(function)(X)
 
@@ -352,17 +362,32 @@ def with_rate(held: object) -> object:
 
 WEAKLY, OTHER, NAMES = with_rate(Settings()), False, ["rate"]
 HELD: dict[str, tuple[object, Callable, Callable]] = {
-    "a helper's name for it": (with_rate(types.SimpleNamespace()), rate_of, put), "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
+    "a helper's name for it": (with_rate(types.SimpleNamespace()), rate_of, put),
+    "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
     "a name in text": (with_rate(Settings()), lambda held: getattr(held, "rate"), put),  # noqa: B009
-    "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put), "all names": (with_rate(Settings()), lambda held: sum(vars(held)[each] for each in ["rate"]), put),
-    "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put), "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put), "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
-    "one of two names": (with_rate(Settings()), lambda held: getattr(held, "other" if OTHER else "rate"), put), "a name or another": (with_rate(Settings()), lambda held: getattr(held, NAMES[0] or "other"), put),
-    "a getter made inside": (with_rate(Settings()), lambda held: operator.attrgetter(NAMES[0])(held), put), "the method of all names": (with_rate(Settings()), lambda held: held.__getattribute__(NAMES[0]), put),
-    "getattr by another name": (with_rate(Settings()), lambda held, get=getattr: get(held, NAMES[0]), put), "a text": (None, lambda held: eval("WEAKLY.rate"), lambda held, value: put(WEAKLY, value)),
-    "caught": (Settings(), or_else, put), "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)), "attributes of a dictionary": (with_rate(Named()), rate_of, put),
-    "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held, value: held.update(rate=value)), "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held, value: held.maps[1].update(rate=value)),
+    "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put),
+    "all names": (with_rate(Settings()), lambda held: sum(vars(held)[each] for each in ["rate"]), put),
+    "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put),
+    "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put),
+    "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
+    "one of two names": (with_rate(Settings()), lambda held: getattr(held, "other" if OTHER else "rate"), put),
+    "a name or another": (with_rate(Settings()), lambda held: getattr(held, NAMES[0] or "other"), put),
+    "a getter made inside": (with_rate(Settings()), lambda held: operator.attrgetter(NAMES[0])(held), put),
+    "the method of all names": (with_rate(Settings()), lambda held: held.__getattribute__(NAMES[0]), put),
+    "getattr by another name": (with_rate(Settings()), lambda held, get=getattr: get(held, NAMES[0]), put),
+    "a text": (None, lambda held: eval("WEAKLY.rate"), lambda held, value: put(WEAKLY, value)),
+    "caught": (Settings(), or_else, put),
+    "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)),
+    "attributes of a dictionary": (with_rate(Named()), rate_of, put),
+    "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held,
+        value: held.update(rate=value)),
+        "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held,
+            value: held.maps[1].update(rate=value)),
     "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
-    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held, value: held.update(a=held.pop("a"), b=value)), "a tuple": (with_rate(Settings()), lambda held: held.rate[0] if isinstance(held.rate, tuple) else held.rate, lambda held, value: put(held, (value, 2.0))),
+    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held,
+        value: held.update(a=held.pop("a"), b=value)),
+        "a tuple": (with_rate(Settings()), lambda held: held.rate[0] if isinstance(held.rate, tuple) else held.rate,
+            lambda held, value: put(held, (value, 2.0))),
     "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
 }  # fmt: skip
 
@@ -434,13 +459,28 @@ def test_attributes_of_tensors() -> None:
         compile(named)(X)
 
 
-@pytest.mark.parametrize("function", [lambda x: x * x.is_leaf, lambda x: x * (x.grad_fn is None), lambda x: x * x.storage_offset(), lambda x: x * x._version])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * x.is_leaf,
+        lambda x: x * (x.grad_fn is None),
+        lambda x: x * x.storage_offset(),
+        lambda x: x * x._version,
+    ],
+)
 def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) -> None:
     with pytest.raises(RuntimeError, match="which may be another at the next call"):
         compile(function)(X)
 
 
-@pytest.mark.parametrize("asks", [lambda held: hasattr(type(held), "late"), lambda held: hasattr(held, "late"), lambda held: getattr(held, "late", None) is not None])
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda held: hasattr(type(held), "late"),
+        lambda held: hasattr(held, "late"),
+        lambda held: getattr(held, "late", None) is not None,
+    ],
+)
 def test_an_attribute_that_a_class_comes_to_have_is_noticed(asks):
     class Held:
         pass
@@ -528,17 +568,27 @@ def tagged(x: numod.Tensor) -> numod.Tensor:
 @pytest.mark.parametrize(
     ("function", "first", "second"),
     [
-        (lambda x: x * 2 if isinstance(x, nn.Parameter) else x, lambda: numod.ones(2, requires_grad=True), lambda: nn.Parameter(numod.ones(2))),
+        (
+            lambda x: x * 2 if isinstance(x, nn.Parameter) else x,
+            lambda: numod.ones(2, requires_grad=True),
+            lambda: nn.Parameter(numod.ones(2)),
+        ),
         (lambda x: x * 2 if hasattr(x, "tag") else x, lambda: numod.ones(2), lambda: tagged(numod.ones(2))),
         (lambda x: x * 2 if x.requires_grad else x, lambda: numod.ones(2), lambda: numod.ones(2, requires_grad=True)),
-        (lambda x: x * 2 if x.is_inference() else x, lambda: numod.ones(2), lambda: numod.inference_mode()(numod.ones)(2)),
+        (
+            lambda x: x * 2 if x.is_inference() else x,
+            lambda: numod.ones(2),
+            lambda: numod.inference_mode()(numod.ones)(2),
+        ),
         (lambda x: x * 2 if id(x) in OWN else x, lambda: numod.ones(2), lambda: KEPT),
         (lambda x: x * 2 if x in OWN else x, lambda: numod.ones(2), lambda: KEPT),
         (lambda x: CACHED(x), lambda: KEPT, lambda: numod.zeros(2)),
     ],
     ids=["class", "attribute", "requires_grad", "inference", "id", "key", "cache"],
 )
-def test_tensors_of_which_code_asks_more_than_their_layout(function: Callable, first: Callable, second: Callable) -> None:
+def test_tensors_of_which_code_asks_more_than_their_layout(
+    function: Callable, first: Callable, second: Callable
+) -> None:
     CACHED(KEPT)
     compiled = numod.compile(function)
     with numod.no_grad(), warnings.catch_warnings(action="ignore"):
@@ -552,7 +602,9 @@ OWN = {KEPT: 1, id(KEPT): 1}
 
 
 @pytest.mark.parametrize(("linked", "numbered"), [(None, True), (False, True), (None, False)])
-def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(linked: bool | None, numbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(
+    linked: bool | None, numbered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not numbered:  # as in an interpreter that counts no changes
         monkeypatch.setattr(condition, "_CLASS_VERSION", None)
         monkeypatch.setattr(condition, "_NAMESPACE_VERSION", None)
@@ -574,7 +626,17 @@ def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(link
 
 
 @pytest.mark.parametrize(
-    "draw", [random.random, random.uniform, random.Random(0).random, np.random.rand, np.random.default_rng(0).normal, time.perf_counter, os.urandom, uuid.uuid4]
+    "draw",
+    [
+        random.random,
+        random.uniform,
+        random.Random(0).random,
+        np.random.rand,
+        np.random.default_rng(0).normal,
+        time.perf_counter,
+        os.urandom,
+        uuid.uuid4,
+    ],
 )
 def test_functions_that_give_another_value_at_every_use_are_refused_under_any_name(draw: Callable) -> None:
     with pytest.raises(RuntimeError, match="gives another value at every use"):
@@ -683,7 +745,10 @@ def test_a_class_that_comes_to_have_a_method_it_had_from_another() -> None:
         pass
 
     own, layer = Own(), Rectified()
-    for holder, name, compiled in ((Own, "scaled", compile(lambda x: own.scaled(x))), (Rectified, "forward", compile(lambda x: layer(x)))):
+    for holder, name, compiled in (
+        (Own, "scaled", compile(lambda x: own.scaled(x))),
+        (Rectified, "forward", compile(lambda x: layer(x))),
+    ):
         before = compiled(X)
         setattr(holder, name, lambda self, x: x * 9)
         assert equal(compiled(X), X * 9)
@@ -790,7 +855,10 @@ def test_attributes_that_come_to_hide_what_a_class_gives() -> None:
         pass
 
     thing, derived = _Plain(), Derived()
-    for each, hide in ((thing, lambda: setattr(thing, "factor", 7.0)), (derived, lambda: setattr(Derived, "factor", property(lambda self: 7.0)))):
+    for each, hide in (
+        (thing, lambda: setattr(thing, "factor", 7.0)),
+        (derived, lambda: setattr(Derived, "factor", property(lambda self: 7.0))),
+    ):
         compiled = compile(lambda x, each=each: x * each.factor)
         for factor in (2.0, 2.0, 7.0):
             if factor != 2.0:
@@ -893,7 +961,14 @@ def test_flags_of_objects_of_pythons_library() -> None:
     assert equal(compiled(X), X * 2)
 
 
-@pytest.mark.parametrize("ask", [lambda x: x * float(pathlib.Path("factor").read_text()), lambda x: x * len(glob.glob("*")), lambda x: x * len(os.getcwd())])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x * float(pathlib.Path("factor").read_text()),
+        lambda x: x * len(glob.glob("*")),
+        lambda x: x * len(os.getcwd()),
+    ],
+)
 def test_what_is_read_of_the_disk_is_refused(ask: Callable) -> None:
     with pytest.raises(RuntimeError, match="may be another at the next call|another value at every use"):
         compile(ask)(X)
@@ -951,9 +1026,14 @@ def test_attributes_that_are_asked_for_by_their_dictionary() -> None:
         def factor(self) -> float:
             return self.__dict__.get("scale", 1.0)
 
-    for read in (lambda a: a.__dict__.get("scale", 1.0), lambda a: vars(a)["scale"] if "scale" in vars(a) else 1.0, lambda a: a.factor):
+    for read in (
+        lambda a: a.__dict__.get("scale", 1.0),
+        lambda a: vars(a)["scale"] if "scale" in vars(a) else 1.0,
+        lambda a: a.factor,
+    ):
         thing, other = Plain(), Plain()
-        reached, given = compile(lambda x, read=read, thing=thing: x * read(thing)), compile(lambda x, a, read=read: x * read(a))
+        reached = compile(lambda x, read=read, thing=thing: x * read(thing))
+        given = compile(lambda x, a, read=read: x * read(a))
         for value in (None, None, None, 5.0, 5.0, 7.0):
             if value is not None:
                 thing.scale = other.scale = value
@@ -984,13 +1064,24 @@ def test_a_module_with_the_name_of_one_of_pythons(tmp_path: pathlib.Path, monkey
 
 def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
     entries, numbers = {"a": 2.0, "b": 3.0}, array.array("d", [3.0])
-    values, keys, items, proxy, memory = entries.values(), entries.keys(), entries.items(), types.MappingProxyType(entries), memoryview(numbers)
+    values = entries.values()
+    keys = entries.keys()
+    items = entries.items()
+    proxy = types.MappingProxyType(entries)
+    memory = memoryview(numbers)
     uses = [
-        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(each for _, each in items), lambda x: x * proxy["a"], lambda x: x * memory[0],
+        lambda x: x * sum(values), lambda x: x * len(keys), lambda x: x * sum(each for _, each in items),
+        lambda x: x * proxy["a"], lambda x: x * memory[0],
         lambda x: x * len(proxy),
     ]  # fmt: skip
     compiled = [compile(each) for each in uses]
-    changes = [lambda: None, lambda: entries.update(a=7.0), lambda: entries.update(c=1.0), lambda: numbers.__setitem__(0, 9.0), lambda: entries.pop("b")]
+    changes = [
+        lambda: None,
+        lambda: entries.update(a=7.0),
+        lambda: entries.update(c=1.0),
+        lambda: numbers.__setitem__(0, 9.0),
+        lambda: entries.pop("b"),
+    ]
     for change in changes:
         change()
         for _ in range(2):
@@ -1018,9 +1109,12 @@ def test_weak_dictionaries_and_sets() -> None:
         scale = 2.0
 
     held = Kind()
-    values, keys, members = weakref.WeakValueDictionary(a=held), weakref.WeakKeyDictionary({held: 2.0}), weakref.WeakSet([held])
+    values = weakref.WeakValueDictionary(a=held)
+    keys = weakref.WeakKeyDictionary({held: 2.0})
+    members = weakref.WeakSet([held])
     uses = [
-        lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys), lambda x: x * len(members),
+        lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys),
+        lambda x: x * len(members),
     ]  # fmt: skip
     compiled = [compile(each) for each in uses]
     for scale in (2.0, 2.0, 3.0, 3.0):
@@ -1067,7 +1161,12 @@ def test_what_a_metaclass_says_and_holds() -> None:
 
     use = lambda x: x * Kind.rate if isinstance(x, Kind) else x * -Kind.rate  # noqa: E731
     compiled = compile(use)
-    for name, value in (("known", False), ("known", True), ("rate", 5.0), ("__instancecheck__", lambda cls, instance: False)):
+    for name, value in (
+        ("known", False),
+        ("known", True),
+        ("rate", 5.0),
+        ("__instancecheck__", lambda cls, instance: False),
+    ):
         setattr(Meta, name, value)
         assert equal(compiled(X), use(X)) and equal(compiled(X), use(X))
 

@@ -43,10 +43,19 @@ def test_memory_held_twice_and_given_is_one() -> None:
         return Buffer("held", 8, np.dtype(np.float32), numod.device("cpu"), tensor)
 
     one, half, other, x = held(64), held(80), held(96), made("input")
-    calls = [call([one], [made("result")]), call([], [half]), call([other], [made("result")]), call([], [x]), call([one], [made("result")])]
-    assert dependencies(calls, {}) == [[], [0], [1], [2], [3]]  # the third waits as its first bytes are the second's last
+    calls = [
+        call([one], [made("result")]),
+        call([], [half]),
+        call([other], [made("result")]),
+        call([], [x]),
+        call([one], [made("result")]),
+    ]
+    # the third waits as its first bytes are the second's last
+    assert dependencies(calls, {}) == [[], [0], [1], [2], [3]]
 
 
 def test_memory_that_a_launch_took_for_itself_is_written() -> None:
     parts, x, out = made("local"), made("input"), made("result")
-    assert dependencies([call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [made("result")])], {parts: 0}) == [[], [0], []]
+    assert dependencies(
+        [call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [made("result")])], {parts: 0}
+    ) == [[], [0], []]

@@ -1,4 +1,6 @@
-"""Memory that a compiled function's calls use again: nobody who holds a result or a gradient of an earlier call sees it change."""
+"""Memory that a compiled function's calls use again: nobody who holds a result or a gradient of an earlier call sees it
+change.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ def doubled() -> Callable:
 
 
 HOLD = {
-    "the tensor": lambda y: y, "a view": lambda y: y[1:], "its detached self": lambda y: y.detach(), "an array": lambda y: y.numpy(),
-    "part of an array": lambda y: y.numpy()[1:], "a storage": lambda y: (y._storage, y.numpy()[:0])[0].data, "a buffer": lambda y: memoryview(y.numpy()),
+    "the tensor": lambda y: y, "a view": lambda y: y[1:], "its detached self": lambda y: y.detach(),
+    "an array": lambda y: y.numpy(),
+    "part of an array": lambda y: y.numpy()[1:], "a storage": lambda y: (y._storage, y.numpy()[:0])[0].data,
+    "a buffer": lambda y: memoryview(y.numpy()),
 }  # fmt: skip
 
 
@@ -100,7 +104,11 @@ def test_gradients_that_somebody_holds_stay(hold: str, zero: bool) -> None:
     for each, wanted in zip(held, right):
         if each is not None:
             each = np.asarray(each)
-            np.testing.assert_allclose(each.reshape(wanted.reshape(-1, 3)[-each.size // 3 :].shape), wanted.reshape(-1, 3)[-each.size // 3 :], rtol=1e-5)
+            np.testing.assert_allclose(
+                each.reshape(wanted.reshape(-1, 3)[-each.size // 3 :].shape),
+                wanted.reshape(-1, 3)[-each.size // 3 :],
+                rtol=1e-5,
+            )
 
 
 def test_gradients_taken_from_one_parameter_and_given_to_another() -> None:
@@ -163,7 +171,15 @@ def test_the_short_way_takes_structures_and_named_arguments() -> None:
     ones = numod.ones(2)
     with numod.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")
-        for gain, more in ((2.0, None), (2.0, None), (2.0, {"c": ones}), (2.0, {"c": ones}), (3.0, {"c": ones}), (3.0, {"c": ones}), (3.0, {"c": ones * 2})):
+        for gain, more in (
+            (2.0, None),
+            (2.0, None),
+            (2.0, {"c": ones}),
+            (2.0, {"c": ones}),
+            (3.0, {"c": ones}),
+            (3.0, {"c": ones}),
+            (3.0, {"c": ones * 2}),
+        ):
             found = compiled(ones, (ones * 2, [ones]), gain=gain, more=more)
             assert found.tolist() == combine(ones, (ones * 2, [ones]), gain=gain, more=more).tolist()
         assert compiled.__call__ != compiled._call

@@ -81,7 +81,12 @@ print(build.statistics.compiled)
 
 def test_a_second_process_compiles_nothing(tmp_path: object) -> None:
     environment = {**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}
-    outputs = [subprocess.run([sys.executable, "-c", NATIVE], capture_output=True, text=True, check=True, env=environment).stdout for _ in range(2)]
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", NATIVE], capture_output=True, text=True, check=True, env=environment
+        ).stdout
+        for _ in range(2)
+    ]
     assert int(outputs[0]) > 0 and int(outputs[1]) == 0
 
 
@@ -99,7 +104,9 @@ def test_memory_that_moves_is_followed() -> None:
             assert equal(compiled(x), model(x)) and equal(compiled(x), model(x))
     pair = Pair()
     pair.run(1, 2, 3)
-    pair.both(lambda model, optimizer: setattr(optimizer.state[model[0].weight]["momentum_buffer"], "data", numod.ones(3, 4)))
+    pair.both(
+        lambda model, optimizer: setattr(optimizer.state[model[0].weight]["momentum_buffer"], "data", numod.ones(3, 4))
+    )
     pair.run(4, 5)
 
 

@@ -40,7 +40,9 @@ def adversarial() -> tuple:
 
     def step(real: torch.Tensor) -> tuple:
         made, ones, zeros = maker(torch.randn(5, 4)), torch.ones(5, 1), torch.zeros(5, 1)
-        judged = F.binary_cross_entropy_with_logits(judge(real), ones) + F.binary_cross_entropy_with_logits(judge(made.detach()), zeros)
+        judged = F.binary_cross_entropy_with_logits(judge(real), ones) + F.binary_cross_entropy_with_logits(
+            judge(made.detach()), zeros
+        )
         return update(second, judged), update(first, F.binary_cross_entropy_with_logits(judge(made), ones))
 
     return step, lambda turn: (torch.randn(5, 6),), [*maker.parameters(), *judge.parameters()]
@@ -74,7 +76,11 @@ def policy() -> tuple:
     def step(seen: torch.Tensor, done: torch.Tensor, advantage: torch.Tensor) -> dict:
         hidden = torch.tanh(body(seen))
         choice = torch.distributions.Categorical(logits=actor(hidden))
-        loss = -(choice.log_prob(done) * advantage).mean() + 0.5 * F.mse_loss(critic(hidden).squeeze(-1), advantage) - 0.01 * choice.entropy().mean()
+        loss = (
+            -(choice.log_prob(done) * advantage).mean()
+            + 0.5 * F.mse_loss(critic(hidden).squeeze(-1), advantage)
+            - 0.01 * choice.entropy().mean()
+        )
         optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(weights, 0.5)
@@ -87,8 +93,17 @@ def policy() -> tuple:
 @case
 def groups_of_parameters() -> tuple:
     model = network(4, 5, 3)
-    optimizer = torch.optim.SGD([{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}], lr=0.01, momentum=0.9, nesterov=True)
-    return lambda x: update(optimizer, model(x).square().mean()), lambda turn: (torch.randn(3, 4),), [*model.parameters()]
+    optimizer = torch.optim.SGD(
+        [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}],
+        lr=0.01,
+        momentum=0.9,
+        nesterov=True,
+    )
+    return (
+        lambda x: update(optimizer, model(x).square().mean()),
+        lambda turn: (torch.randn(3, 4),),
+        [*model.parameters()],
+    )
 
 
 @case

@@ -1,4 +1,6 @@
-"""Tensors that modules keep as attributes from call to call: compiled as eager, between calls and in whoever else reads them."""
+"""Tensors that modules keep as attributes from call to call: compiled as eager, between calls and in whoever else reads
+them.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,12 @@ def test_attributes_go_on(buffer: bool, linked: bool | None) -> None:
         a, b = eager(X + k), compiled(X + k)
         (a.sum() + eager.hidden.square().sum()).backward()
         (b.sum() + compiled.hidden.square().sum()).backward()
-        for one, two in ((a, b), (eager.seen, compiled.seen), (eager.hidden, compiled.hidden), (eager.layer.weight.grad, compiled.layer.weight.grad)):
+        for one, two in (
+            (a, b),
+            (eager.seen, compiled.seen),
+            (eager.hidden, compiled.hidden),
+            (eager.layer.weight.grad, compiled.layer.weight.grad),
+        ):
             assert numod.allclose(one, two, rtol=1e-5, atol=1e-6)
     assert compiled.compiled.recorded == 1 and not compiled.seen.requires_grad
     assert numod.allclose(dict(eager.named_buffers()).get("seen", X), dict(compiled.named_buffers()).get("seen", X))
@@ -55,7 +62,8 @@ def test_attributes_go_on(buffer: bool, linked: bool | None) -> None:
 
 def test_who_sets_or_reads_them_outside_is_heard() -> None:
     eager, other = pair()
-    compiled, reader = compile(lambda x: other(x), options={"linked": False}), compile(lambda x: other.seen + x, options={"linked": False})
+    compiled = compile(lambda x: other(x), options={"linked": False})
+    reader = compile(lambda x: other.seen + x, options={"linked": False})
     with numod.no_grad():
         for k in range(8):
             if k == 5:

@@ -1,4 +1,6 @@
-"""Structures of arguments and results: data classes beside tuples, lists and dicts, and what a function puts into those it is given."""
+"""Structures of arguments and results: data classes beside tuples, lists and dicts, and what a function puts into those
+it is given.
+"""
 
 from __future__ import annotations
 
@@ -55,12 +57,25 @@ def test_data_classes_come_and_go(linked: bool | None) -> None:
         arguments = Batch(X + k, scale), Output(X * k)
         found, expected = compiled(*arguments), function(*arguments)
         assert type(found) is Output and found.loss is None and type(found.parts[1]) is Batch
-        assert numod.equal(found.logits, expected.logits) and numod.equal(found.parts[1].x, expected.parts[1].x) and found.parts[1].scale == 1.0
+        assert (
+            numod.equal(found.logits, expected.logits)
+            and numod.equal(found.parts[1].x, expected.parts[1].x)
+            and found.parts[1].scale == 1.0
+        )
         assert numod.allclose(found.parts[0], expected.parts[0])
     assert compiled.recorded == 2
 
 
-@pytest.mark.parametrize("change", [lambda d, x: d.update(y=x), lambda d, x: d.pop("z", None), lambda d, x: d["l"].append(x), lambda d, x: d["l"].__setitem__(0, x), lambda d, x: setattr(d["o"], "loss", x)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d, x: d.update(y=x),
+        lambda d, x: d.pop("z", None),
+        lambda d, x: d["l"].append(x),
+        lambda d, x: d["l"].__setitem__(0, x),
+        lambda d, x: setattr(d["o"], "loss", x),
+    ],
+)
 def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
     compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1], fullgraph=True)
     with pytest.raises(RuntimeError, match="what is in an argument, a (dict|list|Output), changes"):
@@ -92,11 +107,19 @@ def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
 @pytest.mark.parametrize("learns", [False, True])
 def test_containers_that_are_given_are_returned_themselves(linked: bool | None, learns: bool) -> None:
     weight = numod.ones(3, requires_grad=learns)
-    compiled = compile(lambda items, named, *, made: (items, [named["inner"]], made, items[0] * weight), options={"linked": linked})
+    compiled = compile(
+        lambda items, named, *, made: (items, [named["inner"]], made, items[0] * weight), options={"linked": linked}
+    )
     for k in range(4):
         items, named, made = [X + k, 1], {"inner": {"x": X}}, Output(X)
         first, [inner], last, result = compiled(items, named, made=made)
-        assert first is items and inner is named["inner"] and last is made and numod.equal(result, X + k) and result.requires_grad is learns
+        assert (
+            first is items
+            and inner is named["inner"]
+            and last is made
+            and numod.equal(result, X + k)
+            and result.requires_grad is learns
+        )
 
 
 def test_slices_are_arguments() -> None:
@@ -112,7 +135,13 @@ def test_functions_modules_and_classes_that_a_run_makes_are_refused() -> None:
         made.weight = x * 2
         return made
 
-    makes = [lambda x: lambda: x + 1, module, lambda x: type("Made", (), {"x": x * 2}), lambda x: partial(numod.add, x), lambda x: (x * 2).add]
+    makes = [
+        lambda x: lambda: x + 1,
+        module,
+        lambda x: type("Made", (), {"x": x * 2}),
+        lambda x: partial(numod.add, x),
+        lambda x: (x * 2).add,
+    ]
     for function in makes:
         with pytest.raises(RuntimeError, match="may hold values of this run"):
             compile(function, fullgraph=True)(X)
@@ -123,7 +152,9 @@ def test_functions_modules_and_classes_that_a_run_makes_are_refused() -> None:
 def test_functions_modules_and_classes_that_existed_before_are_returned() -> None:
     layer, scale = numod.nn.Linear(3, 3), lambda x: x * 2
     layer.act = scale
-    compiled = compile(lambda x, given: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, given), fullgraph=True)
+    compiled = compile(
+        lambda x, given: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, given), fullgraph=True
+    )
     for given in (scale, scale, numod.nn.ReLU()):
         for _ in range(2):
             doubled, *found = compiled(X, given)

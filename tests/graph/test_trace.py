@@ -106,7 +106,11 @@ def test_state_made_in_the_recorded_step_is_refused(batches: list) -> None:
 
 def test_the_text_names_every_step() -> None:
     text = str(trace(lambda x: (x @ x).relu().sum(), numod.ones(3, 3)))
-    assert [line.split(" = ")[1].split("(")[0] for line in text.splitlines() if " = " in line] == ["matmul", "relu", "sum"]
+    assert [line.split(" = ")[1].split("(")[0] for line in text.splitlines() if " = " in line] == [
+        "matmul",
+        "relu",
+        "sum",
+    ]
 
 
 def test_recording_stops_after_an_error() -> None:

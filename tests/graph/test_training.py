@@ -1,4 +1,6 @@
-"""What training does around a compiled step: hooks, averages of weights, checkpoints, rates that are tensors, loss scales, replaced memory, schedules."""
+"""What training does around a compiled step: hooks, averages of weights, checkpoints, rates that are tensors, loss
+scales, replaced memory, schedules.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ def test_hooks_that_keep_activations_and_gradients(after: bool) -> None:
             return loss.detach()
 
         step = wrap(step)
-        return [[step(*batch(k)), *[each.detach().clone() for each in (*seen.values(), *model.parameters())]] for k in range(5)]
+        return [
+            [step(*batch(k)), *[each.detach().clone() for each in (*seen.values(), *model.parameters())]]
+            for k in range(5)
+        ]
 
     assert equal(run(lambda step: step), run(compile))
 
@@ -88,11 +93,16 @@ def test_optimizers_that_run_in_hooks() -> None:
 
 @pytest.mark.parametrize("average", [None, "ema", "swa"])
 def test_averages_of_weights(average: str | None) -> None:
-    make = {None: None, "ema": numod.optim.swa_utils.get_ema_multi_avg_fn(0.9), "swa": numod.optim.swa_utils.get_swa_multi_avg_fn()}[average]
+    make = {
+        None: None,
+        "ema": numod.optim.swa_utils.get_ema_multi_avg_fn(0.9),
+        "swa": numod.optim.swa_utils.get_swa_multi_avg_fn(),
+    }[average]
 
     def run(wrap: Callable) -> list:
         model = net()
-        mean, optimizer = numod.optim.swa_utils.AveragedModel(model, multi_avg_fn=make), numod.optim.SGD(model.parameters(), lr=0.1)
+        mean = numod.optim.swa_utils.AveragedModel(model, multi_avg_fn=make)
+        optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
 
         def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
             optimizer.zero_grad()
@@ -108,7 +118,9 @@ def test_averages_of_weights(average: str | None) -> None:
 
 def test_gradients_of_a_checkpoint_inside_are_wanted_outside() -> None:
     def function(x: numod.Tensor, weight: numod.Tensor) -> numod.Tensor:
-        return numod.utils.checkpoint.checkpoint(lambda each: numod.nn.functional.dropout((each * weight).tanh(), 0.5), x, use_reentrant=False).sum()
+        return numod.utils.checkpoint.checkpoint(
+            lambda each: numod.nn.functional.dropout((each * weight).tanh(), 0.5), x, use_reentrant=False
+        ).sum()
 
     found = []
     for each in (function, compile(function)):
@@ -121,7 +133,9 @@ def test_gradients_of_a_checkpoint_inside_are_wanted_outside() -> None:
 
 
 def test_gradients_of_each_example_are_recorded() -> None:
-    function = compile(lambda p, x: numod.func.vmap(numod.func.grad(lambda p, x: (x * p).pow(2).sum()), (None, 0))(p, x))
+    function = compile(
+        lambda p, x: numod.func.vmap(numod.func.grad(lambda p, x: (x * p).pow(2).sum()), (None, 0))(p, x)
+    )
     for k in range(3):
         p, x = numod.full((2,), float(k)), numod.arange(6.0).reshape(3, 2)
         assert equal(function(p, x), 2 * p * x * x)
@@ -139,7 +153,14 @@ def _written(group: dict, rate: numod.Tensor) -> None:
     group["lr"].mul_(0.5)
 
 
-@pytest.mark.parametrize(("change", "refusal"), [(_taken, None), (_made, "a setting of an optimizer's param_groups changes"), (_written, "a rate or metric that the function computes")])
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (_taken, None),
+        (_made, "a setting of an optimizer's param_groups changes"),
+        (_written, "a rate or metric that the function computes"),
+    ],
+)
 def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusal: str | None) -> None:
     rates = numod.tensor([0.1, 0.2])
 
@@ -197,7 +218,9 @@ def test_optimizers_and_schedules_that_look_at_values_run_eagerly(name: str) -> 
 
 def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() -> None:
     def run(wrap: Callable) -> list:
-        weight, scaler, found = nn.Parameter(numod.ones(2)), numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3), []
+        weight = nn.Parameter(numod.ones(2))
+        scaler = numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
+        found = []
         optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
 
         def step(x: numod.Tensor) -> None:
@@ -258,9 +281,12 @@ def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
 
 
 SCHEDULES = {
-    "steps": lambda all, optimizer: all.StepLR(optimizer, 2, 0.5), "cycle": lambda all, optimizer: all.OneCycleLR(optimizer, 0.9, 40),
+    "steps": lambda all, optimizer: all.StepLR(optimizer, 2, 0.5),
+    "cycle": lambda all, optimizer: all.OneCycleLR(optimizer, 0.9, 40),
     "lambda": lambda all, optimizer: all.LambdaLR(optimizer, lambda epoch: 0.9**epoch),
-    "sequence": lambda all, optimizer: all.SequentialLR(optimizer, [all.LinearLR(optimizer, 0.1, total_iters=3), all.ExponentialLR(optimizer, 0.9)], [3]),
+    "sequence": lambda all, optimizer: all.SequentialLR(
+        optimizer, [all.LinearLR(optimizer, 0.1, total_iters=3), all.ExponentialLR(optimizer, 0.9)], [3]
+    ),
 }
 
 
@@ -283,12 +309,24 @@ def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) 
         step = wrap(step)
         for k in range(8):
             step(numod.arange(3.0) / 9, numod.tensor([True, k == 5, False]))
-            found.append([weight.tolist(), optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"], rates.get_last_lr(), rates.last_epoch])
+            found.append(
+                [
+                    weight.tolist(),
+                    optimizer.param_groups[0]["lr"],
+                    optimizer.param_groups[0]["momentum"],
+                    rates.get_last_lr(),
+                    rates.last_epoch,
+                ]
+            )
         return found, step
 
     expected, _ = run(lambda step: step)
     found, compiled = run(lambda step: numod.compile(step, options={"linked": linked}))
-    assert equal(found, expected) and compiled.recorded <= 3 and compiled.explain().count("action(") >= 1 + (order == "twice")
+    assert (
+        equal(found, expected)
+        and compiled.recorded <= 3
+        and compiled.explain().count("action(") >= 1 + (order == "twice")
+    )
 
 
 def test_what_a_function_reads_of_a_schedule_is_refused_not_kept() -> None:
@@ -346,7 +384,9 @@ def _keeping(optimizer: numod.optim.Optimizer) -> None:
 
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize(
-    "edit", [_edit_parameters, _edit_group, _new_list, _other_group, _no_state, _less_state, _cleared, _still, _keeping], ids=lambda edit: edit.__name__[1:]
+    "edit",
+    [_edit_parameters, _edit_group, _new_list, _other_group, _no_state, _less_state, _cleared, _still, _keeping],
+    ids=lambda edit: edit.__name__[1:],
 )
 @pytest.mark.parametrize("kind", ["Adam", "SGD"])
 def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: bool) -> None:
@@ -374,8 +414,10 @@ def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: 
 
 
 COMPLEX = [
-    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {}), ("Adam", {"amsgrad": True, "maximize": True}),
-    ("AdamW", {"amsgrad": True}), ("RMSprop", {}), ("RMSprop", {"centered": True, "momentum": 0.9}), ("Adagrad", {"initial_accumulator_value": 0.2}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {}),
+    ("Adam", {"amsgrad": True, "maximize": True}),
+    ("AdamW", {"amsgrad": True}), ("RMSprop", {}), ("RMSprop", {"centered": True, "momentum": 0.9}),
+    ("Adagrad", {"initial_accumulator_value": 0.2}),
     ("NAdam", {}), ("RAdam", {}), ("Adadelta", {}), ("Adamax", {}), ("Rprop", {}), ("ASGD", {"lr": 0.1, "t0": 2}),
 ]  # fmt: skip
 
@@ -397,4 +439,7 @@ def test_optimizers_take_both_parts_of_complex_parameters(number: int, linked: b
             step()
         return [numod.view_as_real(whole.detach()), pairs.detach()]
 
-    assert equal(run(lambda function: compiled_natively(function, options={"linked": linked}, fullgraph=True)), run(lambda function: function))
+    assert equal(
+        run(lambda function: compiled_natively(function, options={"linked": linked}, fullgraph=True)),
+        run(lambda function: function),
+    )

@@ -1,4 +1,5 @@
-"""Compiled functions whose recording other threads disturb: turns, what others see meanwhile, and what is left for the next call.
+"""Compiled functions whose recording other threads disturb: turns, what others see meanwhile, and what is left for the
+next call.
 
 What a function tells its test goes into queues in C, which guards do not look into.
 """
@@ -20,11 +21,15 @@ from numod import nn
 from numod.graph import guards, turns
 
 ONES = numod.ones(3)
-assert not numod.compiler.is_compiling()  # a module that is imported when it is first used; a recording would wait for that
+# a module that is imported when it is first used; a recording would wait for that
+assert not numod.compiler.is_compiling()
 
 
 class Other:
-    """Another thread, which does a piece of work whenever a recording asks it to: `ask()` returns when it is done. `found` is what came of it."""
+    """Another thread, which does a piece of work whenever a recording asks it to:
+
+    `ask()` returns when it is done. `found` is what came of it.
+    """
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work, self.found, self.asked, self.done = work, [], SimpleQueue(), SimpleQueue()
@@ -60,7 +65,10 @@ def disturbed(function: Callable, begin: Callable, wait: Callable) -> Callable:
 
 
 def recorded_with(work: Callable[[], object], function: Callable) -> tuple[object, list, numod.graph.compile.Compiled]:
-    """(what `function` gives, what `work` gave on another thread while it was recorded, the compiled function). Warnings would be errors."""
+    """(what `function` gives, what `work` gave on another thread while it was recorded, the compiled function).
+
+    Warnings would be errors.
+    """
     with Other(work) as other:
         compiled = numod.compile(disturbed(function, other.begin, other.wait), fullgraph=True)
         return compiled(ONES), other.found, compiled
@@ -99,7 +107,16 @@ def test_to_another_thread_what_stands_for_a_number_is_the_number() -> None:
 
     def read() -> tuple:
         scale = module.scale
-        return scale * 2, 2 / scale, scale > 2, bool(scale), isinstance(scale, float), f"{scale:.1f}", (ONES * scale).tolist(), numod.full((1,), scale).tolist()
+        return (
+            scale * 2,
+            2 / scale,
+            scale > 2,
+            bool(scale),
+            isinstance(scale, float),
+            f"{scale:.1f}",
+            (ONES * scale).tolist(),
+            numod.full((1,), scale).tolist(),
+        )
 
     with Other(read) as other:
         compiled = numod.compile(disturbed(lambda x: x * module.scale, other.begin, other.wait))
@@ -113,12 +130,15 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
     module = nn.Module()
     module.scale = 1.0
     inner = numod.compile(lambda x: x + module.scale)
-    with Other(lambda: (type(module.scale) is float, inner.recorded if type(module.scale) is float else inner(ONES).tolist())) as other:
+    with Other(
+        lambda: (type(module.scale) is float, inner.recorded if type(module.scale) is float else inner(ONES).tolist())
+    ) as other:
         compiled = numod.compile(disturbed(lambda x: x * module.scale, other.begin, other.wait))
         for scale in (1.0, 2.0, 4.0, 8.0):
             module.scale = scale
             compiled(ONES)
-        assert other.found == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0  # it would have kept 8 for ever
+        # it would have kept 8 for ever
+        assert other.found == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0
         module.scale = 16.0
         assert compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3 and compiled.free is not None
 

@@ -79,7 +79,10 @@ def test_folders_that_others_can_write_to_are_neither_packed_nor_filled(place):
 
 
 def test_an_archive_made_with_tar(place):
-    """Names as in a folder, times with fractions, and names too long for a plain header: `tarfile` writes extended headers for them."""
+    """Names as in a folder, times with fractions, and names too long for a plain header:
+
+    `tarfile` writes extended headers for them.
+    """
     long = sample(9)._replace(name=f"{'long_' * 20}{sample(9).key[:16]}")
     fill(place / "theirs", [long])
     with tarfile.open("a.tar.gz", "w:gz") as archive:
@@ -91,7 +94,9 @@ def test_an_archive_made_with_tar(place):
 # ---- hostile archives
 
 
-def member(name="a.kernel", data=b"", size=None, kind=tarfile.REGTYPE, target="", headers=None, form=tarfile.USTAR_FORMAT) -> bytes:
+def member(
+    name="a.kernel", data=b"", size=None, kind=tarfile.REGTYPE, target="", headers=None, form=tarfile.USTAR_FORMAT
+) -> bytes:
     """A header, and the data with what fills the last block. The size may be another than that of the data."""
     info = tarfile.TarInfo(name)
     info.size, info.type, info.linkname = len(data) if size is None else size, kind, target
@@ -110,24 +115,44 @@ GOOD = member(ENTRIES[0].file[-70:], dump(ENTRIES[0]))
 END = bytes(1024)
 PAX = tarfile.PAX_FORMAT
 HOSTILE = {
-    "above": (member("../outside.kernel"), "'../outside.kernel' is not a kernel's file"), "absolute": (member("/tmp/absolute.kernel"), "absolute.kernel' is not"),
-    "in a folder": (member("sub/a.kernel"), "'sub/a.kernel' is not"), "in a folder, by prefix": (member("p" * 90 + "/" + "a" * 60 + ".kernel"), "is in a folder"),
-    "another file": (member("script.py", b"1"), "'script.py' is not"), "the key": (member("seal.key", bytes(32)), "'seal.key' is not"), "hidden": (member(".kernel"), "'.kernel' is not"),
-    "backslash": (member("..\\a.kernel"), "is not a kernel's file"), "drive": (member("C:a.kernel"), "is not"), "newline": (member("a\nb.kernel"), r"'a\\nb.kernel' is not"),
-    "full-width": (member("\uff0e\uff0e\uff0fa.kernel"), r"\\uff0e"), "right to left": (member("a\u202ek.kernel"), r"\\u202e"), "not UTF-8": (member("x" * 8).replace(b"x" * 8, b"\xff.kernel", 1), "damaged|is not"),
-    "another ending": (member("a.kernel.exe"), "is not"), "link": (member("a.kernel", kind=tarfile.SYMTYPE, target="/etc/passwd"), "'a.kernel' is a link"),
-    "hard link": (member("a.kernel", kind=tarfile.LNKTYPE, target="b.kernel"), "is a link"), "device": (member("a.kernel", kind=tarfile.CHRTYPE), "device"),
-    "pipe": (member("a.kernel", kind=tarfile.FIFOTYPE), "device"), "folder": (member("a.kernel", kind=tarfile.DIRTYPE), "a folder|is not"),
-    "twice": (GOOD + GOOD, "twice"), "old sparse": (member("a.kernel", kind=tarfile.GNUTYPE_SPARSE), "is a link, a folder or a device"),
-    "sparse": (member("a.kernel", headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, form=PAX), "GNU.sparse.major"),
-    "another size": (member("a.kernel", headers={"size": "9"}, form=PAX), "'size'"), "another path": (member("a.kernel", headers={"path": "../b.kernel"}, form=PAX), "'../b.kernel' is not"),
-    "long name of GNU tar": (member("a" * 120 + ".kernel", form=tarfile.GNU_FORMAT), "is a link, a folder or a device"), "global header": (with_type(member("g", b"11 path=a\n\n"), b"g"), "is a link"),
-    "broken extended header": (with_type(member("x", b"99 path=a\n"), b"x"), "extended header is damaged"), "extended header of gigabytes": (with_type(member("x", size=6 * 10**9), b"x"), "more than|6000000000"),
-    "large extended header": (with_type(member("x", size=10**6), b"x"), "at most 65536"), "too large": (member("a.kernel", size=3 * 10**9), "'a.kernel' has 3000000000 bytes"),
-    "a little too large": (member("a.kernel", size=LIMIT + 1), "'a.kernel' has"), "a size beyond 8 GB": (member("a.kernel", size=2**40, form=tarfile.GNU_FORMAT), "damaged"),
-    "a negative size": (member("a.kernel", size=-512, form=tarfile.GNU_FORMAT), "damaged"), "empty": (member("a.kernel"), "'a.kernel' in .* is not a kernel"),
-    "not a kernel": (member("a.kernel", b"1234"), "'a.kernel' in .* is not a kernel"), "cut": (member("a.kernel", b"12", size=6000), "ends too early"),
-    "bad checksum": (b"b" + GOOD[1:], "damaged"), "after a good one": (GOOD + member("../b.kernel"), "'../b.kernel' is not"),
+    "above": (member("../outside.kernel"), "'../outside.kernel' is not a kernel's file"),
+    "absolute": (member("/tmp/absolute.kernel"), "absolute.kernel' is not"),
+    "in a folder": (member("sub/a.kernel"), "'sub/a.kernel' is not"),
+    "in a folder, by prefix": (member("p" * 90 + "/" + "a" * 60 + ".kernel"), "is in a folder"),
+    "another file": (member("script.py", b"1"), "'script.py' is not"),
+    "the key": (member("seal.key", bytes(32)), "'seal.key' is not"), "hidden": (member(".kernel"), "'.kernel' is not"),
+    "backslash": (member("..\\a.kernel"), "is not a kernel's file"), "drive": (member("C:a.kernel"), "is not"),
+    "newline": (member("a\nb.kernel"), r"'a\\nb.kernel' is not"),
+    "full-width": (member("\uff0e\uff0e\uff0fa.kernel"), r"\\uff0e"),
+    "right to left": (member("a\u202ek.kernel"), r"\\u202e"),
+    "not UTF-8": (member("x" * 8).replace(b"x" * 8, b"\xff.kernel", 1), "damaged|is not"),
+    "another ending": (member("a.kernel.exe"), "is not"),
+    "link": (member("a.kernel", kind=tarfile.SYMTYPE, target="/etc/passwd"), "'a.kernel' is a link"),
+    "hard link": (member("a.kernel", kind=tarfile.LNKTYPE, target="b.kernel"), "is a link"),
+    "device": (member("a.kernel", kind=tarfile.CHRTYPE), "device"),
+    "pipe": (member("a.kernel", kind=tarfile.FIFOTYPE), "device"),
+    "folder": (member("a.kernel", kind=tarfile.DIRTYPE), "a folder|is not"),
+    "twice": (GOOD + GOOD, "twice"),
+    "old sparse": (member("a.kernel", kind=tarfile.GNUTYPE_SPARSE), "is a link, a folder or a device"),
+    "sparse": (member("a.kernel", headers={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}, form=PAX),
+        "GNU.sparse.major"),
+    "another size": (member("a.kernel", headers={"size": "9"}, form=PAX), "'size'"),
+    "another path": (member("a.kernel", headers={"path": "../b.kernel"}, form=PAX), "'../b.kernel' is not"),
+    "long name of GNU tar": (member("a" * 120 + ".kernel", form=tarfile.GNU_FORMAT),
+        "is a link, a folder or a device"),
+        "global header": (with_type(member("g", b"11 path=a\n\n"), b"g"), "is a link"),
+    "broken extended header": (with_type(member("x", b"99 path=a\n"), b"x"), "extended header is damaged"),
+    "extended header of gigabytes": (with_type(member("x", size=6 * 10**9), b"x"), "more than|6000000000"),
+    "large extended header": (with_type(member("x", size=10**6), b"x"), "at most 65536"),
+    "too large": (member("a.kernel", size=3 * 10**9), "'a.kernel' has 3000000000 bytes"),
+    "a little too large": (member("a.kernel", size=LIMIT + 1), "'a.kernel' has"),
+    "a size beyond 8 GB": (member("a.kernel", size=2**40, form=tarfile.GNU_FORMAT), "damaged"),
+    "a negative size": (member("a.kernel", size=-512, form=tarfile.GNU_FORMAT), "damaged"),
+    "empty": (member("a.kernel"), "'a.kernel' in .* is not a kernel"),
+    "not a kernel": (member("a.kernel", b"1234"), "'a.kernel' in .* is not a kernel"),
+    "cut": (member("a.kernel", b"12", size=6000), "ends too early"),
+    "bad checksum": (b"b" + GOOD[1:], "damaged"),
+    "after a good one": (GOOD + member("../b.kernel"), "'../b.kernel' is not"),
 }  # fmt: skip
 
 
@@ -137,10 +162,27 @@ def test_hostile_archives_are_refused_and_write_nothing(place, case):
     (place / "a.tar.gz").write_bytes(gzip.compress(content + END))
     with pytest.raises(ValueError, match=match):
         store.unpack("a.tar.gz", "mine", trust=True)
-    assert names(place / "mine") == [] and sorted(each.name for each in place.iterdir()) == ["a.tar.gz", "mine", "theirs"]
+    assert names(place / "mine") == [] and sorted(each.name for each in place.iterdir()) == [
+        "a.tar.gz",
+        "mine",
+        "theirs",
+    ]
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b", b"\x1f\x8b\x08\x00broken", gzip.compress(b""), gzip.compress(b"text" * 1000), gzip.compress(GOOD), gzip.compress(GOOD + END)[:-40]], ids=range(8))
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no archive",
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08\x00broken",
+        gzip.compress(b""),
+        gzip.compress(b"text" * 1000),
+        gzip.compress(GOOD),
+        gzip.compress(GOOD + END)[:-40],
+    ],
+    ids=range(8),
+)
 def test_what_is_no_archive_is_refused(place, content):
     (place / "a.tar.gz").write_bytes(content)
     with pytest.raises(ValueError, match="a.tar.gz is not an archive of kernels"):
@@ -157,7 +199,12 @@ def test_bombs_take_no_memory(place, monkeypatch):
     headers = [with_type(member("x", b"28 mtime=1234567890.1234567\n"), b"x")] * 201
     tracemalloc.start()
     try:
-        for content, match in ((big, "more than"), (many, "more than"), (headers, "more than"), ([bytes(10_000_000)], None)):
+        for content, match in (
+            (big, "more than"),
+            (many, "more than"),
+            (headers, "more than"),
+            ([bytes(10_000_000)], None),
+        ):
             (place / "a.tar.gz").write_bytes(gzip.compress(b"".join(content) + END, 1))
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
@@ -170,12 +217,18 @@ def test_bombs_take_no_memory(place, monkeypatch):
 
 
 def mutated(rng: random.Random) -> bytes:
-    """An archive of some members with one changed byte, piece, or length; in half of the cases with right checksums, so that more than the first is read."""
+    """An archive of some members with one changed byte, piece, or length; in half of the cases with right checksums, so
+    that more than the first is read.
+    """
     content = bytearray(b"".join(rng.choice(MEMBERS) for _ in range(rng.randrange(1, 4))) + END)
     for _ in range(rng.choice((1, 1, 3))):
         if len(content) < 512:
             break
-        start = rng.randrange(len(content)) if rng.random() < 0.5 else rng.randrange(len(content) // 512) * 512 + rng.choice((0, 124, 135, 148, 156, 157, 257, 345))
+        start = (
+            rng.randrange(len(content))
+            if rng.random() < 0.5
+            else rng.randrange(len(content) // 512) * 512 + rng.choice((0, 124, 135, 148, 156, 157, 257, 345))
+        )
         way = rng.randrange(4)
         if way == 0:
             content[start : start + 1] = bytes([rng.randrange(256)])
@@ -184,19 +237,35 @@ def mutated(rng: random.Random) -> bytes:
         elif way == 2:
             content[start:start] = content[start : start + rng.choice((1, 512, 2000))]
         else:
-            content[start : start + 12] = rng.choice((b"77777777777\0", b"00000000000\0", b"00000000777\0", b"\x80" + bytes(11), b"\xff" * 12, b"../../../../x"))
+            content[start : start + 12] = rng.choice(
+                (
+                    b"77777777777\0",
+                    b"00000000000\0",
+                    b"00000000777\0",
+                    b"\x80" + bytes(11),
+                    b"\xff" * 12,
+                    b"../../../../x",
+                )
+            )
     if rng.random() < 0.5:
         for start in range(0, len(content) - 511, 512):
             if content[start + 257 : start + 262] == b"ustar":
-                content[start : start + 512] = with_type(content[start : start + 512], content[start + 156 : start + 157])
+                content[start : start + 512] = with_type(
+                    content[start : start + 512], content[start + 156 : start + 157]
+                )
     data = gzip.compress(bytes(content), 1)
     if rng.random() < 0.3:
         place = rng.randrange(len(data))
-        data = data[:place] + (b"" if rng.random() < 0.5 else bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :])
+        data = data[:place] + (
+            b"" if rng.random() < 0.5 else bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+        )
     return data
 
 
-MEMBERS = [member(f"{each.key}.kernel", dump(each)) for each in ENTRIES] + [member("b" * 110 + ".kernel", dump(ENTRIES[0]), form=PAX), with_type(member("x", b"21 path=other.kernel\n"), b"x")]
+MEMBERS = [member(f"{each.key}.kernel", dump(each)) for each in ENTRIES] + [
+    member("b" * 110 + ".kernel", dump(ENTRIES[0]), form=PAX),
+    with_type(member("x", b"21 path=other.kernel\n"), b"x"),
+]
 
 
 def check_mutations(place, count: int) -> None:
@@ -211,7 +280,9 @@ def check_mutations(place, count: int) -> None:
                 accepted += bool(store.unpack("a.tar.gz", "mine", trust=True)[0])
             except ValueError:
                 pass
-        secret = secret or ((place / "mine" / seal.NAME).read_bytes() if (place / "mine" / seal.NAME).exists() else None)
+        secret = secret or (
+            (place / "mine" / seal.NAME).read_bytes() if (place / "mine" / seal.NAME).exists() else None
+        )
         for path in (place / "mine").glob("*.kernel"):
             assert parse(path.read_bytes(), secret) in ENTRIES
             path.unlink()
@@ -239,4 +310,9 @@ def test_members_are_read_one_at_a_time():
             target.addfile(info, io.BytesIO(b"123"))
     file.seek(0)
     found = archives._members(file)
-    assert next(found) == ("a.kernel", b"123") and file.tell() == 1024 and next(found)[0] == "b.kernel" and list(found) == []
+    assert (
+        next(found) == ("a.kernel", b"123")
+        and file.tell() == 1024
+        and next(found)[0] == "b.kernel"
+        and list(found) == []
+    )

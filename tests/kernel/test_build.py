@@ -1,4 +1,6 @@
-"""The kernel builder: what its key depends on, that no state of the cache folder does harm, and that processes share it."""
+"""The kernel builder: what its key depends on, that no state of the cache folder does harm, and that processes share
+it.
+"""
 
 import errno
 import hashlib
@@ -111,7 +113,11 @@ def test_the_identity_names_what_compiled_code_depends_on():
     import llvmlite
     import numba
 
-    assert sys.implementation.cache_tag in cpu.identity() and numba.__version__ in cpu.identity() and llvmlite.__version__ in cpu.identity()
+    assert (
+        sys.implementation.cache_tag in cpu.identity()
+        and numba.__version__ in cpu.identity()
+        and llvmlite.__version__ in cpu.identity()
+    )
 
 
 def test_the_name_carries_the_key(keys, monkeypatch):
@@ -153,7 +159,9 @@ def test_signals_wait_for_the_kernel(fresh, monkeypatch):
 
 def test_serial_and_parallel_variants_are_apart(fresh):
     def both() -> tuple:
-        return fresh.build(), fresh.build(divided(SOURCE.replace("range(", "parallel_range(")), f"{SIGNATURE}, int64", parallel=True)
+        return fresh.build(), fresh.build(
+            divided(SOURCE.replace("range(", "parallel_range(")), f"{SIGNATURE}, int64", parallel=True
+        )
 
     for cached in (False, True):
         serial, parallel = both()
@@ -252,7 +260,20 @@ def a_link(path):
 
 @pytest.mark.parametrize(
     "damage",
-    [cut, cut_short, empty, flip, foreign, a_pickle, without_a_seal, with_another_seal, writable_by_others, a_pipe, a_folder, a_link],
+    [
+        cut,
+        cut_short,
+        empty,
+        flip,
+        foreign,
+        a_pickle,
+        without_a_seal,
+        with_another_seal,
+        writable_by_others,
+        a_pipe,
+        a_folder,
+        a_link,
+    ],
     ids=lambda each: each.__name__,
 )
 def test_a_damaged_entry_is_compiled_again(fresh, damage):
@@ -332,14 +353,19 @@ def test_a_full_disk_is_told_once(fresh, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(trust.Folder, "write", full)
-    with pytest.warns(UserWarning, match="cannot be kept in .*/cache, so every process compiles them again: No space left on device") as told:
+    with pytest.warns(
+        UserWarning, match="cannot be kept in .*/cache, so every process compiles them again: No space left on device"
+    ) as told:
         assert result(fresh.build()) == RIGHT and result(fresh.build(SOURCE.replace("+ 1", "+ 3"))) != RIGHT
     assert len(told) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX users")
 def test_a_folder_that_root_filled_serves_other_users(fresh, monkeypatch):
-    """They cannot read the key: that root owns the folder and the file, and that nobody else can write, is enough. What is missing is not kept, silently."""
+    """They cannot read the key: that root owns the folder and the file, and that nobody else can write, is enough.
+
+    What is missing is not kept, silently.
+    """
     if os.geteuid() != 0:
         pytest.skip("needs root")
     fresh.build()
@@ -391,7 +417,9 @@ def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
         fresh.folder.mkdir(mode=0o500)
     if case == "gone":  # between the look at the folder and the writing
         usual = cache.KernelCache._read
-        monkeypatch.setattr(cache.KernelCache, "_read", lambda *arguments: (usual(*arguments), shutil.rmtree(folder))[0])
+        monkeypatch.setattr(
+            cache.KernelCache, "_read", lambda *arguments: (usual(*arguments), shutil.rmtree(folder))[0]
+        )
         fresh.folder.mkdir(mode=0o700)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -414,7 +442,10 @@ def test_a_folder_others_can_write_is_refused_and_told(fresh, mode):
     fresh.folder.chmod(mode)
     before = {path: path.stat().st_mtime_ns for path in fresh.folder.iterdir()}
     fresh.forget()
-    with pytest.warns(UserWarning, match=rf"cannot be kept in .*/cache, .*other users can write to it \(mode {mode:04o}; try chmod go-w\)") as told:
+    with pytest.warns(
+        UserWarning,
+        match=rf"cannot be kept in .*/cache, .*other users can write to it \(mode {mode:04o}; try chmod go-w\)",
+    ) as told:
         kernel = fresh.build()
         fresh.build(SOURCE.replace("+ 1", "+ 3"))
     assert not kernel.cached and result(kernel) == RIGHT and len(told) == 1
@@ -456,7 +487,9 @@ print(statistics.compiled, statistics.loaded)
 def python(code, *flags, remove=(), **variables):
     environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1]), **variables}
     environment = {name: value for name, value in environment.items() if name not in remove}
-    return subprocess.Popen([sys.executable, *flags, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        [sys.executable, *flags, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def output(process, warning=False):
@@ -485,24 +518,40 @@ print((numod.arange(3) + 1).tolist(), statistics.compiled > 0)
 
 @pytest.mark.parametrize("case", ["empty", "no_home", "home_is_no_folder", "relative"])
 def test_odd_environments(tmp_path, case):
-    remove = {"no_home": ("HOME", "NUMOD_CACHE_DIR", "XDG_CACHE_HOME"), "home_is_no_folder": ("NUMOD_CACHE_DIR", "XDG_CACHE_HOME")}.get(case, ())
-    variables = {"empty": {"NUMOD_CACHE_DIR": ""}, "home_is_no_folder": {"HOME": "/dev/null"}, "relative": {"NUMOD_CACHE_DIR": "relative/cache"}}.get(case, {})
+    remove = {
+        "no_home": ("HOME", "NUMOD_CACHE_DIR", "XDG_CACHE_HOME"),
+        "home_is_no_folder": ("NUMOD_CACHE_DIR", "XDG_CACHE_HOME"),
+    }.get(case, ())
+    variables = {
+        "empty": {"NUMOD_CACHE_DIR": ""},
+        "home_is_no_folder": {"HOME": "/dev/null"},
+        "relative": {"NUMOD_CACHE_DIR": "relative/cache"},
+    }.get(case, {})
     if case == "no_home":  # the home of the password file is not this test's to fill
         variables = {"XDG_CACHE_HOME_UNUSED": ""}
         code = "import os, pwd\npwd.getpwuid = lambda uid: (_ for _ in ()).throw(KeyError(uid))\n" + SMALL
     else:
         code = f"import os\nos.chdir({str(tmp_path)!r})\n" + SMALL
-    assert output(python(code, remove=remove, **variables), warning=case in ("no_home", "home_is_no_folder")) == ["[1, 2, 3] True"]
+    assert output(python(code, remove=remove, **variables), warning=case in ("no_home", "home_is_no_folder")) == [
+        "[1, 2, 3] True"
+    ]
     assert (tmp_path / "relative" / "cache").is_dir() == (case == "relative")
 
 
 def test_a_working_directory_that_was_deleted(tmp_path):
-    code = f"import os, numba, numod\nos.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\nos.rmdir(os.getcwd())\n" + SMALL
+    code = (
+        "import os, numba, "
+        f"numod\nos.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\nos.rmdir(os.getcwd())\n"
+        + SMALL
+    )
     assert output(python(code, NUMOD_CACHE_DIR="relative"), warning=True) == ["[1, 2, 3] True"]
 
 
 def test_import_does_not_import_numba():
-    code = "import sys, numod\nprint(sorted(name for name in ('numba', 'llvmlite', 'torch', 'scipy') if name in sys.modules))"
+    code = (
+        "import sys, numod\nprint(sorted(name for name in ('numba', 'llvmlite', 'torch', 'scipy') if name in "
+        "sys.modules))"
+    )
     assert output(python(code)) == ["[]"]
 
 

@@ -1,4 +1,6 @@
-"""The cache of one kernel without a compiler: texts (PTX), kinds that do not fit, and that nothing is kept without a home."""
+"""The cache of one kernel without a compiler: texts (PTX), kinds that do not fit, and that nothing is kept without a
+home.
+"""
 
 import hashlib
 import os
@@ -40,7 +42,11 @@ def test_an_entry_of_another_kind_or_signature_is_not_taken(folder):
     assert new("float64[]").text(lambda: "other") == "other"
     new().save(lambda *arguments: arguments, ((b"code", ("f",)),), "wrapper", "environment")
     found = new()
-    assert found.text(lambda: "text") == "text" and not found.hit and found.kernel.why == "entry not used: it is another kernel's"
+    assert (
+        found.text(lambda: "text") == "text"
+        and not found.hit
+        and found.kernel.why == "entry not used: it is another kernel's"
+    )
 
 
 def test_a_text_that_is_not_utf8_is_made_again(folder):
@@ -64,7 +70,9 @@ def test_without_a_home_it_says_that_nothing_is_kept(folder, monkeypatch):
     for name in ("NUMOD_CACHE_DIR", "HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nor does passwd know one
-    with pytest.warns(UserWarning, match="cannot be kept on the disk, .*: this process has no home folder: HOME is not set") as told:
+    with pytest.warns(
+        UserWarning, match="cannot be kept on the disk, .*: this process has no home folder: HOME is not set"
+    ) as told:
         assert new().text(lambda: "text") == new().text(lambda: "text") == "text"
     assert len(told) == 1
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")

@@ -1,4 +1,6 @@
-"""Parallel loops as functions of their own: what they are given, and that every turn is done once whatever the number of threads."""
+"""Parallel loops as functions of their own: what they are given, and that every turn is done once whatever the number
+of threads.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def test_a_part_gets_the_variables_that_it_reads_and_does_not_set() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 1001])
 def test_every_turn_is_done_once(n: int, threads: int) -> None:
-    kernel = build.build(cpu, "loops", divided(LOOPS), "float32[], float32[], int64, float32, int64, int64", parallel=True)
+    kernel = build.build(
+        cpu, "loops", divided(LOOPS), "float32[], float32[], int64, float32, int64, int64", parallel=True
+    )
     x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
     kernel.launch(x, out, n, 3.0, 1, threads)
     expected = x * 3 + 4
@@ -57,29 +61,50 @@ def test_text_without_parallel_loops_only_takes_the_number_of_threads() -> None:
 
 
 def test_a_turn_may_stand_behind_the_colon() -> None:
-    assert divided("def kernel(x):\n    for i in parallel_range(x.size): x[i] = 1; x[i] += 2\n").count("\n        x[i] = 1; x[i] += 2\n") == 1
+    assert (
+        divided("def kernel(x):\n    for i in parallel_range(x.size): x[i] = 1; x[i] += 2\n").count(
+            "\n        x[i] = 1; x[i] += 2\n"
+        )
+        == 1
+    )
 
 
 def test_helpers_stay_in_front() -> None:
-    text = divided("@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] = f(i)\n")
-    assert text.index("def f(") < text.index("def part_of_a_loop_0(_first_turn, _last_turn, x)") < text.index("def kernel(")
+    text = divided(
+        "@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] "
+        "= f(i)\n"
+    )
+    assert (
+        text.index("def f(")
+        < text.index("def part_of_a_loop_0(_first_turn, _last_turn, x)")
+        < text.index("def kernel(")
+    )
 
 
 def test_turns_that_share_a_sum_are_refused() -> None:
-    with pytest.raises(ValueError, match="must be independent, but these accumulate into total; let each write an element"):
+    with pytest.raises(
+        ValueError, match="must be independent, but these accumulate into total; let each write an element"
+    ):
         divided("def kernel(x, n):\n    total = 0\n    for i in parallel_range(n):\n        total += x[i]\n")
 
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_cheap_loops_use_half_registers(parallel: bool) -> None:
     loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        _t0 = {}\n        out[index] = _t0\n"
-    cheap, costly = (emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))"))
+    cheap, costly = (
+        emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))")
+    )
     assert "half_registers()" in cheap and costly == loop.format("float32(exp(x[index]))")
     remainder = loop.format("float32(modulus(x[index], x[index]))")  # else LLVM calls it for one number at a time
     assert emit.by_half_registers(remainder) == remainder
-    rounding, sums = (f"{loop.format(text).replace('= _t0', '= to_float16(_t0)')}" for text in ("float32(x[index])", "float32(from_float16(x[index]))"))
+    rounding, sums = (
+        f"{loop.format(text).replace('= _t0', '= to_float16(_t0)')}"
+        for text in ("float32(x[index])", "float32(from_float16(x[index]))")
+    )
     assert emit.by_half_registers(rounding) == rounding and "half_registers()" in emit.by_half_registers(sums)
-    text, numbers = (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
+    text, numbers = (
+        (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
+    )
     kernel = build.build(cpu, "cheap", text, f"float32[], float32[], {numbers}", parallel)
     x, out = np.arange(1001, dtype=np.float32), np.zeros(1001, np.float32)
     kernel.launch(x, out, 1001, *([2] if parallel else []))

@@ -16,7 +16,15 @@ from numod.kernel.entry import Entry, Malformed, dump, parse
 
 SECRET = bytes(range(32))
 KEY = hashlib.sha256(b"a kernel").hexdigest()
-CODE = Entry("code", KEY, f"add_{KEY[:16]}", "float32[], int64", "1 2", ("wrapper", "environment"), ((b"\x7fELF" * 50, ("f", "g")), (b"second", ("h",))))
+CODE = Entry(
+    "code",
+    KEY,
+    f"add_{KEY[:16]}",
+    "float32[], int64",
+    "1 2",
+    ("wrapper", "environment"),
+    ((b"\x7fELF" * 50, ("f", "g")), (b"second", ("h",))),
+)
 TEXT = Entry("text", KEY, f"add_{KEY[:16]}", "float32[]", "1 2", (), ((b".version 8.0", ()),))
 QUICK, FULL = 1500, 20_000
 
@@ -64,16 +72,26 @@ def fields(**changes) -> bytes:
 
 
 HOSTILE = {
-    "a header beyond the end": (b"{}", 3), "a huge header": (b"{}", 2**32 - 1), "no header": (b"", 0), "not JSON": (b"{'a': 1}", None), "not ASCII": ('{"é": 1}'.encode(), None),
-    "two values": (fields() + b"1", None), "a list": (b"[]", None), "a number": (b"1", None), "a number too long": (b'{"key": ' + b"1" * 5000 + b"}", None),
-    "brackets": (b"[" * 100_000, None), "no key": (fields(key=...), None), "another field": (fields(more=1), None), "a key too short": (fields(key=KEY[:-1]), None),
-    "an upper-case key": (fields(key=KEY.upper()), None), "a path": (fields(name=f"../x_{KEY[:16]}"), None), "another name": (fields(name="add_0123456789abcdef"), None),
-    "a long name": (fields(name=f"{'a' * 300}_{KEY[:16]}"), None), "an unknown kind": (fields(kind="python"), None), "a name too few": (fields(names=["f"]), None),
-    "a text with functions": (fields(kind="text"), None), "names that are none": (fields(names=[1, None]), None), "no parts": (fields(parts=[]), None),
-    "a negative size": (fields(parts=[[-4, []], [8, []]]), None), "a size of zero": (fields(parts=[[0, []], [4, []]]), None), "a huge size": (fields(parts=[[2**70, []]]), None),
-    "a part too long": (fields(parts=[[5, []]]), None), "a part too short": (fields(parts=[[3, []]]), None), "a size that is true": (fields(parts=[[True, []]] * 4), None),
-    "a size that is a float": (fields(parts=[[4.0, []]]), None), "a part without names": (fields(parts=[[4]]), None), "a part that is a dict": (fields(parts=[{"0": 4, "1": []}]), None),
-    "NaN for a size": (fields(parts=[[float("nan"), []]]), None), "names of a part that are text": (fields(parts=[[4, "f"]]), None),
+    "a header beyond the end": (b"{}", 3), "a huge header": (b"{}", 2**32 - 1), "no header": (b"", 0),
+    "not JSON": (b"{'a': 1}", None), "not ASCII": ('{"é": 1}'.encode(), None),
+    "two values": (fields() + b"1", None), "a list": (b"[]", None), "a number": (b"1", None),
+    "a number too long": (b'{"key": ' + b"1" * 5000 + b"}", None),
+    "brackets": (b"[" * 100_000, None), "no key": (fields(key=...), None), "another field": (fields(more=1), None),
+    "a key too short": (fields(key=KEY[:-1]), None),
+    "an upper-case key": (fields(key=KEY.upper()), None), "a path": (fields(name=f"../x_{KEY[:16]}"), None),
+    "another name": (fields(name="add_0123456789abcdef"), None),
+    "a long name": (fields(name=f"{'a' * 300}_{KEY[:16]}"), None), "an unknown kind": (fields(kind="python"), None),
+    "a name too few": (fields(names=["f"]), None),
+    "a text with functions": (fields(kind="text"), None), "names that are none": (fields(names=[1, None]), None),
+    "no parts": (fields(parts=[]), None),
+    "a negative size": (fields(parts=[[-4, []], [8, []]]), None),
+    "a size of zero": (fields(parts=[[0, []], [4, []]]), None), "a huge size": (fields(parts=[[2**70, []]]), None),
+    "a part too long": (fields(parts=[[5, []]]), None), "a part too short": (fields(parts=[[3, []]]), None),
+    "a size that is true": (fields(parts=[[True, []]] * 4), None),
+    "a size that is a float": (fields(parts=[[4.0, []]]), None), "a part without names": (fields(parts=[[4]]), None),
+    "a part that is a dict": (fields(parts=[{"0": 4, "1": []}]), None),
+    "NaN for a size": (fields(parts=[[float("nan"), []]]), None),
+    "names of a part that are text": (fields(parts=[[4, "f"]]), None),
 }  # fmt: skip
 
 
@@ -97,7 +115,9 @@ def test_an_entry_that_is_too_large_is_neither_written_nor_read(monkeypatch):
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
-    """The bytes with some bits flipped, a piece removed, repeated or replaced, or the digest made right again after a change of header or length."""
+    """The bytes with some bits flipped, a piece removed, repeated or replaced, or the digest made right again after a
+    change of header or length.
+    """
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 8))):
         start, count = rng.randrange(len(data)), rng.choice((1, 2, 4, 32))
@@ -109,7 +129,9 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
         elif way == 2:
             data[start:start] = data[start : start + count]
         elif way == 3:
-            data[start : start + count] = rng.choice((b"\0", b"\xff", b"[", b'"', b"9", b"-1", b"null", b"1e9", b"\\u0000")) * rng.choice((1, count))
+            data[start : start + count] = rng.choice(
+                (b"\0", b"\xff", b"[", b'"', b"9", b"-1", b"null", b"1e9", b"\\u0000")
+            ) * rng.choice((1, count))
         else:
             data[80:84] = rng.choice((0, 1, len(data), 2**31, 2**32 - 1, rng.randrange(1000))).to_bytes(4, "little")
         data = data or bytearray(b"\0")
@@ -135,7 +157,11 @@ def check_mutations(count: int) -> None:
         except Malformed:
             continue
         accepted += 1
-        assert found.file.endswith(".kernel") and "/" not in found.file and sum(len(part) for part, _ in found.parts) < len(data)
+        assert (
+            found.file.endswith(".kernel")
+            and "/" not in found.file
+            and sum(len(part) for part, _ in found.parts) < len(data)
+        )
     assert 0 < accepted < count
 
 

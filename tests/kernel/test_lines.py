@@ -1,4 +1,6 @@
-"""Gates over lines of memory beside NumPy: whole registers, the rest of one, and states written over themselves; nothing is written beyond."""
+"""Gates over lines of memory beside NumPy: whole registers, the rest of one, and states written over themselves;
+nothing is written beyond.
+"""
 
 from __future__ import annotations
 
@@ -46,34 +48,61 @@ REFERENCES = {
     "lstm_gates": lstm_gates, "lstm_slopes": lstm_slopes, "gru_gates": gru_gates, "gru_slopes": gru_slopes,
     "rnn_gates": lambda x, y: (np.tanh(x + y),) * 2, "rnn_relu_gates": lambda x, y: (np.maximum(x + y, 0),) * 2,
     "log_sums": lambda highs, totals: (highs + np.log(totals),),
-    "rnn_slopes": lambda given, d_h, h: ((given + d_h) * (1 - h**2),) * 2, "rnn_relu_slopes": lambda given, d_h, h: ((given + d_h) * (h > 0),) * 2,
+    "rnn_slopes": lambda given, d_h, h: ((given + d_h) * (1 - h**2),) * 2, "rnn_relu_slopes": lambda given, d_h,
+    h: ((given + d_h) * (h > 0),) * 2,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [name for name, each in lines.formulas.items() if not each.numbers and not each.joined])
+@pytest.mark.parametrize(
+    "name", [name for name, each in lines.formulas.items() if not each.numbers and not each.joined]
+)
 def test_lines_are_the_formulas_of_numpy(name, dtype):
     each = lines.formulas[name]
     names = [*each.reads, *each.writes]
     text = f"def kernel({', '.join(names)}, n):\n    {name}({', '.join(f'{one}, 1' for one in names)}, n)\n"
-    run = build.build(cpu, "lines", f"from numod.kernel.vectorised import {name}\n{text}", ", ".join([f"{dtype}[]"] * len(names) + ["int64"])).launch
+    run = build.build(
+        cpu,
+        "lines",
+        f"from numod.kernel.vectorised import {name}\n{text}",
+        ", ".join([f"{dtype}[]"] * len(names) + ["int64"]),
+    ).launch
     for n in (0, 1, 5, 16, 37):
-        draw = lambda k, shape: np.random.default_rng(k).uniform(0.1, 1, shape) if name == "log_sums" else np.random.default_rng(k).standard_normal(shape)  # noqa: E731
+        draw = lambda k, shape: (
+            np.random.default_rng(k).uniform(0.1, 1, shape)
+            if name == "log_sums"
+            else np.random.default_rng(k).standard_normal(shape)
+        )  # noqa: E731
         given = [draw(k, (count, n) if count > 1 else n).astype(dtype) for k, count in enumerate(each.reads.values())]
-        arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in given] + [np.full(count * n + 2, 7, dtype) for count in each.writes.values()]
-        over = {"lstm_gates": ("cell", "new_cell"), "gru_gates": ("state", "new_state"), "gru_slopes": ("direct", "new_direct"), "lstm_slopes": ("d_c", "new_d_c")}.get(name)
+        arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in given] + [
+            np.full(count * n + 2, 7, dtype) for count in each.writes.values()
+        ]
+        over = {
+            "lstm_gates": ("cell", "new_cell"),
+            "gru_gates": ("state", "new_state"),
+            "gru_slopes": ("direct", "new_direct"),
+            "lstm_slopes": ("d_c", "new_d_c"),
+        }.get(name)
         if over:
             arrays[names.index(over[1])] = arrays[names.index(over[0])]
         run(*arrays, n)
         for expected, found in zip(REFERENCES[name](*given), arrays[len(given) :], strict=True):
-            np.testing.assert_allclose(found[1:-1], np.asarray(expected).ravel(), rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-6 if dtype == "float32" else 1e-13)
+            np.testing.assert_allclose(
+                found[1:-1],
+                np.asarray(expected).ravel(),
+                rtol=2e-5 if dtype == "float32" else 1e-12,
+                atol=1e-6 if dtype == "float32" else 1e-13,
+            )
             assert found[-1] == 7
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_scores_become_chances(dtype):
     text = "from numod.kernel.vectorised import chances_of, greatest_score, scale_line, log_sums\n"
-    text += "def kernel(x, found, n, factor):\n    found[0] = greatest_score(x, 1, n, factor)\n    found[1] = chances_of(x, 1, x, 1, n, factor, found[0])\n"
+    text += (
+        "def kernel(x, found, n, factor):\n    found[0] = greatest_score(x, 1, n, factor)\n    found[1] = "
+        "chances_of(x, 1, x, 1, n, factor, found[0])\n"
+    )
     text += "    log_sums(found, 0, found, 1, found, 2, 1)\n    scale_line(x, 1, x, 1, n, 1 / found[1])\n"
     run = build.build(cpu, "chances", text, f"{dtype}[], {dtype}[], int64, {dtype}").launch
     for n in (1, 5, 16, 37):
@@ -81,7 +110,9 @@ def test_scores_become_chances(dtype):
         scores = -2.0 * x[1:-1].astype("float64")
         expected, ends = np.exp(scores - scores.max()), x[[0, -1]].copy()
         run(x, found, n, -2.0)
-        np.testing.assert_allclose(found, [scores.max(), expected.sum(), scores.max() + np.log(expected.sum())], rtol=1e-5)
+        np.testing.assert_allclose(
+            found, [scores.max(), expected.sum(), scores.max() + np.log(expected.sum())], rtol=1e-5
+        )
         np.testing.assert_allclose(x[1:-1], expected / expected.sum(), rtol=1e-5, atol=1e-36)
         np.testing.assert_array_equal(x[[0, -1]], ends)
     x = np.array([7, 1, np.nan, 2, 7], dtype)
@@ -95,24 +126,38 @@ def test_scores_become_chances(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_lines_become_exponentials(dtype):
     text = "from numod.kernel.vectorised import greatest_of_line, lift_line, scale_line, sum_lifted\n"
-    text += "def kernel(x, out, found, n):\n    found[0] = greatest_of_line(x, 1, n)\n    found[1] = sum_lifted(x, 1, n, found[0])\n"
+    text += (
+        "def kernel(x, out, found, n):\n    found[0] = greatest_of_line(x, 1, n)\n    found[1] = sum_lifted(x, 1, "
+        "n, found[0])\n"
+    )
     text += "    found[2] = lift_line(x, 1, out, 1, n, found[0])\n    scale_line(out, 1, out, 1, n, 1 / found[2])\n"
     run = build.build(cpu, "lifted", text, f"{dtype}[], {dtype}[], {dtype}[], int64").launch
     for n in (1, 7, 16, 31, 32, 33, 63, 64, 65, 130, 200):  # a turn may have up to four registers
-        x, out, found = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9, np.full(n + 2, 7, dtype), np.empty(3, dtype)
+        x = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9
+        out = np.full(n + 2, 7, dtype)
+        found = np.empty(3, dtype)
         x[[0, -1]] = 1e3
         expected = np.exp(x[1:-1].astype("float64") - x[1:-1].max())
         run(x, out, found, n)
         assert found[0] == x[1:-1].max() and found[1] == found[2]
-        np.testing.assert_allclose(found[1] / 2.0 ** (25 if dtype == "float32" else 55), expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13)
-        np.testing.assert_allclose(out[1:-1], expected / expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-44)
+        np.testing.assert_allclose(
+            found[1] / 2.0 ** (25 if dtype == "float32" else 55),
+            expected.sum(),
+            rtol=1e-5 if dtype == "float32" else 1e-13,
+        )
+        np.testing.assert_allclose(
+            out[1:-1], expected / expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-44
+        )
         assert out[0] == out[-1] == 7
 
 
 def test_gates_far_out_are_0_and_1_and_nan_stays():
     x = np.array([-1e38, -100.0, -88.0, -0.0, 0.0, 88.0, 1e38, np.inf, -np.inf, np.nan], "float32")
     out = np.empty_like(x)
-    text = "from numod.kernel.vectorised import sigmoid_of\ndef kernel(x, out):\n    for k in range(x.size):\n        out[k] = sigmoid_of(x[k])\n"
+    text = (
+        "from numod.kernel.vectorised import sigmoid_of\ndef kernel(x, out):\n    for k in range(x.size):\n        "
+        "out[k] = sigmoid_of(x[k])\n"
+    )
     build.build(cpu, "sigmoid", text, "float32[], float32[]").launch(x, out)
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(out, sigmoid(x.astype("float64")), rtol=3e-7, atol=2e-38)

@@ -18,14 +18,20 @@ from numod.ops import convolution_grid, convolution_planes, convolution_winograd
 from numod.ops.pointwise import rows
 from numod.ops.update import rows as updates
 
-LOOPS = [("1", 1), ("s", 1), *((inner, rank) for rank in (2, 3, 4, 5) for inner in "1st")]  # the class of the first tensor, and the rank
-TAKEN = "start end drawn first index inner k low max min n place rows row run share step strip t0 x_0 x_n x_base range float32 sqrt".split()
+# the class of the first tensor, and the rank
+LOOPS = [("1", 1), ("s", 1), *((inner, rank) for rank in (2, 3, 4, 5) for inner in "1st")]
+TAKEN = (
+    "start end drawn first index inner k low max min n place rows row run share step strip t0 x_0 x_n x_base "
+    "range float32 sqrt"
+).split()
 
 
 def loop_of(names: list[str], drawing: bool) -> writer.Loop:
     """A loop with inputs of these names that adds them up, and a random number."""
     inputs = [writer.Input(writer.argument_name(name), dtypes.float32) for name in names]
-    numbers = [writer.Input(writer.argument_name(name), dtypes.int64, False, integer=True) for name in ("seed", "offset")]
+    numbers = [
+        writer.Input(writer.argument_name(name), dtypes.int64, False, integer=True) for name in ("seed", "offset")
+    ]
     total = table.add(*(Symbol(each.name) for each in inputs[:2]))
     for each in inputs[2:]:
         total = table.add(total, Symbol(each.name))
@@ -35,11 +41,15 @@ def loop_of(names: list[str], drawing: bool) -> writer.Loop:
 
 def stores(text: str) -> Counter[str]:
     """How often a text assigns each name."""
-    return Counter(each.id for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    return Counter(
+        each.id for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    )
 
 
 def parameters(text: str) -> list[str]:
-    return [each.arg for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) for each in node.args.args]
+    return [
+        each.arg for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) for each in node.args.args
+    ]
 
 
 def declared(name: str) -> bool:
@@ -51,16 +61,22 @@ def declared(name: str) -> bool:
 @pytest.mark.parametrize(("inner", "rank"), LOOPS)
 def test_loops(inner: str, rank: int, flat: bool) -> None:
     for names in (TAKEN[:7], TAKEN[7:14], TAKEN[14:]):
-        texts = [emit.pointwise(loop_of(names, drawing), inner + "1" * len(names), rank, flat)[0] for drawing in (False, True)]
+        texts = [
+            emit.pointwise(loop_of(names, drawing), inner + "1" * len(names), rank, flat)[0]
+            for drawing in (False, True)
+        ]
         plain, drawing = found = [stores(text) for text in texts]
         for text, stored in zip(texts, found):
             given = parameters(text)
             assert len(set(given)) == len(given) and all(each.startswith("_stride") for each in {*given} & {*stored})
-            assert all(name.startswith("_") or declared(name) for name in given) and all(name.startswith("_") for name in stored)
+            assert all(name.startswith("_") or declared(name) for name in given) and all(
+                name.startswith("_") for name in stored
+            )
         drawn = {name for name in drawing if name.startswith("_draw_")}
         ahead = (inner, rank) == ("1", 1) if flat else inner != "t"
         assert bool(drawn) is ahead and not any(name.startswith("_draw_") for name in plain)
-        values = re.compile(r"_t\d+(_\d)?|_index(_\d)?|_stride_.*")  # what the two bodies compute, the position, and strides that are told not to be 1
+        # what the two bodies compute, the position, and strides that are told not to be 1
+        values = re.compile(r"_t\d+(_\d)?|_index(_\d)?|_stride_.*")
         assert {name: k for name, k in drawing.items() if name not in drawn and not values.fullmatch(name)} == {
             name: k for name, k in plain.items() if not values.fullmatch(name)
         }
@@ -71,15 +87,30 @@ def test_several_loops() -> None:
     loop = writer.Loop(loop.inputs, (loop.outputs[0]._replace(over=loop.inputs[0].name),), loop.dtype)
     for flat in (False, True):
         given = parameters("def " + emit.several("update", loop, 2, flat)[0].rpartition("\ndef ")[2])
-        assert len(set(given)) == len(given) == 2 * 7 + 2 + 2 and all(name.startswith("_of") or declared(name) for name in given)
+        assert len(set(given)) == len(given) == 2 * 7 + 2 + 2 and all(
+            name.startswith("_of") or declared(name) for name in given
+        )
 
 
-FOLD = folds.Fold(Symbol("x"), table.add(Symbol("a"), Symbol("b")), Symbol("a"), 0, dtypes.float32, dtypes.float32, dtypes.float64, dtypes.float32)
+FOLD = folds.Fold(
+    Symbol("x"),
+    table.add(Symbol("a"), Symbol("b")),
+    Symbol("a"),
+    0,
+    dtypes.float32,
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.float32,
+)
 FOLDS = {
-    **{f"rows {inner} {rank} {each}": folds.rows(FOLD, inner, rank, rank, **each)[0] for inner, rank, each in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
+    **{f"rows {inner} {rank} {each}": folds.rows(FOLD, inner, rank, rank, **each)[0] for inner, rank,
+        each in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
     "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "team": folds.team(FOLD, 2, 2, 64)[0],
-    **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner, few in itertools.product("1s", (0, 3))},
-    **{f"flat {threads}": folds.flat(FOLD._replace(each=Symbol("in_start")), (writer.Input("in_start", dtypes.float32), writer.Input("in_n", dtypes.float32, False)), threads)[0] for threads in (0, 64)},
+    **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner,
+        few in itertools.product("1s", (0, 3))},
+    **{f"flat {threads}": folds.flat(FOLD._replace(each=Symbol("in_start")),
+        (writer.Input("in_start", dtypes.float32), writer.Input("in_n", dtypes.float32, False)),
+        threads)[0] for threads in (0, 64)},
 }  # fmt: skip
 
 
@@ -87,36 +118,68 @@ FOLDS = {
 def test_reductions(name: str) -> None:
     assert all(each.startswith("_") for each in stores(FOLDS[name]))
     given = parameters(FOLDS[name])
-    assert all(each.startswith(("_", "in_")) or each in ("x", "out", "partial", "scratch") for each in given) and not set(given) & set(stores(FOLDS[name])) - {"_stride_x"}
+    assert all(
+        each.startswith(("_", "in_")) or each in ("x", "out", "partial", "scratch") for each in given
+    ) and not set(given) & set(stores(FOLDS[name])) - {"_stride_x"}
 
 
 def test_formulas_and_functions_have_no_such_names() -> None:
     inputs = {name for row in (*rows.values(), *updates.values()) for name in row.inputs}
     assert len(inputs) > 50 and not any(name.startswith("_") for name in inputs)
-    assert not any(name.startswith("in_") or re.fullmatch(r"out\d+|_[a-z]\d+", name) for name in (*scalar.functions, *dir(builtins)))
+    assert not any(
+        name.startswith("in_") or re.fullmatch(r"out\d+|_[a-z]\d+", name)
+        for name in (*scalar.functions, *dir(builtins))
+    )
 
 
-@pytest.mark.parametrize("tile", [block.SMALL, block.TINY, tensor_cores.WarpTile(2, 2, 32, 32, 32, "float16")], ids=["small", "tiny", "tensor cores"])
+@pytest.mark.parametrize(
+    "tile",
+    [block.SMALL, block.TINY, tensor_cores.WarpTile(2, 2, 32, 32, 32, "float16")],
+    ids=["small", "tiny", "tensor cores"],
+)
 def test_products_of_blocks(tile: block.Tile) -> None:
     """A product's own lines assign nothing that its tile does."""
     sizes = {f"{kind}_{c}": 3 for kind in ("kernel", "pad", "stride", "step", "out") for c in "dhw"} | dict.fromkeys(
         ("groups", "images", "channels", "features", "depth", "height", "width"), 3
     )
-    shared = {"o", "k", "i", "moved", "value", "batch"}  # what a product's texts name by agreement (`block.Operand`, `block.Product`)
-    for product in (block.matrices("inner", "outer", "int32", tile), *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight))):
+    # what a product's texts name by agreement (`block.Operand`, `block.Product`)
+    shared = {"o", "k", "i", "moved", "value", "batch"}
+    for product in (
+        block.matrices("inner", "outer", "int32", tile),
+        *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight)),
+    ):
         own = Counter()
         for lines in (product.batch, product.lines, block.named(product.column)):
             own += stores("\n".join(lines))
         for side in (product.left, product.right):
             own += stores("\n".join(block.named({**side.outer, **side.inner})))
-        bare = block.Product(product.arguments, block.Operand("inner", "x", "0", jumps=("1", "1")), block.Operand("outer", "x", "0", jumps=("1", "1")), "out[0]", {})
-        assert own and not set(own) & set(stores(block.source(bare, tile, "float32").replace("RESIDENT", "_RESIDENT"))) - shared
+        bare = block.Product(
+            product.arguments,
+            block.Operand("inner", "x", "0", jumps=("1", "1")),
+            block.Operand("outer", "x", "0", jumps=("1", "1")),
+            "out[0]",
+            {},
+        )
+        assert (
+            own
+            and not set(own)
+            & set(stores(block.source(bare, tile, "float32").replace("RESIDENT", "_RESIDENT"))) - shared
+        )
         assert not set(product.arguments) & set(stores(block.source(product, tile, "float32")))
 
 
-@pytest.mark.parametrize("module", [product_tiles, convolution_grid, convolution_planes, convolution_winograd], ids=lambda each: each.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module",
+    [product_tiles, convolution_grid, convolution_planes, convolution_winograd],
+    ids=lambda each: each.__name__.rpartition(".")[2],
+)
 def test_kernels_that_get_an_end(module: object) -> None:
-    kernels = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.FunctionDef) and "FINISH" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}]
+    kernels = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.FunctionDef)
+        and "FINISH" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    ]
     assert kernels
     for kernel in kernels:
         names = {*parameters(ast.unparse(kernel)), *stores(ast.unparse(kernel))}

@@ -9,7 +9,18 @@ from numod.device import target
 from numod.kernel import bind
 
 END = 2**63
-NUMBERS = [0, 1, 2, 3, 7, 10**12, END - 1, END - 2, -END, *np.random.default_rng(0).integers(-END, END - 1, 20, endpoint=True).tolist()]
+NUMBERS = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    10**12,
+    END - 1,
+    END - 2,
+    -END,
+    *np.random.default_rng(0).integers(-END, END - 1, 20, endpoint=True).tolist(),
+]
 NUMBERS += [-each for each in NUMBERS if -END < -each < 0]
 PAIRS = [(x, y) for x in NUMBERS for y in NUMBERS if y]
 

@@ -30,7 +30,13 @@ def several(a, b):
     return c
 
 
-VALUES = {"STRIP": 64, "number": np.dtype("int32"), "join": scalar.functions["larger"], "change": larger_half, "geometry": ("stride", "pad")}
+VALUES = {
+    "STRIP": 64,
+    "number": np.dtype("int32"),
+    "join": scalar.functions["larger"],
+    "change": larger_half,
+    "geometry": ("stride", "pad"),
+}
 
 
 def test_each_kind_of_value() -> None:
@@ -69,7 +75,9 @@ def clearing(out, n):
 
 def test_templates_come_first_with_the_values_of_the_kernel() -> None:
     text = specialized(clearing, STRIP=64)
-    assert text.startswith("@inlined_function\ndef clear(out, n):\n    for k in range(64 + 3):\n        out[k] = n\n\ndef kernel(out, n):")
+    assert text.startswith(
+        "@inlined_function\ndef clear(out, n):\n    for k in range(64 + 3):\n        out[k] = n\n\ndef kernel(out, n):"
+    )
 
 
 @pytest.mark.parametrize(

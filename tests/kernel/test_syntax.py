@@ -6,11 +6,15 @@ import threading
 
 from numod.kernel.syntax import parsed
 
-TEXT = "def f(x):\n" + "".join(f"    y{k} = ((x + {k}) * (x - {k})) if x > {k} else [x, {{x: {k}}}]\n" for k in range(100))
+TEXT = "def f(x):\n" + "".join(
+    f"    y{k} = ((x + {k}) * (x - {k})) if x > {k} else [x, {{x: {k}}}]\n" for k in range(100)
+)
 
 
 def parse_twice(other) -> ast.Module:
-    """`parsed`, where `other` parses on a second thread in the middle of it: the collector may let that run whenever a node is made."""
+    """`parsed`, where `other` parses on a second thread in the middle of it: the collector may let that run whenever a
+    node is made.
+    """
     threads = []
 
     def collecting(phase: str, info: dict) -> None:

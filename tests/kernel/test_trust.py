@@ -1,4 +1,7 @@
-"""Which folders and files may hold code. Other users are played by a changed `os.geteuid`, or by `chown` where root runs the tests."""
+"""Which folders and files may hold code.
+
+Other users are played by a changed `os.geteuid`, or by `chown` where root runs the tests.
+"""
 
 import os
 import stat
@@ -10,7 +13,9 @@ from numod.kernel import seal, trust
 from numod.kernel.trust import Folder, Untrusted, checked_path, objection, opened
 
 pytestmark = pytest.mark.skipif(not trust._RELATIVE, reason="needs POSIX permissions")
-needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to give files to other users")
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to give files to other users"
+)
 
 
 @pytest.fixture
@@ -44,7 +49,11 @@ def test_on_windows_paths_are_joined(place, monkeypatch):
     monkeypatch.delattr(os, "geteuid")
     with Folder(str(place / "a" / "b"), make=True) as folder:
         folder.write("x.kernel", b"text")
-        assert folder.read("x.kernel", 9) == b"text" and not folder.is_roots and not folder.is_still(str(place / "a" / "b"))
+        assert (
+            folder.read("x.kernel", 9) == b"text"
+            and not folder.is_roots
+            and not folder.is_still(str(place / "a" / "b"))
+        )
         assert seal.make(folder) == seal.read(opened(str(place / "a" / "b")))
 
 

@@ -1,4 +1,6 @@
-"""The vectorised elementary functions against wider arithmetic, over the whole range of float32 and float64, and that their loops are vectors."""
+"""The vectorised elementary functions against wider arithmetic, over the whole range of float32 and float64, and that
+their loops are vectors.
+"""
 
 import math
 import os
@@ -15,12 +17,26 @@ import numod
 from numod.device import cpu, tiles
 from numod.kernel import bind, build
 
-WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh}
+WIDE = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+}  # fmt: skip
 WIDE |= {"sin": np.sin, "cos": np.cos, "tan": np.tan}
-WIDE |= {"atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh}
+WIDE |= {
+    "atan": np.arctan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
 WIDE |= {"erf": np.vectorize(math.erf, [np.float64]), "erfc": np.vectorize(math.erfc, [np.float64])}
-MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.4, "asin": 2.5, "tan": 4}  # units in the last place, 2 for those not named
-EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, 3.4e38, -3.4e38, 1.7e308, -1.7e308]
+# units in the last place, 2 for those not named
+MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.4, "asin": 2.5, "tan": 4}
+EDGES = [
+    0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38,
+    3.4e38, -3.4e38, 1.7e308, -1.7e308,
+]  # fmt: skip
 
 
 def arguments(dtype):
@@ -48,14 +64,21 @@ def test_float32_against_float64(name):
     with np.errstate(all="ignore"):
         wanted = WIDE[name](x.astype(np.float64))
     got = getattr(numod, name)(numod.from_numpy(x)).numpy()
-    assert errors(got, wanted).max() <= MOST.get(name, 2) + 0.1  # the tenth is needed by exp and erf on processors without FMA
+    # the tenth is needed by exp and erf on processors without FMA
+    assert errors(got, wanted).max() <= MOST.get(name, 2) + 0.1
     assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
 
 
 def test_float32_without_fma():
-    code = "import math, numod\nprint([abs(getattr(numod, name)(numod.tensor(42781604.0)).item() / getattr(math, name)(42781604.0) - 1) < 3e-7 for name in ('sin', 'cos', 'tan')])"
+    code = (
+        "import math, numod\nprint([abs(getattr(numod, name)(numod.tensor(42781604.0)).item() / getattr(math, "
+        "name)(42781604.0) - 1) < 3e-7 for name in ('sin', 'cos', 'tan')])"
+    )
     environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stdout == "[True, True, True]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stdout
+        == "[True, True, True]\n"
+    )
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -64,19 +87,24 @@ def test_float64_against_long_double(name):
         pytest.skip("this machine has no wider float")
     x = arguments(np.float64)
     with np.errstate(all="ignore"):
-        wanted = WIDE[name](x if name in ("erf", "erfc") else x.astype(np.longdouble))  # the C library's erf is good to one unit itself
+        # the C library's erf is good to one unit itself
+        wanted = WIDE[name](x if name in ("erf", "erfc") else x.astype(np.longdouble))
     got = getattr(numod, name)(numod.from_numpy(x)).numpy()
     assert errors(got, wanted).max() <= MOST.get(name, 2) + (1 if name in ("erf", "erfc") else 0.05)
     assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
 
 
-@pytest.mark.parametrize("kind, wide, lift, least", [("float32", np.float64, 25, -104.6), ("float64", np.longdouble, 55, -746.0)])
+@pytest.mark.parametrize(
+    "kind, wide, lift, least", [("float32", np.float64, 25, -104.6), ("float64", np.longdouble, 55, -746.0)]
+)
 def test_lifted_exp(kind, wide, lift, least):
     if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
         pytest.skip("this machine has no wider float")
     random = np.random.default_rng(3)
     with np.errstate(all="ignore"):
-        x = -np.abs(np.concatenate([random.uniform(0, most, 20_000) for most in (1e-3, 1, 90, 110, 750)] + [EDGES])).astype(kind)
+        x = -np.abs(
+            np.concatenate([random.uniform(0, most, 20_000) for most in (1e-3, 1, 90, 110, 750)] + [EDGES])
+        ).astype(kind)
         wanted = np.where(x < np.array(least, kind), 0, np.exp(x.astype(wide)) * 2.0**lift)
     source = "def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = lifted_exp(x[k])\n"
     got = np.empty_like(x)
@@ -106,7 +134,10 @@ def test_functions_with_branches_are_called_for_registers(name, kind, size, monk
     assert re.search(rf"call .*<{lanes} x {kind}> @numod_{name}_{lanes}_{kind}_whole\(<{lanes} x {kind}> %wide", text)
 
 
-PROCESSORS = ["haswell", "znver3", "znver4", "znver5", "skylake-avx512", "cascadelake", "icelake-server", "rocketlake", "sapphirerapids", "graniterapids"]
+PROCESSORS = [
+    "haswell", "znver3", "znver4", "znver5", "skylake-avx512", "cascadelake", "icelake-server", "rocketlake",
+    "sapphirerapids", "graniterapids",
+]  # fmt: skip
 COMPILED_FOR_EACH = """
 import re, sys
 import numba
@@ -126,8 +157,16 @@ for name in sys.argv[1:]:
 
 @pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="processors of another architecture")
 def test_functions_with_branches_are_called_for_registers_on_every_processor() -> None:
-    """LLVM prefers 256-bit loops for some of them. In a process of its own, which compiles for processors that it need not have and runs nothing."""
-    found = subprocess.run([sys.executable, "-c", COMPILED_FOR_EACH, *PROCESSORS], capture_output=True, text=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
+    """LLVM prefers 256-bit loops for some of them.
+
+    In a process of its own, which compiles for processors that it need not have and runs nothing.
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", COMPILED_FOR_EACH, *PROCESSORS],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMOD_CACHE_DIR": ""},
+    )
     assert found.stdout.splitlines() == [f"{name} True" for name in PROCESSORS], found.stderr
 
 
@@ -145,11 +184,16 @@ def test_near_multiples_of_a_quarter_turn(name):
 def test_erfinv(dtype, most):
     """By how far erf of the result, or erfc near one, is from the argument, in units of the result's last place."""
     random = np.random.default_rng(9)
-    x = np.concatenate([random.uniform(-1, 1, 5000), 10 ** random.uniform(-30, 0, 2000), 1 - 10 ** random.uniform(-18, 0, 2000)]).astype(dtype)
+    x = np.concatenate(
+        [random.uniform(-1, 1, 5000), 10 ** random.uniform(-30, 0, 2000), 1 - 10 ** random.uniform(-18, 0, 2000)]
+    ).astype(dtype)
     x = x[np.abs(x) < 1]
     got = numod.erfinv(numod.from_numpy(x)).numpy()
     y = got.astype(np.float64)
-    rest = [math.erf(b) - a if abs(a) < 0.5 else math.copysign(1, a) * ((1 - abs(a)) - math.erfc(abs(b))) for a, b in zip(x.astype(np.float64), y)]
+    rest = [
+        math.erf(b) - a if abs(a) < 0.5 else math.copysign(1, a) * ((1 - abs(a)) - math.erfc(abs(b)))
+        for a, b in zip(x.astype(np.float64), y)
+    ]
     assert (np.abs(rest) * (math.sqrt(math.pi) / 2) * np.exp(y * y) / np.spacing(np.abs(got))).max() <= most
     ends = numod.tensor([1.0, -1.0, 1.5, math.nan, 0.0, -0.0], dtype=numod.dtypes.from_numpy(dtype)).erfinv().numpy()
     np.testing.assert_array_equal(ends, np.array([np.inf, -np.inf, np.nan, np.nan, 0, 0]))
@@ -161,7 +205,10 @@ def test_atan2(dtype, wide):
     if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
         pytest.skip("this machine has no wider float")
     random = np.random.default_rng(8)
-    pairs = [(random.normal(0, 1, 20_000), random.normal(0, 1, 20_000)), (np.exp(random.uniform(-80, 80, 20_000)), -np.exp(random.uniform(-80, 80, 20_000)))]
+    pairs = [
+        (random.normal(0, 1, 20_000), random.normal(0, 1, 20_000)),
+        (np.exp(random.uniform(-80, 80, 20_000)), -np.exp(random.uniform(-80, 80, 20_000))),
+    ]
     pairs.append([each.ravel() for each in np.meshgrid(EDGES, EDGES)])
     with np.errstate(all="ignore"):
         y, x = (np.concatenate(each).astype(dtype) for each in zip(*pairs))
@@ -177,8 +224,28 @@ def test_power(dtype, wide, most):
         pytest.skip("this machine has no wider float")
     random = np.random.default_rng(6)
     far = 80 if dtype is np.float32 else 700
-    pairs = [(np.exp(random.uniform(-far, far, 20_000)), random.uniform(-2, 2, 20_000)), (random.uniform(0, 3, 20_000), random.uniform(-far, far, 20_000))]
-    special = np.array([*EDGES, 3, -3, 2.5, -2.5, 16777215, -16777215, 33554432, 2.0**53 - 1, -(2.0**53 - 1), 2.0**53, 1e300, -1e300, 1 - 2.0**-53])
+    pairs = [
+        (np.exp(random.uniform(-far, far, 20_000)), random.uniform(-2, 2, 20_000)),
+        (random.uniform(0, 3, 20_000), random.uniform(-far, far, 20_000)),
+    ]
+    special = np.array(
+        [
+            *EDGES,
+            3,
+            -3,
+            2.5,
+            -2.5,
+            16777215,
+            -16777215,
+            33554432,
+            2.0**53 - 1,
+            -(2.0**53 - 1),
+            2.0**53,
+            1e300,
+            -1e300,
+            1 - 2.0**-53,
+        ]
+    )
     pairs.append([each.ravel() for each in np.meshgrid(special, special)])
     with np.errstate(all="ignore"):
         x, y = (np.concatenate(each).astype(dtype) for each in zip(*pairs))

@@ -17,7 +17,9 @@ def data(t, *shape: int, seed: int = 0):
     return t.tensor(random(*shape, seed=seed), requires_grad=True)
 
 
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"mask": "bool"}, {"mask": "float"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"scale": 0.3}, {"mask": "bool"}, {"mask": "float"}], ids=str
+)
 @pytest.mark.parametrize("lead", [(2, 3), (2,), ()])
 def test_scaled_dot_product_attention(options: dict, lead: tuple) -> None:
     options = dict(options)
@@ -41,10 +43,20 @@ def test_grouped_queries() -> None:
     compare_modules((numod.nn.Identity(), torch.nn.Identity()), call)
 
 
-MHA = [{}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 5, "vdim": 7}, {"batch_first": True}, {"add_bias_kv": True, "add_zero_attn": True, "kdim": 5}]
+MHA = [
+    {},
+    {"bias": False},
+    {"add_bias_kv": True},
+    {"add_zero_attn": True},
+    {"kdim": 5, "vdim": 7},
+    {"batch_first": True},
+    {"add_bias_kv": True, "add_zero_attn": True, "kdim": 5},
+]
 
 
-@pytest.mark.parametrize("options, masks", list(itertools.product(MHA, ("none", "attn", "attn3", "bool", "padding", "both"))), ids=str)
+@pytest.mark.parametrize(
+    "options, masks", list(itertools.product(MHA, ("none", "attn", "attn3", "bool", "padding", "both"))), ids=str
+)
 def test_multihead_attention(options: dict, masks: str) -> None:
     made = twins(lambda n: n.MultiheadAttention(8, 2, **options))
     first = options.get("batch_first", False)
@@ -54,10 +66,22 @@ def test_multihead_attention(options: dict, masks: str) -> None:
         k = data(t, *((3, 5) if first else (5, 3)), options.get("kdim", 8), seed=1)
         v = data(t, *((3, 5) if first else (5, 3)), options.get("vdim", 8), seed=2)
         rng = np.random.default_rng(7)
-        attn = {"attn": rng.standard_normal((4, 5)), "both": rng.standard_normal((4, 5)), "attn3": rng.standard_normal((6, 4, 5)), "bool": rng.random((4, 5)) > 0.7}.get(masks)
-        padding = np.array([[False] * 5, [False] * 4 + [True], [False] * 3 + [True] * 2]) if masks in ("padding", "both") else None
+        attn = {
+            "attn": rng.standard_normal((4, 5)),
+            "both": rng.standard_normal((4, 5)),
+            "attn3": rng.standard_normal((6, 4, 5)),
+            "bool": rng.random((4, 5)) > 0.7,
+        }.get(masks)
+        padding = (
+            np.array([[False] * 5, [False] * 4 + [True], [False] * 3 + [True] * 2])
+            if masks in ("padding", "both")
+            else None
+        )
         mixed = padding if masks != "both" else np.where(padding, -np.inf, 0.0)
-        named = {"attn_mask": None if attn is None else t.tensor(attn), "key_padding_mask": None if padding is None else t.tensor(mixed)}
+        named = {
+            "attn_mask": None if attn is None else t.tensor(attn),
+            "key_padding_mask": None if padding is None else t.tensor(mixed),
+        }
         return model(q, k, v, average_attn_weights=masks != "attn", **named), [q, k, v]
 
     compare_modules(made, call)
@@ -69,10 +93,20 @@ def test_self_attention_and_unbatched() -> None:
     compare_modules(made, lambda t, model: (lambda x: (model(x, x, x), [x]))(data(t, 4, 8)))
 
 
-@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"activation": "gelu", "batch_first": True}, {"bias": False}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"norm_first": True}, {"activation": "gelu", "batch_first": True}, {"bias": False}], ids=str
+)
 def test_transformer_layers(options: dict) -> None:
-    compare_modules(twins(lambda n: n.TransformerEncoderLayer(8, 2, 16, dropout=0.0, **options)), lambda t, m: (lambda x: (m(x), [x]))(data(t, 4, 3, 8)))
-    compare_modules(twins(lambda n: n.TransformerDecoderLayer(8, 2, 16, dropout=0.0, **options)), lambda t, m: (lambda x, y: (m(x, y), [x, y]))(data(t, 4, 3, 8), data(t, *((4, 5) if options.get("batch_first") else (5, 3)), 8, seed=1)))
+    compare_modules(
+        twins(lambda n: n.TransformerEncoderLayer(8, 2, 16, dropout=0.0, **options)),
+        lambda t, m: (lambda x: (m(x), [x]))(data(t, 4, 3, 8)),
+    )
+    compare_modules(
+        twins(lambda n: n.TransformerDecoderLayer(8, 2, 16, dropout=0.0, **options)),
+        lambda t, m: (lambda x, y: (m(x, y), [x, y]))(
+            data(t, 4, 3, 8), data(t, *((4, 5) if options.get("batch_first") else (5, 3)), 8, seed=1)
+        ),
+    )
 
 
 def test_transformer() -> None:
@@ -81,14 +115,32 @@ def test_transformer() -> None:
     def call(t, model):
         x, y = data(t, 5, 3, 8), data(t, 4, 3, 8, seed=1)
         mask = t.nn.Transformer.generate_square_subsequent_mask(4, dtype=t.float64)
-        return model(x, y, tgt_mask=mask, src_key_padding_mask=t.tensor([[False] * 5, [False] * 4 + [True], [False] * 5]), tgt_is_causal=True), [x, y]
+        return model(
+            x,
+            y,
+            tgt_mask=mask,
+            src_key_padding_mask=t.tensor([[False] * 5, [False] * 4 + [True], [False] * 5]),
+            tgt_is_causal=True,
+        ), [x, y]
 
     compare_modules(made, call)
 
 
 def test_a_stack_with_a_mask() -> None:
-    made = twins(lambda n: n.TransformerEncoder(n.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), 2, n.LayerNorm(8), enable_nested_tensor=False))
-    compare_modules(made, lambda t, m: (lambda x: (m(x, mask=t.nn.Transformer.generate_square_subsequent_mask(4, dtype=t.float64)), [x]))(data(t, 3, 4, 8)))
+    made = twins(
+        lambda n: n.TransformerEncoder(
+            n.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
+            2,
+            n.LayerNorm(8),
+            enable_nested_tensor=False,
+        )
+    )
+    compare_modules(
+        made,
+        lambda t, m: (lambda x: (m(x, mask=t.nn.Transformer.generate_square_subsequent_mask(4, dtype=t.float64)), [x]))(
+            data(t, 3, 4, 8)
+        ),
+    )
 
 
 @pytest.mark.parametrize("call", [

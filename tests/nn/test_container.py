@@ -62,7 +62,11 @@ def test_list_protocol(kind):
     net.insert(-1, nn.Linear(8, 8))
     net.insert(len(net), nn.Linear(7, 7))
     assert sizes(net) == [1, 9, 20, 30, 4, 5, 8, 6, 7] and names(net) == list("012345678")
-    assert net.pop(1).in_features == 9 and sizes(net.pop(slice(0, 2))) in ([1, 20], [2, 3]) and names(net) == list("012345")
+    assert (
+        net.pop(1).in_features == 9
+        and sizes(net.pop(slice(0, 2))) in ([1, 20], [2, 3])
+        and names(net) == list("012345")
+    )
     del net[0], net[-1]
     del net[1:3]
     assert sizes(net) == [4, 6] and names(net) == ["0", "1"] and net.get_submodule("1").in_features == 6
@@ -123,10 +127,13 @@ def test_module_list_arithmetic():
 
 
 def test_module_list_repr_joins_equal_neighbours():
-    net = nn.ModuleList([*linears(1, 1, 1), nn.ReLU(), nn.Linear(1, 1), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh())])
+    net = nn.ModuleList(
+        [*linears(1, 1, 1), nn.ReLU(), nn.Linear(1, 1), nn.Sequential(nn.Tanh()), nn.Sequential(nn.Tanh())]
+    )
     linear = "Linear(in_features=1, out_features=1, bias=True)"
     assert repr(net) == (
-        f"ModuleList(\n  (0-2): 3 x {linear}\n  (3): ReLU()\n  (4): {linear}\n  (5-6): 2 x Sequential(\n    (0): Tanh()\n  )\n)"
+        f"ModuleList(\n  (0-2): 3 x {linear}\n  (3): ReLU()\n  (4): {linear}\n  (5-6): 2 x Sequential(\n    (0): "
+        "Tanh()\n  )\n)"
     )
     assert repr(nn.ModuleList()) == "ModuleList()"
 
@@ -218,7 +225,11 @@ def test_parameter_dict():
     values = nn.ParameterDict({"b": numod.zeros(2), "a": made, "c": 5})
     assert list(values) == ["a", "b", "c"]  # a plain dict comes sorted, as in PyTorch
     assert isinstance(values["b"], nn.Parameter) and values.a is made and values["c"] == 5
-    assert list(values.keys()) == ["a", "b", "c"] and list(values.values())[2] == 5 and list(values.items())[0] == ("a", made)
+    assert (
+        list(values.keys()) == ["a", "b", "c"]
+        and list(values.values())[2] == 5
+        and list(values.items())[0] == ("a", made)
+    )
     assert list(reversed(values)) == ["c", "b", "a"] and len(values) == 3 and "a" in values
     assert [name for name, _ in values.named_parameters()] == ["a", "b"]
     values.update(OrderedDict([("z", numod.ones(1)), ("d", numod.ones(1))]))
@@ -243,7 +254,8 @@ def test_parameter_dict():
 
 
 def test_parameter_dict_union():
-    left, right = nn.ParameterDict({"a": numod.ones(1), "b": numod.ones(1)}), nn.ParameterDict({"b": numod.zeros(2), "c": numod.ones(1)})
+    left = nn.ParameterDict({"a": numod.ones(1), "b": numod.ones(1)})
+    right = nn.ParameterDict({"b": numod.zeros(2), "c": numod.ones(1)})
     both = left | right
     assert list(both) == ["a", "b", "c"] and both["b"] is right["b"] and list(left) == ["a", "b"]
     assert list({"x": numod.ones(1)} | right) == ["x", "b", "c"]

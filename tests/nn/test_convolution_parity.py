@@ -14,11 +14,19 @@ pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:Using paddi
 
 SIZES = {1: (11,), 2: (9, 11), 3: (5, 6, 7)}
 OPTIONS = [
-    {}, {"stride": 2}, {"padding": 1}, {"dilation": 2}, {"groups": 2}, {"bias": False}, {"stride": 2, "padding": 1, "dilation": 2, "groups": 4}, {"padding": "same"},
-    {"padding": "same", "dilation": 2}, {"padding": "valid"}, {"padding": 2, "padding_mode": "reflect"}, {"padding": 2, "padding_mode": "replicate"},
+    {}, {"stride": 2}, {"padding": 1}, {"dilation": 2}, {"groups": 2}, {"bias": False},
+    {"stride": 2, "padding": 1, "dilation": 2, "groups": 4}, {"padding": "same"},
+    {"padding": "same", "dilation": 2}, {"padding": "valid"}, {"padding": 2, "padding_mode": "reflect"},
+    {"padding": 2, "padding_mode": "replicate"},
     {"padding": 1, "padding_mode": "circular"}, {"padding": "same", "padding_mode": "circular"},
 ]  # fmt: skip
-TRANSPOSED = [{}, {"stride": 2}, {"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 4, "dilation": 2}, {"stride": 3, "bias": False}]
+TRANSPOSED = [
+    {},
+    {"stride": 2},
+    {"stride": 2, "padding": 1, "output_padding": 1},
+    {"groups": 4, "dilation": 2},
+    {"stride": 3, "bias": False},
+]
 CASES = [(f"Conv{n}d", n, k, o) for n, k, o in itertools.product((1, 2, 3), (1, 2, 3), OPTIONS)]
 CASES += [(f"ConvTranspose{n}d", n, k, o) for n, k, o in itertools.product((1, 2, 3), (2, 3), TRANSPOSED)]
 
@@ -60,7 +68,11 @@ def test_lazy_forms(name: str) -> None:
     ndim = int(name[-2])
     ours(numod.zeros(2, 4, *SIZES[ndim]))
     theirs(torch.zeros(2, 4, *SIZES[ndim]))
-    assert repr(ours) == repr(theirs) and type(ours).__name__ == type(theirs).__name__ and ours.weight.shape == tuple(theirs.weight.shape)
+    assert (
+        repr(ours) == repr(theirs)
+        and type(ours).__name__ == type(theirs).__name__
+        and ours.weight.shape == tuple(theirs.weight.shape)
+    )
 
 
 def test_convolution_with_time_first():

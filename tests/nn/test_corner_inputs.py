@@ -11,8 +11,12 @@ import numod.nn.functional as F
 def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
     image = torch.tensor(np.random.default_rng(0).integers(0, 256, (1, 3, 6, 7)), dtype=torch.uint8)
     small = F.interpolate(image, (3, 4), mode=mode)
-    rows = (F.interpolate(image.float(), (6, 4), mode=mode) + 0.5).floor().clamp(0, 255)  # as PyTorch and Pillow do: a dimension at a time
-    assert small.dtype is torch.uint8 and (small.float() - F.interpolate(rows, (3, 4), mode=mode).clamp(0, 255)).abs().max().item() <= 0.5
+    # as PyTorch and Pillow do: a dimension at a time
+    rows = (F.interpolate(image.float(), (6, 4), mode=mode) + 0.5).floor().clamp(0, 255)
+    assert (
+        small.dtype is torch.uint8
+        and (small.float() - F.interpolate(rows, (3, 4), mode=mode).clamp(0, 255)).abs().max().item() <= 0.5
+    )
     with pytest.raises(NotImplementedError, match="'Long'; convert first"):
         F.interpolate(image.long(), (3, 4), mode=mode)
 
@@ -22,7 +26,9 @@ def test_images_of_16_bit_floats_are_rounded_once():
     wide = image.detach().float().requires_grad_()
     for each in (image, wide):
         F.interpolate(each, scale_factor=2, mode="bilinear").float().sum().backward()
-    assert F.interpolate(image, scale_factor=2, mode="bilinear").equal(F.interpolate(wide, scale_factor=2, mode="bilinear").bfloat16())
+    assert F.interpolate(image, scale_factor=2, mode="bilinear").equal(
+        F.interpolate(wide, scale_factor=2, mode="bilinear").bfloat16()
+    )
     assert image.grad.equal(wide.grad.bfloat16())
 
 
@@ -50,7 +56,8 @@ def test_adaptive_pools_without_channels(name, shape, found):
 
 
 def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_a_stride():
-    x, weight = torch.randn(1, 2, 4, 4, dtype=torch.float64, requires_grad=True), torch.randn(2, 1, 2, 3, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(1, 2, 4, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(2, 1, 2, 3, dtype=torch.float64, requires_grad=True)
 
     def function(x, weight):
         return F.conv_transpose2d(x, weight, stride=(3, 2), padding=(1, 2), output_padding=(2, 3), dilation=(4, 4))
@@ -60,7 +67,11 @@ def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_
 
 def test_sizes_and_factors_of_interpolate_may_be_numbers_of_numpy_or_tensors() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
-    for given, plain in (({"size": np.int64(5)}, {"size": 5}), ({"size": torch.tensor(5)}, {"size": 5}), ({"scale_factor": np.float32(1.5)}, {"scale_factor": 1.5})):
+    for given, plain in (
+        ({"size": np.int64(5)}, {"size": 5}),
+        ({"size": torch.tensor(5)}, {"size": 5}),
+        ({"scale_factor": np.float32(1.5)}, {"scale_factor": 1.5}),
+    ):
         assert torch.equal(F.interpolate(x, **given), F.interpolate(x, **plain))
 
 

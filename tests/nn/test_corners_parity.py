@@ -46,7 +46,8 @@ CASES = {
     "register taken": lambda lib: layer(lib).register_module("forward", lib.nn.ReLU()),
     "set": lambda lib: after(layer(lib), lambda m: m.set_submodule("act", lib.nn.ReLU())),
     "set below": lambda lib: after(lib.nn.Sequential(layer(lib)), lambda m: m.set_submodule("0.act", lib.nn.ReLU())),
-    "set strict": lambda lib: after(lib.nn.Sequential(layer(lib)), lambda m: m.set_submodule("0", lib.nn.ReLU(), strict=True)),
+    "set strict": lambda lib: after(lib.nn.Sequential(layer(lib)),
+        lambda m: m.set_submodule("0", lib.nn.ReLU(), strict=True)),
     "set strict missing": lambda lib: layer(lib).set_submodule("act", lib.nn.ReLU(), strict=True),
     "set below nothing": lambda lib: layer(lib).set_submodule("a.b", lib.nn.ReLU()),
     "set over a parameter": lambda lib: layer(lib).set_submodule("weight", lib.nn.ReLU()),
@@ -73,14 +74,17 @@ CASES = {
     "dotted value": lambda lib: after(layer(lib), lambda m: setattr(m, "a.b", 3), lambda m: getattr(m, "a.b")),
     "empty name": lambda lib: after(layer(lib), lambda m: setattr(m, "", lib.nn.ReLU())),
     "module before init": lambda lib: before_init(lib, lambda self: setattr(self, "a", lib.nn.ReLU())),
-    "parameter before init": lambda lib: before_init(lib, lambda self: setattr(self, "a", lib.nn.Parameter(lib.ones(1)))),
+    "parameter before init": lambda lib: before_init(lib,
+        lambda self: setattr(self, "a", lib.nn.Parameter(lib.ones(1)))),
     "buffer before init": lambda lib: before_init(lib, lambda self: self.register_buffer("a", lib.ones(1))),
     "incompatible keys": lambda lib: str(layer(lib).load_state_dict({}, strict=False)),
     "shared": lambda lib: [each.is_shared() for each in layer(lib).share_memory().parameters()],
     "copied parameter": lambda lib: repr(copy.deepcopy(lib.nn.Parameter(lib.ones(1), False))),
-    "kinds": lambda lib: [type(each).__name__ for each in (lib.nn.Parameter(lib.ones(1)) + 1, lib.nn.Parameter(lib.ones(1)).clone())],
+    "kinds": lambda lib: [type(each).__name__ for each in (lib.nn.Parameter(lib.ones(1)) + 1,
+        lib.nn.Parameter(lib.ones(1)).clone())],
     "global hooks": lambda lib: [hasattr(lib.nn.modules.module, f"register_module_{kind}_hook") for kind in
-                                 ("forward", "forward_pre", "backward", "full_backward", "full_backward_pre", "buffer_registration")],
+                                 ("forward", "forward_pre", "backward", "full_backward", "full_backward_pre",
+                                 "buffer_registration")],
 }  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Embedding, EmbeddingBag and one-hot vectors against NumPy: rows, bags, what gets a gradient, what is written to the table, errors."""
+"""Embedding, EmbeddingBag and one-hot vectors against NumPy: rows, bags, what gets a gradient, what is written to the
+table, errors.
+"""
 
 from __future__ import annotations
 
@@ -86,17 +88,23 @@ def test_bags(mode: str) -> None:
     with_last = F.embedding_bag(*arguments, tensor([*OFFSETS, 7]), mode=mode, include_last_offset=True)
     np.testing.assert_allclose(with_last.numpy(), expected)
     grid = F.embedding_bag(tensor(INDEX[:6]).reshape(2, 3), tensor(TABLE), mode=mode)
-    np.testing.assert_allclose(grid.numpy(), np.stack([bag_of(mode, TABLE[INDEX[:3]]), bag_of(mode, TABLE[INDEX[3:6]])]))
+    np.testing.assert_allclose(
+        grid.numpy(), np.stack([bag_of(mode, TABLE[INDEX[:3]]), bag_of(mode, TABLE[INDEX[3:6]])])
+    )
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("padding", [None, 4])
 def test_last_bag_where_the_last_offset_is_below_the_end(mode: str, dtype: str, padding: int | None) -> None:
-    """It goes on to the end in PyTorch's kernels for the maximum, padding and float64, and ends at the last offset in those for sums of float32."""
+    """It goes on to the end in PyTorch's kernels for the maximum, padding and float64, and ends at the last offset in
+    those for sums of float32.
+    """
     rows = np.arange(10.0).reshape(5, 2)
     weight = tensor(rows, dtype=getattr(numod, dtype), requires_grad=True)
-    found = F.embedding_bag(tensor([0, 1, 2, 3]), weight, tensor([0, 2, 3]), mode=mode, include_last_offset=True, padding_idx=padding)
+    found = F.embedding_bag(
+        tensor([0, 1, 2, 3]), weight, tensor([0, 2, 3]), mode=mode, include_last_offset=True, padding_idx=padding
+    )
     to_end = mode == "max" or padding is not None or dtype == "float64"
     second = getattr(rows[2 : 4 if to_end else 3], mode)(0)
     np.testing.assert_allclose(found.detach().numpy(), [getattr(rows[:2], mode)(0), second])
@@ -111,13 +119,17 @@ def test_no_offsets_are_no_bags() -> None:
 def test_bags_of_the_older_order_of_arguments() -> None:
     with pytest.warns(UserWarning, match="Argument order of nn.functional.embedding_bag was changed"):
         swapped = F.embedding_bag(tensor(TABLE), tensor(INDEX), tensor(OFFSETS))
-    np.testing.assert_array_equal(swapped.numpy(), F.embedding_bag(tensor(INDEX), tensor(TABLE), tensor(OFFSETS)).numpy())
+    np.testing.assert_array_equal(
+        swapped.numpy(), F.embedding_bag(tensor(INDEX), tensor(TABLE), tensor(OFFSETS)).numpy()
+    )
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_padding_is_in_no_bag(mode: str) -> None:
     expected = np.stack([bag_of(mode, TABLE[bag[bag != 2]]) for bag in BAGS])
-    np.testing.assert_allclose(F.embedding_bag(tensor(INDEX), tensor(TABLE), tensor(OFFSETS), mode=mode, padding_idx=2).numpy(), expected)
+    np.testing.assert_allclose(
+        F.embedding_bag(tensor(INDEX), tensor(TABLE), tensor(OFFSETS), mode=mode, padding_idx=2).numpy(), expected
+    )
 
 
 def test_weights_of_samples() -> None:
@@ -129,9 +141,11 @@ def test_weights_of_samples() -> None:
 
 
 CALLS: list[Callable] = [
-    lambda w, s: F.embedding(tensor(INDEX), w), lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS)), lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS), mode="max"),
+    lambda w, s: F.embedding(tensor(INDEX), w), lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS)),
+    lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS), mode="max"),
     lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS), mode="sum", per_sample_weights=s, padding_idx=1),
-    lambda w, s: F.embedding_bag(tensor(INDEX[:6]).reshape(2, 3), w, mode="sum", per_sample_weights=s[:6].reshape(2, 3)),
+    lambda w,
+    s: F.embedding_bag(tensor(INDEX[:6]).reshape(2, 3), w, mode="sum", per_sample_weights=s[:6].reshape(2, 3)),
 ]  # fmt: skip
 
 
@@ -148,7 +162,11 @@ def test_equal_indices_add_up_in_every_column(width: int) -> None:
     index = np.array([2, 0, 2, 2, 1])
     expected = np.zeros((2, 4, width))
     np.add.at(expected, (slice(None), index), source)
-    np.testing.assert_allclose(numod.zeros(2, 4, width, dtype=numod.float64).index_add(1, tensor(index), tensor(source)).numpy(), expected, atol=1e-14)
+    np.testing.assert_allclose(
+        numod.zeros(2, 4, width, dtype=numod.float64).index_add(1, tensor(index), tensor(source)).numpy(),
+        expected,
+        atol=1e-14,
+    )
 
 
 def test_empty_bags() -> None:
@@ -179,20 +197,42 @@ def test_one_hot() -> None:
 
 def test_reprs_and_states() -> None:
     layer = nn.Embedding(6, 3, padding_idx=-1, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True, sparse=True)
-    assert repr(layer) == "Embedding(6, 3, padding_idx=5, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True, sparse=True)"
+    assert (
+        repr(layer)
+        == "Embedding(6, 3, padding_idx=5, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True, sparse=True)"
+    )
     assert repr(nn.EmbeddingBag(6, 3, mode="sum", padding_idx=1)) == "EmbeddingBag(6, 3, mode='sum', padding_idx=1)"
     assert list(layer.state_dict()) == list(nn.EmbeddingBag(6, 3).state_dict()) == ["weight"]
-    assert not nn.Embedding.from_pretrained(tensor(TABLE)).weight.requires_grad and not nn.EmbeddingBag.from_pretrained(tensor(TABLE)).weight.requires_grad
+    assert (
+        not nn.Embedding.from_pretrained(tensor(TABLE)).weight.requires_grad
+        and not nn.EmbeddingBag.from_pretrained(tensor(TABLE)).weight.requires_grad
+    )
 
 
 ERRORS = [
-    (lambda w: F.embedding(tensor([6]), w), IndexError, "out of bounds"), (lambda w: F.embedding(tensor([-1]), w), IndexError, "out of bounds"), (lambda w: F.embedding(tensor([1.0]), w), RuntimeError, "Long, Int"), (lambda w: F.embedding([0], w), TypeError, "must be Tensor"),
-    (lambda w: F.embedding(tensor([1]), w[0]), RuntimeError, "must be 2-D"), (lambda w: F.embedding(tensor([1]), w, 6), AssertionError, "Padding_idx"), (lambda w: nn.Embedding(6, 3, padding_idx=-7), AssertionError, "Padding_idx"),
-    (lambda w: nn.Embedding(3, 2, _weight=w), AssertionError, "Shape of weight"), (lambda w: F.embedding_bag(tensor([1]), w), ValueError, "offsets has to be a 1D Tensor"), (lambda w: F.embedding_bag(tensor([[1]]), w, tensor([0])), ValueError, "If input is 2D"),
-    (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([1])), RuntimeError, r"offsets\[0\] has to be 0"), (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([0, 3])), RuntimeError, "length of 2"), (lambda w: F.embedding_bag(tensor([1, 2, 3]), w, tensor([0, 2, 1])), RuntimeError, "rise"),
-    (lambda w: F.embedding_bag(tensor([6]), w, tensor([0])), RuntimeError, "out of bounds"), (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="most"), ValueError, "mode has to be one of"), (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), scale_grad_by_freq=True, mode="max"), ValueError, "max mode"),
-    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), per_sample_weights=numod.ones(1, dtype=numod.float64)), NotImplementedError, "only for mode='sum'"),
-    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="sum", per_sample_weights=numod.ones(1)), RuntimeError, "dtype"), (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="sum", per_sample_weights=numod.ones(2, dtype=numod.float64)), ValueError, "same shape"),
+    (lambda w: F.embedding(tensor([6]), w), IndexError, "out of bounds"),
+    (lambda w: F.embedding(tensor([-1]), w), IndexError, "out of bounds"),
+    (lambda w: F.embedding(tensor([1.0]), w), RuntimeError, "Long, Int"),
+    (lambda w: F.embedding([0], w), TypeError, "must be Tensor"),
+    (lambda w: F.embedding(tensor([1]), w[0]), RuntimeError, "must be 2-D"),
+    (lambda w: F.embedding(tensor([1]), w, 6), AssertionError, "Padding_idx"),
+    (lambda w: nn.Embedding(6, 3, padding_idx=-7), AssertionError, "Padding_idx"),
+    (lambda w: nn.Embedding(3, 2, _weight=w), AssertionError, "Shape of weight"),
+    (lambda w: F.embedding_bag(tensor([1]), w), ValueError, "offsets has to be a 1D Tensor"),
+    (lambda w: F.embedding_bag(tensor([[1]]), w, tensor([0])), ValueError, "If input is 2D"),
+    (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([1])), RuntimeError, r"offsets\[0\] has to be 0"),
+    (lambda w: F.embedding_bag(tensor([1, 2]), w, tensor([0, 3])), RuntimeError, "length of 2"),
+    (lambda w: F.embedding_bag(tensor([1, 2, 3]), w, tensor([0, 2, 1])), RuntimeError, "rise"),
+    (lambda w: F.embedding_bag(tensor([6]), w, tensor([0])), RuntimeError, "out of bounds"),
+    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="most"), ValueError, "mode has to be one of"),
+    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), scale_grad_by_freq=True, mode="max"), ValueError,
+    "max mode"),
+    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), per_sample_weights=numod.ones(1, dtype=numod.float64)),
+    NotImplementedError, "only for mode='sum'"),
+    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="sum", per_sample_weights=numod.ones(1)),
+    RuntimeError, "dtype"),
+    (lambda w: F.embedding_bag(tensor([1]), w, tensor([0]), mode="sum",
+        per_sample_weights=numod.ones(2, dtype=numod.float64)), ValueError, "same shape"),
 ]  # fmt: skip
 
 

@@ -70,7 +70,9 @@ def test_with_kwargs():
 
     module.register_forward_pre_hook(pre, with_kwargs=True)
     module.register_forward_pre_hook(lambda module, args, kwargs: seen.append(kwargs), with_kwargs=True)
-    module.register_forward_hook(lambda module, args, kwargs, output: seen.append((args, kwargs, output)), with_kwargs=True)
+    module.register_forward_hook(
+        lambda module, args, kwargs, output: seen.append((args, kwargs, output)), with_kwargs=True
+    )
     assert module(1, 2, scale=2) == (6, 6)
     assert seen == [{"scale": 3}, ((1, 2), {"scale": 3}, (6, 6))]
 
@@ -84,7 +86,10 @@ def test_a_pre_hook_with_kwargs_must_return_a_pair():
 
 def test_order_and_prepend():
     module, order = nn.Identity(), []
-    note = {name: lambda *_, name=name: order.append(name) for name in ("a", "b", "c", "global", "pre a", "pre b", "global pre")}
+    note = {
+        name: lambda *_, name=name: order.append(name)
+        for name in ("a", "b", "c", "global", "pre a", "pre b", "global pre")
+    }
     module.register_forward_hook(note["a"])
     module.register_forward_hook(note["b"])
     module.register_forward_hook(note["c"], prepend=True)
@@ -139,7 +144,9 @@ def test_a_handle_removes_once_and_takes_the_options_with_it():
     handle.remove()
     module(0)
     assert seen == [1]
-    assert not module._forward_hooks and not module._forward_hooks_with_kwargs and not module._forward_hooks_always_called
+    assert (
+        not module._forward_hooks and not module._forward_hooks_with_kwargs and not module._forward_hooks_always_called
+    )
     del module
     handle.remove()
 
@@ -201,7 +208,9 @@ def test_hooks_are_copied_with_their_module():
 
 def test_full_backward_hooks_see_both_ends():
     layer, seen = nn.Linear(2, 1, bias=False), []
-    layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((module, grad_input, grad_output)))
+    layer.register_full_backward_hook(
+        lambda module, grad_input, grad_output: seen.append((module, grad_input, grad_output))
+    )
     layer.register_full_backward_pre_hook(lambda module, grad_output: seen.append((module, grad_output)))
     x = ones(1, 2)
     (layer(x) * 3).sum().backward()
@@ -234,15 +243,18 @@ def test_several_inputs_and_outputs():
     module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input, grad_output)))
     first, second = module(a, b)
     (first + second * 10).backward()
-    (grad_input, grad_output), = seen
-    assert [each.tolist() for each in grad_input] == [[2], [30]] and [each.tolist() for each in grad_output] == [[1], [10]]
+    ((grad_input, grad_output),) = seen
+    assert [each.tolist() for each in grad_input] == [[2], [30]] and [each.tolist() for each in grad_output] == [
+        [1],
+        [10],
+    ]
 
 
 def test_an_unused_output_has_no_gradient_and_an_unreached_input_zero():
     module, seen, a, b = Pair(), [], ones(1), ones(1)
     module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input, grad_output)))
     module(a, b)[0].backward()
-    (grad_input, grad_output), = seen
+    ((grad_input, grad_output),) = seen
     assert [each.tolist() for each in grad_input] == [[2], [0]]
     assert grad_output[0].tolist() == [1] and grad_output[1] is None
 
@@ -262,7 +274,7 @@ def test_no_input_requires_a_gradient():
     layer, seen = nn.Linear(2, 1), []
     layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input, grad_output)))
     layer(numod.ones(1, 2)).sum().backward()
-    (grad_input, grad_output), = seen
+    ((grad_input, grad_output),) = seen
     assert grad_input == (None,) and grad_output[0].tolist() == [[1]] and layer.weight.grad.tolist() == [[1, 1]]
     layer.register_full_backward_hook(lambda module, grad_input, grad_output: (numod.ones(1),))
     with pytest.raises(RuntimeError, match="no input requires gradient should always return None"):
@@ -295,7 +307,9 @@ def test_outputs_in_containers(pack, unpack):
             return pack(x * 2)
 
     module, seen, x = Packed(), [], ones(1)
-    module.register_full_backward_hook(lambda module, *gradients: seen.append(tuple(each[0].tolist() for each in gradients)))
+    module.register_full_backward_hook(
+        lambda module, *gradients: seen.append(tuple(each[0].tolist() for each in gradients))
+    )
     result = module(x)
     assert type(result) is type(pack(0))
     unpack(result).backward()
@@ -330,7 +344,10 @@ def test_backward_hooks_order_prepend_and_global():
     module.register_full_backward_hook(note["b"], prepend=True)
     module.register_full_backward_pre_hook(note["pre a"])
     module.register_full_backward_pre_hook(note["pre b"], prepend=True)
-    with hooks.register_module_full_backward_hook(note["all"]), hooks.register_module_full_backward_pre_hook(note["pre all"]):
+    with (
+        hooks.register_module_full_backward_hook(note["all"]),
+        hooks.register_module_full_backward_pre_hook(note["pre all"]),
+    ):
         module(ones(1)).backward()
     assert order == ["pre all", "pre b", "pre a", "all", "b", "a"]
 

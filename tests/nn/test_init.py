@@ -1,4 +1,6 @@
-"""nn.init: bounds and moments of the random ones, values of the others, gains, errors; and the helpers over many parameters."""
+"""nn.init: bounds and moments of the random ones, values of the others, gains, errors; and the helpers over many
+parameters.
+"""
 
 import math
 
@@ -18,13 +20,22 @@ def filled(name, *shape, **settings):
 
 
 def test_constants():
-    assert (filled("constant_", 2, 3, val=4) == 4).all() and (filled("ones_", 2) == 1).all() and (filled("zeros_", 2) == 0).all()
+    assert (
+        (filled("constant_", 2, 3, val=4) == 4).all()
+        and (filled("ones_", 2) == 1).all()
+        and (filled("zeros_", 2) == 0).all()
+    )
     assert (filled("eye_", 2, 3) == np.eye(2, 3)).all()
 
 
 def test_uniform_and_normal():
     uniform = filled("uniform_", 100, 100, a=-1, b=3)
-    assert uniform.min() >= -1 and uniform.max() < 3 and abs(uniform.mean() - 1) < 0.05 and abs(uniform.var() - 16 / 12) < 0.05
+    assert (
+        uniform.min() >= -1
+        and uniform.max() < 3
+        and abs(uniform.mean() - 1) < 0.05
+        and abs(uniform.var() - 16 / 12) < 0.05
+    )
     normal = filled("normal_", 100, 100, mean=2, std=3)
     assert abs(normal.mean() - 2) < 0.1 and abs(normal.std() - 3) < 0.1
 
@@ -95,7 +106,9 @@ def test_gains():
     gains = {"linear": 1, "conv2d": 1, "conv_transpose3d": 1, "sigmoid": 1, "tanh": 5 / 3, "relu": 2**0.5, "selu": 0.75}
     for name, gain in gains.items():
         assert init.calculate_gain(name) == gain
-    assert init.calculate_gain("leaky_relu") == math.sqrt(2 / (1 + 0.01**2)) and init.calculate_gain("leaky_relu", 2) == math.sqrt(2 / 5)
+    assert init.calculate_gain("leaky_relu") == math.sqrt(2 / (1 + 0.01**2)) and init.calculate_gain(
+        "leaky_relu", 2
+    ) == math.sqrt(2 / 5)
     with pytest.raises(ValueError, match="negative_slope True not a valid number"):
         init.calculate_gain("leaky_relu", True)
     with pytest.raises(ValueError, match="Unsupported nonlinearity swish"):
@@ -118,7 +131,9 @@ def test_errors():
 
 def test_meta_tensors_have_no_values_to_fill():
     weight = numod.empty(3, 4, device="meta")
-    assert all(fill(weight) is weight for fill in (init.trunc_normal_, init.xavier_uniform_, init.kaiming_normal_, init.zeros_))
+    assert all(
+        fill(weight) is weight for fill in (init.trunc_normal_, init.xavier_uniform_, init.kaiming_normal_, init.zeros_)
+    )
 
 
 def test_empty_tensors():
@@ -130,12 +145,16 @@ def test_empty_tensors():
 
 def test_generator_repeats():
     for name in ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "kaiming_normal_", "orthogonal_"):
-        first, second = (getattr(init, name)(numod.empty(4, 4), generator=numod.Generator().manual_seed(7)) for _ in range(2))
+        first, second = (
+            getattr(init, name)(numod.empty(4, 4), generator=numod.Generator().manual_seed(7)) for _ in range(2)
+        )
         assert first.tolist() == second.tolist()
 
 
 def test_old_names_warn():
-    with pytest.warns(FutureWarning, match="`nn.init.xavier_normal` is now deprecated in favor of `nn.init.xavier_normal_`"):
+    with pytest.warns(
+        FutureWarning, match="`nn.init.xavier_normal` is now deprecated in favor of `nn.init.xavier_normal_`"
+    ):
         init.xavier_normal(numod.empty(2, 2))
     assert init.orthogonal.__name__ == "orthogonal"
 
@@ -162,7 +181,9 @@ def test_clip_grad_norm(norm_type, norm):
     parameters = with_gradients([3.0, 4.0], [-12.0])
     total = nn.utils.clip_grad_norm_(parameters, 2.0, norm_type)
     assert total.shape == () and abs(total.item() - norm) < 1e-4
-    assert np.allclose(parameters[0].grad.numpy(), np.array([3, 4]) * 2 / norm) and np.allclose(parameters[1].grad.numpy(), -24 / norm)
+    assert np.allclose(parameters[0].grad.numpy(), np.array([3, 4]) * 2 / norm) and np.allclose(
+        parameters[1].grad.numpy(), -24 / norm
+    )
     assert abs(nn.utils.get_total_norm([each.grad for each in parameters[:2]], norm_type).item() - 2) < 1e-4
     before = parameters[0].grad.tolist()
     nn.utils.clip_grad_norm_(iter(parameters), 100.0, norm_type)

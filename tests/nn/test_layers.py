@@ -1,4 +1,6 @@
-"""Linear, Flatten, Dropout, activations and losses as modules: signature, repr, and that they call the function they are named for."""
+"""Linear, Flatten, Dropout, activations and losses as modules: signature, repr, and that they call the function they
+are named for.
+"""
 
 import numpy as np
 import pytest
@@ -51,7 +53,11 @@ def test_dropout():
         (nn.Sigmoid(), "Sigmoid()", lambda x: x.sigmoid()),
         (nn.Tanh(), "Tanh()", lambda x: x.tanh()),
         (nn.GELU(), "GELU(approximate='none')", F.gelu),
-        (nn.LeakyReLU(0.2, inplace=True), "LeakyReLU(negative_slope=0.2, inplace=True)", lambda x: F.leaky_relu(x, 0.2)),
+        (
+            nn.LeakyReLU(0.2, inplace=True),
+            "LeakyReLU(negative_slope=0.2, inplace=True)",
+            lambda x: F.leaky_relu(x, 0.2),
+        ),
         (nn.ELU(2.0), "ELU(alpha=2.0)", lambda x: F.elu(x, 2.0)),
         (nn.CELU(), "CELU(alpha=1.0)", "celu"),
         (nn.SELU(), "SELU()", "selu"),
@@ -114,9 +120,17 @@ classes, weight = numod.tensor([1, 0]), numod.tensor([0.3, 0.7])
         (nn.KLDivLoss(reduction="batchmean"), y, lambda: F.kl_div(x, y, reduction="batchmean")),
         (nn.NLLLoss(weight, ignore_index=0), classes, lambda: F.nll_loss(x, classes, weight=weight, ignore_index=0)),
         (nn.CrossEntropyLoss(), classes, lambda: F.cross_entropy(x, classes)),
-        (nn.CrossEntropyLoss(weight, label_smoothing=0.1), classes, lambda: F.cross_entropy(x, classes, weight, label_smoothing=0.1)),
+        (
+            nn.CrossEntropyLoss(weight, label_smoothing=0.1),
+            classes,
+            lambda: F.cross_entropy(x, classes, weight, label_smoothing=0.1),
+        ),
         (nn.BCELoss(weight), y, lambda: F.binary_cross_entropy(x, y, weight)),
-        (nn.BCEWithLogitsLoss(pos_weight=weight), y, lambda: F.binary_cross_entropy_with_logits(x, y, pos_weight=weight)),
+        (
+            nn.BCEWithLogitsLoss(pos_weight=weight),
+            y,
+            lambda: F.binary_cross_entropy_with_logits(x, y, pos_weight=weight),
+        ),
     ],
 )
 def test_loss(loss, target, expected):

@@ -21,7 +21,11 @@ def test_the_first_call_makes_a_linear():
     optimizer.step()
     assert [type(each) for each in net] == [nn.Linear, nn.ReLU, nn.Linear] and net[0].in_features == 4
     assert all(each is mine and type(mine) is nn.Parameter for each, mine in zip(before, net.parameters()))
-    assert [each.shape for each in before] == [(3, 4), (3,), (2, 3)] and not net[0]._forward_pre_hooks and not net[0]._load_state_dict_pre_hooks
+    assert (
+        [each.shape for each in before] == [(3, 4), (3,), (2, 3)]
+        and not net[0]._forward_pre_hooks
+        and not net[0]._load_state_dict_pre_hooks
+    )
 
 
 def test_moving_and_converting_need_no_shape():
@@ -46,8 +50,13 @@ def test_state_before_during_and_after():
     full, lazy = nn.Linear(4, 3), nn.LazyLinear(3)
     assert all(map(is_lazy, lazy.state_dict().values()))
     assert str(nn.LazyLinear(3).load_state_dict(lazy.state_dict())) == "<All keys matched successfully>"
-    assert str(lazy.load_state_dict(full.state_dict())) == "<All keys matched successfully>" and not lazy.has_uninitialized_params()
-    with pytest.raises(AssertionError, match="The in_features inferred from input: 5 is not equal to in_features from self.weight: 4"):
+    assert (
+        str(lazy.load_state_dict(full.state_dict())) == "<All keys matched successfully>"
+        and not lazy.has_uninitialized_params()
+    )
+    with pytest.raises(
+        AssertionError, match="The in_features inferred from input: 5 is not equal to in_features from self.weight: 4"
+    ):
         lazy(numod.ones(1, 5))
     x = numod.ones(2, 4)
     assert lazy(x).tolist() == full(x).tolist() and type(lazy) is nn.Linear and lazy.in_features == 4
@@ -57,7 +66,13 @@ def test_state_before_during_and_after():
 
 @pytest.mark.parametrize("value", [UninitializedParameter(), UninitializedBuffer()], ids=repr)
 def test_using_one_too_early_says_so(value):
-    for use in (lambda x: x + 1, lambda x: x.sum(), lambda x: x.clone(), lambda x: x.tolist(), lambda x: numod.cat([x])):
+    for use in (
+        lambda x: x + 1,
+        lambda x: x.sum(),
+        lambda x: x.clone(),
+        lambda x: x.tolist(),
+        lambda x: numod.cat([x]),
+    ):
         with pytest.raises(ValueError, match="Attempted to use an uninitialized .* Call `forward` with a dummy batch"):
             use(value)
     with pytest.raises(RuntimeError, match="Call `forward` to initialize the parameters"):

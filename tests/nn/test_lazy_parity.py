@@ -114,9 +114,19 @@ def with_buffer(lib):
             self.mean.fill_(scale)
 
     module = LazyShift()
-    before = [(name, lib.nn.parameter.is_lazy(each)) for name, each in module.named_buffers()], list(module.state_dict())
+    before = (
+        [(name, lib.nn.parameter.is_lazy(each)) for name, each in module.named_buffers()],
+        list(module.state_dict()),
+    )
     output = module(lib.ones(2, 3), scale=2.0)
-    return before, output.tolist(), type(module).__name__, module.mean.tolist(), list(module.state_dict()), isinstance(module.mean, lib.nn.Buffer)
+    return (
+        before,
+        output.tolist(),
+        type(module).__name__,
+        module.mean.tolist(),
+        list(module.state_dict()),
+        isinstance(module.mean, lib.nn.Buffer),
+    )
 
 
 CASES = {
@@ -136,9 +146,12 @@ CASES = {
     "buffer": with_buffer,
     "repr": lambda lib: [repr(each) for each in (lib.nn.UninitializedParameter(), lib.nn.UninitializedBuffer())],
     "types": lambda lib: [isinstance(lib.nn.UninitializedParameter(), each) for each in (lib.nn.Parameter, lib.Tensor)],
-    "buffer types": lambda lib: [isinstance(lib.nn.UninitializedBuffer(), each) for each in (lib.nn.Buffer, lib.Tensor)],
-    "has": lambda lib: [lib.nn.LazyLinear(2).has_uninitialized_params(), lib.nn.LazyLinear(2, bias=False).has_uninitialized_params()],
-    "exports": lambda lib: [hasattr(lib.nn, each) for each in ("UninitializedParameter", "UninitializedBuffer", "LazyLinear", "LazyModuleMixin")],
+    "buffer types": lambda lib: [isinstance(lib.nn.UninitializedBuffer(), each) for each in (lib.nn.Buffer,
+        lib.Tensor)],
+    "has": lambda lib: [lib.nn.LazyLinear(2).has_uninitialized_params(),
+        lib.nn.LazyLinear(2, bias=False).has_uninitialized_params()],
+    "exports": lambda lib: [hasattr(lib.nn, each) for each in ("UninitializedParameter", "UninitializedBuffer",
+        "LazyLinear", "LazyModuleMixin")],
 }  # fmt: skip
 
 

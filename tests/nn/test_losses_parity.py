@@ -16,20 +16,38 @@ ROW_SIGN, UNIT, WEIGHT = SIGN[:, 0].copy(), RNG.random((5, 4)) * 0.8 + 0.1, RNG.
 LABELS = np.array([[0, 2, -1, 1], [3, -1, 0, 0], [-1, 0, 1, 2], [0, 1, 2, 3], [1, -1, -1, -1]])
 
 CASES = [  # (class name, options, inputs; those of floats in the first group get gradients)
-    ("L1Loss", {}, (X, Y)), ("MSELoss", {}, (X, Y)), ("SmoothL1Loss", {"beta": 0.5}, (X, Y)), ("SmoothL1Loss", {"beta": 0.0}, (X, Y)), ("HuberLoss", {"delta": 0.7}, (X, Y)),
-    ("CrossEntropyLoss", {}, (X, CLASS)), ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.2, "ignore_index": 1}, (X, CLASS)), ("CrossEntropyLoss", {"ignore_index": 2}, (X, CLASS)),
-    ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.1}, (X, UNIT)), ("CrossEntropyLoss", {}, (X[0], CLASS[0])), ("CrossEntropyLoss", {}, (RNG.standard_normal((2, 4, 3)), RNG.integers(0, 4, (2, 3)))),
-    ("NLLLoss", {"weight": WEIGHT, "ignore_index": 1}, (X, CLASS)), ("NLLLoss", {}, (RNG.standard_normal((2, 4, 3, 2)), RNG.integers(0, 4, (2, 3, 2)))), ("PoissonNLLLoss", {}, (X, UNIT)), ("PoissonNLLLoss", {"log_input": False, "full": True}, (UNIT, UNIT * 4)),
-    ("GaussianNLLLoss", {"full": True}, (X, Y, UNIT)), ("GaussianNLLLoss", {}, (X, Y, UNIT[:, :1].copy())), ("GaussianNLLLoss", {}, (X, Y, UNIT[:, 0].copy())), ("KLDivLoss", {}, (X, UNIT)), ("KLDivLoss", {"log_target": True}, (X, Y)),
-    ("BCELoss", {"weight": WEIGHT}, (UNIT, UNIT[::-1].copy())), ("BCEWithLogitsLoss", {"pos_weight": WEIGHT, "weight": WEIGHT}, (X, UNIT)), ("MarginRankingLoss", {"margin": 0.3}, (X, Y, SIGN)), ("HingeEmbeddingLoss", {"margin": 0.4}, (X, SIGN)),
-    ("MultiLabelMarginLoss", {}, (X, LABELS)), ("MultiLabelMarginLoss", {}, (X[0], LABELS[0])), ("SoftMarginLoss", {}, (X, SIGN)), ("MultiLabelSoftMarginLoss", {"weight": WEIGHT}, (X, UNIT)), ("CosineEmbeddingLoss", {"margin": 0.1}, (X, Y, ROW_SIGN)),
-    ("MultiMarginLoss", {}, (X, CLASS)), ("MultiMarginLoss", {"p": 2, "margin": 0.7, "weight": WEIGHT}, (X, CLASS)), ("TripletMarginLoss", {}, (X, Y, Z)), ("TripletMarginLoss", {"swap": True, "margin": 2.0, "p": 1}, (X, Y, Z)), ("TripletMarginWithDistanceLoss", {}, (X, Y, Z)),
+    ("L1Loss", {}, (X, Y)), ("MSELoss", {}, (X, Y)), ("SmoothL1Loss", {"beta": 0.5}, (X, Y)),
+    ("SmoothL1Loss", {"beta": 0.0}, (X, Y)), ("HuberLoss", {"delta": 0.7}, (X, Y)),
+    ("CrossEntropyLoss", {}, (X, CLASS)),
+    ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.2, "ignore_index": 1}, (X, CLASS)),
+    ("CrossEntropyLoss", {"ignore_index": 2}, (X, CLASS)),
+    ("CrossEntropyLoss", {"weight": WEIGHT, "label_smoothing": 0.1}, (X, UNIT)),
+    ("CrossEntropyLoss", {}, (X[0], CLASS[0])),
+    ("CrossEntropyLoss", {}, (RNG.standard_normal((2, 4, 3)), RNG.integers(0, 4, (2, 3)))),
+    ("NLLLoss", {"weight": WEIGHT, "ignore_index": 1}, (X, CLASS)),
+    ("NLLLoss", {}, (RNG.standard_normal((2, 4, 3, 2)), RNG.integers(0, 4, (2, 3, 2)))),
+    ("PoissonNLLLoss", {}, (X, UNIT)), ("PoissonNLLLoss", {"log_input": False, "full": True}, (UNIT, UNIT * 4)),
+    ("GaussianNLLLoss", {"full": True}, (X, Y, UNIT)), ("GaussianNLLLoss", {}, (X, Y, UNIT[:, :1].copy())),
+    ("GaussianNLLLoss", {}, (X, Y, UNIT[:, 0].copy())), ("KLDivLoss", {}, (X, UNIT)),
+    ("KLDivLoss", {"log_target": True}, (X, Y)),
+    ("BCELoss", {"weight": WEIGHT}, (UNIT, UNIT[::-1].copy())),
+    ("BCEWithLogitsLoss", {"pos_weight": WEIGHT, "weight": WEIGHT}, (X, UNIT)),
+    ("MarginRankingLoss", {"margin": 0.3}, (X, Y, SIGN)), ("HingeEmbeddingLoss", {"margin": 0.4}, (X, SIGN)),
+    ("MultiLabelMarginLoss", {}, (X, LABELS)), ("MultiLabelMarginLoss", {}, (X[0], LABELS[0])),
+    ("SoftMarginLoss", {}, (X, SIGN)), ("MultiLabelSoftMarginLoss", {"weight": WEIGHT}, (X, UNIT)),
+    ("CosineEmbeddingLoss", {"margin": 0.1}, (X, Y, ROW_SIGN)),
+    ("MultiMarginLoss", {}, (X, CLASS)), ("MultiMarginLoss", {"p": 2, "margin": 0.7, "weight": WEIGHT}, (X, CLASS)),
+    ("TripletMarginLoss", {}, (X, Y, Z)), ("TripletMarginLoss", {"swap": True, "margin": 2.0, "p": 1}, (X, Y, Z)),
+    ("TripletMarginWithDistanceLoss", {}, (X, Y, Z)),
 ]  # fmt: skip
 
 
 def tensors(t, arrays: tuple) -> list:
     found = [t.tensor(each) for each in arrays]
-    return [each.requires_grad_() if each.is_floating_point() and k < 2 and arrays[k] is not SIGN else each for k, each in enumerate(found)]
+    return [
+        each.requires_grad_() if each.is_floating_point() and k < 2 and arrays[k] is not SIGN else each
+        for k, each in enumerate(found)
+    ]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
@@ -37,11 +55,21 @@ def tensors(t, arrays: tuple) -> list:
 def test_losses(name: str, options: dict, arrays: tuple, reduction: str) -> None:
     found = []
     for t in (numod, torch):
-        loss = getattr(t.nn, name)(**{key: t.tensor(value) if isinstance(value, np.ndarray) else value for key, value in options.items()}, reduction=reduction)
+        loss = getattr(t.nn, name)(
+            **{key: t.tensor(value) if isinstance(value, np.ndarray) else value for key, value in options.items()},
+            reduction=reduction,
+        )
         inputs = tensors(t, arrays)
         result = loss(*inputs)
         (result * result).sum().backward()
-        found.append((repr(loss), tuple(result.shape), result.detach().numpy(), [each.grad.numpy() for each in inputs if each.grad is not None]))
+        found.append(
+            (
+                repr(loss),
+                tuple(result.shape),
+                result.detach().numpy(),
+                [each.grad.numpy() for each in inputs if each.grad is not None],
+            )
+        )
     assert found[0][:2] == found[1][:2]
     np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-9, atol=1e-10)
     assert len(found[0][3]) == len(found[1][3])
@@ -62,7 +90,9 @@ def test_ctc(blank: int, packed: bool, zero: bool, reduction: str) -> None:
     found = []
     for t in (numod, torch):
         logits = t.tensor(x, requires_grad=True)
-        loss = t.nn.CTCLoss(blank, reduction, zero)(logits.log_softmax(2), t.tensor(flat if packed else targets), t.tensor(lengths), t.tensor(sizes))
+        loss = t.nn.CTCLoss(blank, reduction, zero)(
+            logits.log_softmax(2), t.tensor(flat if packed else targets), t.tensor(lengths), t.tensor(sizes)
+        )
         (loss * loss).sum().backward()
         found.append((loss.detach().numpy(), logits.grad.numpy()))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
@@ -70,25 +100,38 @@ def test_ctc(blank: int, packed: bool, zero: bool, reduction: str) -> None:
 
 
 LINEAR_CASES = [
-    ({}, CLASS), ({"bias": True, "label_smoothing": 0.2}, CLASS), ({"ignore_index": 1, "weight": WEIGHT, "reduction": "sum"}, CLASS), ({"bias": True}, UNIT),
+    ({}, CLASS), ({"bias": True, "label_smoothing": 0.2}, CLASS),
+    ({"ignore_index": 1, "weight": WEIGHT, "reduction": "sum"}, CLASS), ({"bias": True}, UNIT),
     ({"out_features": (2, 3), "bias": True, "reduction": "none"}, RNG.integers(0, 4, (5, 2, 3))),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options, target", LINEAR_CASES, ids=lambda each: str(list(each)) if isinstance(each, dict) else "")
+@pytest.mark.parametrize(
+    "options, target", LINEAR_CASES, ids=lambda each: str(list(each)) if isinstance(each, dict) else ""
+)
 def test_linear_cross_entropy(options: dict, target: np.ndarray) -> None:
-    ours, theirs = twins(lambda nn: nn.LinearCrossEntropyLoss(4, 4, **{k: (numod if nn is numod.nn else torch).tensor(v) if k == "weight" else v for k, v in options.items()}))
+    ours, theirs = twins(
+        lambda nn: nn.LinearCrossEntropyLoss(
+            4,
+            4,
+            **{k: (numod if nn is numod.nn else torch).tensor(v) if k == "weight" else v for k, v in options.items()},
+        )
+    )
     results = [model(t.tensor(X), t.tensor(target)) for t, model in ((numod, ours), (torch, theirs))]
     np.testing.assert_allclose(*(each.detach().numpy() for each in results), rtol=1e-9)
     for each in results:
         each.sum().backward()
-    np.testing.assert_allclose(ours.linear.weight.grad.numpy(), theirs.linear.weight.grad.numpy(), rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(
+        ours.linear.weight.grad.numpy(), theirs.linear.weight.grad.numpy(), rtol=1e-7, atol=1e-10
+    )
 
 
 def test_legacy_reductions() -> None:
     for t in (numod, torch):
         with pytest.warns(UserWarning, match="reduction='sum'"):
-            assert float(t.nn.functional.mse_loss(t.tensor([1.0, 2.0]), t.tensor([0.0, 0.0]), size_average=False)) == 5.0
+            assert (
+                float(t.nn.functional.mse_loss(t.tensor([1.0, 2.0]), t.tensor([0.0, 0.0]), size_average=False)) == 5.0
+            )
         with pytest.warns(UserWarning, match="reduction='none'"):
             assert t.nn.MSELoss(reduce=False).reduction == "none"
 

@@ -1,4 +1,6 @@
-"""Module: registration, walks, conversion, copies, text; and the points where it is kinder than PyTorch, each in a test of that name."""
+"""Module: registration, walks, conversion, copies, text; and the points where it is kinder than PyTorch, each in a test
+of that name.
+"""
 
 import copy
 import gc
@@ -103,13 +105,16 @@ def test_use_before_init_says_what_is_missing():
 
     early = Early()
     assert early.size == 3
-    with pytest.raises(AttributeError, match=r"'Early' object has no attribute 'layer'; has super\(\).__init__\(\) been called\?"):
+    with pytest.raises(
+        AttributeError, match=r"'Early' object has no attribute 'layer'; has super\(\).__init__\(\) been called\?"
+    ):
         _ = early.layer
 
 
 @pytest.mark.parametrize("kind", ["parameter", "buffer", "module"])
 def test_bad_names(kind):
-    net, register = Net(), {"parameter": "register_parameter", "buffer": "register_buffer", "module": "add_module"}[kind]
+    net = Net()
+    register = {"parameter": "register_parameter", "buffer": "register_buffer", "module": "add_module"}[kind]
     with pytest.raises(TypeError, match=f"{kind} name should be a string. Got int"):
         getattr(net, register)(3, None)
     with pytest.raises(KeyError, match=rf"{kind} name can.{{1,2}}t contain"):
@@ -137,7 +142,9 @@ def test_wrong_kinds():
         net.register_buffer("x", 1)
     with pytest.raises(TypeError, match="int is not a Module subclass"):
         net.add_module("x", 1)
-    with pytest.raises(TypeError, match=r"cannot assign 'Tensor' as parameter 'scale' \(nn.Parameter or None expected\)"):
+    with pytest.raises(
+        TypeError, match=r"cannot assign 'Tensor' as parameter 'scale' \(nn.Parameter or None expected\)"
+    ):
         net.scale = numod.ones(2)
     with pytest.raises(TypeError, match="cannot assign 'ReLU' as parameter 'scale'"):
         net.scale = nn.ReLU()
@@ -310,14 +317,25 @@ def test_shared_parts_come_once_unless_asked():
     assert names(net.named_modules(remove_duplicate=False)) == ["", "0", "1", "1.0", "2"]
     assert len(list(net.modules(remove_duplicate=False))) == 5
     assert names(net.named_parameters()) == ["0.weight", "0.bias", "2.bias"]
-    assert names(net.named_parameters(remove_duplicate=False)) == ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "2.weight", "2.bias"]
+    assert names(net.named_parameters(remove_duplicate=False)) == [
+        "0.weight",
+        "0.bias",
+        "1.0.weight",
+        "1.0.bias",
+        "2.weight",
+        "2.bias",
+    ]
     assert list(net.state_dict()) == ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "2.weight", "2.bias"]
     twice = nn.ModuleDict({"a": layer, "b": layer})
     assert names(twice.named_children()) == ["a"]
     buffer = numod.ones(1)
     twice.register_buffer("x", buffer)
     layer.register_buffer("y", buffer)
-    assert names(twice.named_buffers()) == ["x"] and names(twice.named_buffers(remove_duplicate=False)) == ["x", "a.y", "b.y"]
+    assert names(twice.named_buffers()) == ["x"] and names(twice.named_buffers(remove_duplicate=False)) == [
+        "x",
+        "a.y",
+        "b.y",
+    ]
 
 
 def test_named_modules_memo():
@@ -525,7 +543,11 @@ def test_deepcopy_of_a_module_that_kept_a_computed_tensor():
     net.mean = 0.5 * net.mean + net.last[0]
     other = copy.deepcopy(net)
     assert other.last.tolist() == net.last.tolist() and other.last.grad_fn is None and other.last is not net.last
-    assert other.history[0] is other.last and other.history[1]["again"].grad_fn is None and other.history[2] is other.history
+    assert (
+        other.history[0] is other.last
+        and other.history[1]["again"].grad_fn is None
+        and other.history[2] is other.history
+    )
     assert other.mean.tolist() == net.mean.tolist() and net.last.grad_fn is not None
 
 
@@ -533,7 +555,12 @@ def test_deepcopy_of_a_parameter():
     parameter = nn.Parameter(numod.ones(2), requires_grad=False)
     parameter.note = ["kept"]
     other = copy.deepcopy(parameter)
-    assert isinstance(other, nn.Parameter) and not other.requires_grad and other.note == ["kept"] and other.note is not parameter.note
+    assert (
+        isinstance(other, nn.Parameter)
+        and not other.requires_grad
+        and other.note == ["kept"]
+        and other.note is not parameter.note
+    )
     first, second = copy.deepcopy([parameter, parameter])
     assert first is second
 
@@ -629,7 +656,11 @@ def test_parameter():
     with numod.no_grad():
         data.zero_()
     assert parameter.tolist() == [0, 0] and not data.requires_grad
-    assert type(parameter * 2) is numod.Tensor and type(parameter.data) is numod.Tensor and type(parameter.detach()) is numod.Tensor
+    assert (
+        type(parameter * 2) is numod.Tensor
+        and type(parameter.data) is numod.Tensor
+        and type(parameter.detach()) is numod.Tensor
+    )
     assert nn.Parameter().shape == (0,) and not nn.Parameter(data, requires_grad=False).requires_grad
     assert nn.Parameter(parameter * 2).is_leaf
     with pytest.raises(RuntimeError):
@@ -666,7 +697,10 @@ def test_a_list_filled_after_assignment_warns_when_parameters_are_asked_for():
     net = Filled()
     with pytest.warns(UserWarning) as caught:
         list(net.parameters())
-    assert sorted(str(each.message).split("Use ")[1].split(";")[0] for each in caught) == ["nn.ModuleList", "nn.ParameterDict"]
+    assert sorted(str(each.message).split("Use ")[1].split(";")[0] for each in caught) == [
+        "nn.ModuleList",
+        "nn.ParameterDict",
+    ]
     list(net.parameters())
 
 
@@ -715,7 +749,9 @@ def test_a_module_compiles_its_forward_in_place() -> None:
     other = copy.deepcopy(model)
     with numod.no_grad():
         other[0].weight.zero_()
-    assert not numod.equal(other(x), model(x)) and numod.allclose(pickle.loads(pickle.dumps(model))(x), model(x), atol=1e-6)
+    assert not numod.equal(other(x), model(x)) and numod.allclose(
+        pickle.loads(pickle.dumps(model))(x), model(x), atol=1e-6
+    )
     model.register_forward_hook(lambda module, arguments, result: result * 0)
     assert not model(x).any()
 
@@ -736,7 +772,11 @@ def test_a_parameter_of_a_subclass_that_takes_more() -> None:
     module = nn.Module()
     data = numod.ones(2)
     module.weight = NamedParameter(data, name="weight")
-    assert list(module.parameters()) == [module.weight] and module.weight.name_of_it == "weight" and module.weight.data_ptr() == data.data_ptr()
+    assert (
+        list(module.parameters()) == [module.weight]
+        and module.weight.name_of_it == "weight"
+        and module.weight.data_ptr() == data.data_ptr()
+    )
     (module.weight * 3).sum().backward()
     assert module.weight.grad.tolist() == [3, 3] and type(module.weight) is NamedParameter
     with pytest.raises(TypeError, match="unexpected keyword"):

@@ -90,7 +90,8 @@ def test_named_modules_of_big_net(capsys):
         print(module)
     assert capsys.readouterr().out == (
         "('', BigNet(\n  (l1): MyLinear()\n  (net): Net(\n    (l0): MyLinear()\n    (l1): MyLinear()\n  )\n))\n"
-        "('l1', MyLinear())\n('net', Net(\n  (l0): MyLinear()\n  (l1): MyLinear()\n))\n('net.l0', MyLinear())\n('net.l1', MyLinear())\n"
+        "('l1', MyLinear())\n('net', Net(\n  (l0): MyLinear()\n  (l1): MyLinear()\n))\n('net.l0', "
+        "MyLinear())\n('net.l1', MyLinear())\n"
     )
 
 
@@ -209,11 +210,14 @@ class StatefulModule(nn.Module):
 def test_stateful_module():
     m, m_loaded = StatefulModule(), StatefulModule()
     assert list(m.state_dict()) == [
-        "param1", "param2", "buffer1", "param_list.0", "param_list.1", "param_list.2", "param_dict.bar", "param_dict.foo",
-        "linear.weight", "linear.bias",
+        "param1", "param2", "buffer1", "param_list.0", "param_list.1", "param_list.2", "param_dict.bar",
+        "param_dict.foo", "linear.weight", "linear.bias",
     ]  # fmt: skip
     m_loaded.load_state_dict(m.state_dict())
-    assert m_loaded.param_dict["foo"].tolist() == m.param_dict["foo"].tolist() and m_loaded.buffer2.tolist() != m.buffer2.tolist()
+    assert (
+        m_loaded.param_dict["foo"].tolist() == m.param_dict["foo"].tolist()
+        and m_loaded.buffer2.tolist() != m.buffer2.tolist()
+    )
 
 
 def test_hooks_of_all_kinds():

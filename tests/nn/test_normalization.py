@@ -46,8 +46,14 @@ def test_sixteen_bit_floats_with_parameters_of_either_kind() -> None:
             assert norm(x.bfloat16(), (8,), weight).dtype is numod.bfloat16
     for training in (True, False):
         found = F.batch_norm(x.half(), numod.zeros(8), numod.ones(8), wide, wide, training)
-        assert found.dtype is numod.float16 and numod.allclose(found.float(), F.batch_norm(x, numod.zeros(8), numod.ones(8), wide, wide, training), atol=1e-2)
-    for call in (lambda: F.layer_norm(x, (8,), wide.double()), lambda: F.group_norm(x, 2, narrow), lambda: F.batch_norm(x, numod.zeros(8).half(), numod.ones(8).half())):
+        assert found.dtype is numod.float16 and numod.allclose(
+            found.float(), F.batch_norm(x, numod.zeros(8), numod.ones(8), wide, wide, training), atol=1e-2
+        )
+    for call in (
+        lambda: F.layer_norm(x, (8,), wide.double()),
+        lambda: F.group_norm(x, 2, narrow),
+        lambda: F.batch_norm(x, numod.zeros(8).half(), numod.ones(8).half()),
+    ):
         with pytest.raises(RuntimeError, match="mixed dtype"):
             call()
 
@@ -56,12 +62,19 @@ def test_nothing_to_normalise() -> None:
     weight, bias = numod.ones(4, requires_grad=True), numod.ones(4, requires_grad=True)
     mean, var = numod.zeros(4), numod.ones(4)
     for result in (
-        F.layer_norm(numod.zeros(0, 4), (4,), weight, bias), F.batch_norm(numod.zeros(0, 4, 3), mean, var, weight, bias, True), F.group_norm(numod.zeros(0, 4, 3), 2, weight, bias),
-        F.instance_norm(numod.zeros(2, 4, 0), mean, var, weight, bias), F.rms_norm(numod.zeros(0, 4), (4,), weight),
+        F.layer_norm(numod.zeros(0, 4), (4,), weight, bias),
+        F.batch_norm(numod.zeros(0, 4, 3), mean, var, weight, bias, True),
+        F.group_norm(numod.zeros(0, 4, 3), 2, weight, bias),
+        F.instance_norm(numod.zeros(2, 4, 0), mean, var, weight, bias),
+        F.rms_norm(numod.zeros(0, 4), (4,), weight),
     ):
         weight.grad = bias.grad = None
         result.sum().backward()
-        assert result.numel() == 0 and weight.grad.tolist() == [0.0] * 4 and (bias.grad is None or bias.grad.tolist() == [0.0] * 4)
+        assert (
+            result.numel() == 0
+            and weight.grad.tolist() == [0.0] * 4
+            and (bias.grad is None or bias.grad.tolist() == [0.0] * 4)
+        )
     assert mean.tolist() == [0.0] * 4 and var.tolist() == [1.0] * 4  # an empty batch moves nothing
 
 
@@ -73,16 +86,27 @@ def test_batch_norm_learns_and_then_uses_its_statistics() -> None:
     assert layer.num_batches_tracked.item() == 2
     np.testing.assert_allclose(layer.running_mean.numpy(), x.mean((0, 2)))  # momentum None: the average of both batches
     var = (x[:3].var((0, 2), ddof=1) + x[3:].var((0, 2), ddof=1)) / 2
-    np.testing.assert_allclose(layer.eval()(numod.tensor(x)).detach().numpy(), (x - x.mean((0, 2))[:, None]) / np.sqrt(var + 1e-5)[:, None])
+    np.testing.assert_allclose(
+        layer.eval()(numod.tensor(x)).detach().numpy(), (x - x.mean((0, 2))[:, None]) / np.sqrt(var + 1e-5)[:, None]
+    )
     assert list(nn.BatchNorm1d(3, track_running_stats=False, affine=False).state_dict()) == []
-    assert list(nn.BatchNorm1d(3).state_dict()) == ["weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    assert list(nn.BatchNorm1d(3).state_dict()) == [
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+    ]
 
 
 def test_old_checkpoints_have_no_count_of_batches() -> None:
     state = {name: value for name, value in nn.BatchNorm2d(3).state_dict().items() if name != "num_batches_tracked"}
     nn.BatchNorm2d(3).load_state_dict(dict(state))
     layer = nn.BatchNorm2d(3, track_running_stats=False)
-    assert layer.running_mean is None and layer.load_state_dict({name: state[name] for name in ("weight", "bias")}).missing_keys == []
+    assert (
+        layer.running_mean is None
+        and layer.load_state_dict({name: state[name] for name in ("weight", "bias")}).missing_keys == []
+    )
 
 
 def test_instance_norm_of_other_channels() -> None:
@@ -94,7 +118,10 @@ def test_instance_norm_of_other_channels() -> None:
 
 def test_the_gradient_of_a_weight_by_running_statistics_keeps_its_digits_where_the_mean_is_large() -> None:
     numod.manual_seed(0)
-    noise, g, weight, mean = numod.randn(8, 3, 16, 16), numod.randn(8, 3, 16, 16), numod.ones(3, requires_grad=True), numod.full((3,), 1e4)
+    noise = numod.randn(8, 3, 16, 16)
+    g = numod.randn(8, 3, 16, 16)
+    weight = numod.ones(3, requires_grad=True)
+    mean = numod.full((3,), 1e4)
     x = noise + 1e4
     F.batch_norm(x, mean, numod.ones(3), weight, None, eps=0.0).backward(g)
     expected = ((x.double() - 1e4) * g.double()).sum((0, 2, 3))

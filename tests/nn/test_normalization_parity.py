@@ -12,20 +12,31 @@ from numod import nn
 pytestmark = pytest.mark.parity
 
 CASES = [
-    ("BatchNorm1d", (6,), {}, (8, 6)), ("BatchNorm1d", (6,), {"momentum": None}, (8, 6, 5)), ("BatchNorm2d", (6,), {}, (3, 6, 5, 4)), ("BatchNorm2d", (6,), {"affine": False}, (3, 6, 5, 4)),
-    ("BatchNorm2d", (6,), {"track_running_stats": False}, (3, 6, 5, 4)), ("BatchNorm3d", (4,), {"eps": 1e-3, "momentum": 0.3}, (2, 4, 3, 2, 5)), ("InstanceNorm1d", (6,), {}, (3, 6, 7)),
-    ("InstanceNorm2d", (6,), {"affine": True}, (3, 6, 5, 4)), ("InstanceNorm2d", (6,), {"track_running_stats": True}, (3, 6, 5, 4)), ("InstanceNorm3d", (4,), {"affine": True, "track_running_stats": True}, (2, 4, 3, 2, 5)),
-    ("InstanceNorm2d", (6,), {}, (6, 5, 4)), ("LayerNorm", (7,), {}, (3, 4, 7)), ("LayerNorm", ((4, 7),), {"eps": 1e-3}, (3, 4, 7)), ("LayerNorm", (7,), {"bias": False}, (3, 7)),
-    ("LayerNorm", (7,), {"elementwise_affine": False}, (7,)), ("LayerNorm", (700,), {}, (40, 700)), ("GroupNorm", (3, 6), {}, (2, 6, 5)), ("GroupNorm", (1, 6), {"affine": False}, (2, 6, 5, 4)), ("GroupNorm", (6, 6), {}, (2, 6, 5, 4)),
-    ("RMSNorm", (7,), {}, (3, 7)), ("RMSNorm", ((4, 7),), {"eps": 1e-2}, (3, 4, 7)), ("RMSNorm", (7,), {"elementwise_affine": False}, (3, 7)),
-    ("LocalResponseNorm", (3,), {}, (2, 6, 5, 4)), ("LocalResponseNorm", (2,), {"alpha": 0.5, "beta": 0.5, "k": 2.0}, (2, 6, 5)), ("SyncBatchNorm", (6,), {}, (3, 6, 5, 4)),
+    ("BatchNorm1d", (6,), {}, (8, 6)), ("BatchNorm1d", (6,), {"momentum": None}, (8, 6, 5)),
+    ("BatchNorm2d", (6,), {}, (3, 6, 5, 4)), ("BatchNorm2d", (6,), {"affine": False}, (3, 6, 5, 4)),
+    ("BatchNorm2d", (6,), {"track_running_stats": False}, (3, 6, 5, 4)),
+    ("BatchNorm3d", (4,), {"eps": 1e-3, "momentum": 0.3}, (2, 4, 3, 2, 5)), ("InstanceNorm1d", (6,), {}, (3, 6, 7)),
+    ("InstanceNorm2d", (6,), {"affine": True}, (3, 6, 5, 4)),
+    ("InstanceNorm2d", (6,), {"track_running_stats": True}, (3, 6, 5, 4)),
+    ("InstanceNorm3d", (4,), {"affine": True, "track_running_stats": True}, (2, 4, 3, 2, 5)),
+    ("InstanceNorm2d", (6,), {}, (6, 5, 4)), ("LayerNorm", (7,), {}, (3, 4, 7)),
+    ("LayerNorm", ((4, 7),), {"eps": 1e-3}, (3, 4, 7)), ("LayerNorm", (7,), {"bias": False}, (3, 7)),
+    ("LayerNorm", (7,), {"elementwise_affine": False}, (7,)), ("LayerNorm", (700,), {}, (40, 700)),
+    ("GroupNorm", (3, 6), {}, (2, 6, 5)), ("GroupNorm", (1, 6), {"affine": False}, (2, 6, 5, 4)),
+    ("GroupNorm", (6, 6), {}, (2, 6, 5, 4)),
+    ("RMSNorm", (7,), {}, (3, 7)), ("RMSNorm", ((4, 7),), {"eps": 1e-2}, (3, 4, 7)),
+    ("RMSNorm", (7,), {"elementwise_affine": False}, (3, 7)),
+    ("LocalResponseNorm", (3,), {}, (2, 6, 5, 4)),
+    ("LocalResponseNorm", (2,), {"alpha": 0.5, "beta": 0.5, "k": 2.0}, (2, 6, 5)),
+    ("SyncBatchNorm", (6,), {}, (3, 6, 5, 4)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name, arguments, options, shape", CASES, ids=str)
 def test_layers(name: str, arguments: tuple, options: dict, shape: tuple) -> None:
     rng = np.random.default_rng(0)
-    theirs, ours = getattr(torch.nn, name)(*arguments, **options).double(), getattr(nn, name)(*arguments, **options).double()
+    theirs = getattr(torch.nn, name)(*arguments, **options).double()
+    ours = getattr(nn, name)(*arguments, **options).double()
     assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
     with torch.no_grad():
         for each in theirs.parameters():
@@ -59,7 +70,10 @@ def test_errors(call) -> None:
     same_error(call)
 
 
-@pytest.mark.parametrize("name, shape", [("LazyBatchNorm1d", (3, 5)), ("LazyBatchNorm2d", (3, 5, 2, 2)), ("LazyInstanceNorm2d", (3, 5, 2, 2))])
+@pytest.mark.parametrize(
+    "name, shape",
+    [("LazyBatchNorm1d", (3, 5)), ("LazyBatchNorm2d", (3, 5, 2, 2)), ("LazyInstanceNorm2d", (3, 5, 2, 2))],
+)
 def test_lazy_forms(name: str, shape: tuple) -> None:
     ours, theirs = getattr(nn, name)(affine=True), getattr(torch.nn, name)(affine=True)
     assert repr(ours) == repr(theirs)

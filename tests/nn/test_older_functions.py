@@ -9,8 +9,14 @@ import numod.nn.functional as F
 
 numod.manual_seed(0)
 X, ROW, Y = numod.randn(3, 4), numod.rand(4), numod.rand(3, 4)
-IMAGE, KERNEL, TABLE, INDEX = numod.randn(1, 2, 5, 5), numod.randn(3, 2, 3, 3), numod.randn(5, 3), numod.tensor([1, 2, 4])
-LOGS, TARGETS, LENGTHS, SIZES = numod.randn(6, 2, 4).log_softmax(-1), numod.tensor([[1, 2], [2, 3]]), numod.tensor([6, 5]), numod.tensor([2, 1])
+IMAGE = numod.randn(1, 2, 5, 5)
+KERNEL = numod.randn(3, 2, 3, 3)
+TABLE = numod.randn(5, 3)
+INDEX = numod.tensor([1, 2, 4])
+LOGS = numod.randn(6, 2, 4).log_softmax(-1)
+TARGETS = numod.tensor([[1, 2], [2, 3]])
+LENGTHS = numod.tensor([6, 5])
+SIZES = numod.tensor([2, 1])
 
 
 @pytest.mark.parametrize("mine, expected", [
@@ -35,8 +41,18 @@ def test_channels_are_dropped_whole() -> None:
     assert set(found.sum(-1).flatten().tolist()) == {0.0, 6.0}
 
 
-@pytest.mark.parametrize("cell, name", [(numod.nn.LSTMCell, "lstm_cell"), (numod.nn.GRUCell, "gru_cell"), (numod.nn.RNNCell, "rnn_tanh_cell"), (lambda *sizes: numod.nn.RNNCell(*sizes, nonlinearity="relu"), "rnn_relu_cell")])
+@pytest.mark.parametrize(
+    "cell, name",
+    [
+        (numod.nn.LSTMCell, "lstm_cell"),
+        (numod.nn.GRUCell, "gru_cell"),
+        (numod.nn.RNNCell, "rnn_tanh_cell"),
+        (lambda *sizes: numod.nn.RNNCell(*sizes, nonlinearity="relu"), "rnn_relu_cell"),
+    ],
+)
 def test_cells(cell, name: str) -> None:
     layer, h, c = cell(4, 2), numod.randn(3, 2), numod.randn(3, 2)
     state = (h, c) if name == "lstm_cell" else h
-    numod.testing.assert_close(getattr(numod, name)(X, state, layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh), layer(X, state))
+    numod.testing.assert_close(
+        getattr(numod, name)(X, state, layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh), layer(X, state)
+    )

@@ -70,7 +70,9 @@ def build(library, seed):
             if choice.random() < 0.4:
                 setattr(custom, f"parameter{index}", nn.Parameter(library.zeros(index + 1)))
             if choice.random() < 0.4:
-                custom.register_buffer(f"buffer{index}", choice.choice([None, library.zeros(2)]), persistent=choice.random() < 0.5)
+                custom.register_buffer(
+                    f"buffer{index}", choice.choice([None, library.zeros(2)]), persistent=choice.random() < 0.5
+                )
             setattr(custom, f"child{index}", child)
         if children and choice.random() < 0.3:
             custom.child0 = None
@@ -143,7 +145,9 @@ def test_the_same_order_of_hooks(seed):
         handles = []
         for name, module in net.named_modules():
             for number in range(4):
-                kind = choice.choice(["forward_pre_hook", "forward_hook", "full_backward_hook", "full_backward_pre_hook"])
+                kind = choice.choice(
+                    ["forward_pre_hook", "forward_hook", "full_backward_hook", "full_backward_pre_hook"]
+                )
                 note = f"{kind} {number} of {name}"
                 prepend = choice.random() < 0.4
                 handles.append(getattr(module, f"register_{kind}")(noting(log, note), prepend=prepend))
@@ -177,7 +181,9 @@ def test_the_same_gradients_shown_to_hooks(inputs):
                 return a * factor, b * 2 + a
 
         net, log = Two(), []
-        net.register_full_backward_hook(lambda module, grad_input, grad_output, log=log: log.extend([grad_input, grad_output]))
+        net.register_full_backward_hook(
+            lambda module, grad_input, grad_output, log=log: log.extend([grad_input, grad_output])
+        )
         a, b = library.ones(2), library.ones(2)
         a.requires_grad_(inputs != "neither")
         b.requires_grad_(inputs == "both")
@@ -189,13 +195,13 @@ def test_the_same_gradients_shown_to_hooks(inputs):
 
 
 METHODS = [
-    "add_module", "apply", "bfloat16", "buffers", "children", "cpu", "cuda", "double", "eval", "extra_repr", "float", "get_buffer",
-    "get_extra_state", "get_parameter", "get_submodule", "half", "load_state_dict", "modules", "named_buffers", "named_children",
-    "named_modules", "named_parameters", "parameters", "register_backward_hook", "register_buffer", "register_forward_hook",
-    "register_forward_pre_hook", "register_full_backward_hook", "register_full_backward_pre_hook",
-    "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook", "register_module", "register_parameter",
-    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule", "to_empty",
-    "train", "type", "zero_grad",
+    "add_module", "apply", "bfloat16", "buffers", "children", "cpu", "cuda", "double", "eval", "extra_repr", "float",
+    "get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "load_state_dict", "modules",
+    "named_buffers", "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook",
+    "register_buffer", "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+    "register_full_backward_pre_hook", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook",
+    "register_module", "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook",
+    "requires_grad_", "set_extra_state", "set_submodule", "to_empty", "train", "type", "zero_grad",
 ]  # fmt: skip
 
 
@@ -233,7 +239,14 @@ def test_nothing_of_init_is_missing():
     assert not set(torch.nn.init.__all__) - set(dir(numod.nn.init))
 
 
-UTILS = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
+UTILS = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
 
 
 @pytest.mark.parametrize("name", UTILS)
@@ -254,7 +267,10 @@ def replaced(nn, first, second):
     module = nn.Module()
     module.a = first
     module.a = second
-    return [list(each) for each in (module._parameters, module._buffers, module._modules, module._non_persistent_buffers_set)]
+    return [
+        list(each)
+        for each in (module._parameters, module._buffers, module._modules, module._non_persistent_buffers_set)
+    ]
 
 
 ATTEMPTS = {
@@ -273,7 +289,8 @@ ATTEMPTS = {
     "tensor over buffer": lambda nn, lib: replaced(nn, nn.Buffer(lib.ones(1), persistent=False), lib.ones(1)),
     "tensor over module": lambda nn, lib: replaced(nn, nn.ReLU(), lib.ones(1)),
     "tensor over plain": lambda nn, lib: replaced(nn, 1, lib.ones(1)),
-    "none over tensors": lambda nn, lib: [replaced(nn, each, None) for each in (nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1)))],
+    "none over tensors": lambda nn,
+    lib: [replaced(nn, each, None) for each in (nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1)))],
     "none over others": lambda nn, lib: [replaced(nn, each, None) for each in (nn.ReLU(), 1)],
     "register taken": lambda nn, lib: nn.Linear(1, 1).register_buffer("weight", None),
     "register number": lambda nn, lib: nn.Linear(1, 1).register_parameter(3, None),

@@ -29,10 +29,15 @@ def test_max_pool(ndim: int, kernel: int, stride: int | None, padding: int, dila
     compare(lambda t, x: getattr(t.nn, f"MaxPool{ndim}d")(kernel, stride, padding, dilation, True, ceil)(x), data(ndim))
 
 
-@pytest.mark.parametrize("ndim, kernel, stride, padding, dilation, ceil", [case for case in WINDOWS if case[4] == 1], ids=str)
+@pytest.mark.parametrize(
+    "ndim, kernel, stride, padding, dilation, ceil", [case for case in WINDOWS if case[4] == 1], ids=str
+)
 def test_avg_and_lp_pool(ndim: int, kernel: int, stride: int | None, padding: int, dilation: int, ceil: bool) -> None:
     for count in (True, False):
-        compare(lambda t, x, count=count: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, count)(x), data(ndim))
+        compare(
+            lambda t, x, count=count: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, count)(x),
+            data(ndim),
+        )
     if ndim > 1:
         compare(lambda t, x: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, True, 5)(x), data(ndim))
     if not padding:
@@ -64,8 +69,16 @@ def test_unpooling(ndim: int) -> None:
 @pytest.mark.parametrize("ndim", [2, 3])
 def test_fractional(ndim: int) -> None:
     u = np.random.default_rng(1).random((2, 3, ndim))
-    compare(lambda t, x: getattr(t.nn, f"FractionalMaxPool{ndim}d")(2, output_size=(4, 3, 3)[:ndim], return_indices=True, _random_samples=t.tensor(u))(x), data(ndim))
-    assert getattr(nn, f"FractionalMaxPool{ndim}d")(2, output_ratio=0.5)(numod.rand(2, 3, *SIZES[:ndim])).shape == (2, 3, 4, 4, 3)[: 2 + ndim]
+    compare(
+        lambda t, x: getattr(t.nn, f"FractionalMaxPool{ndim}d")(
+            2, output_size=(4, 3, 3)[:ndim], return_indices=True, _random_samples=t.tensor(u)
+        )(x),
+        data(ndim),
+    )
+    assert (
+        getattr(nn, f"FractionalMaxPool{ndim}d")(2, output_ratio=0.5)(numod.rand(2, 3, *SIZES[:ndim])).shape
+        == (2, 3, 4, 4, 3)[: 2 + ndim]
+    )
 
 
 def test_nan_wins() -> None:
@@ -78,9 +91,12 @@ def test_nan_wins() -> None:
 
 
 MAKERS = [
-    lambda n: n.MaxPool2d(3, 2, 1), lambda n: n.MaxPool1d(2), lambda n: n.AvgPool2d((2, 3)), lambda n: n.AvgPool1d(2), lambda n: n.LPPool2d(2, 3, stride=2), lambda n: n.AdaptiveAvgPool2d((5, 7)),
-    lambda n: n.AdaptiveMaxPool3d(2), lambda n: n.MaxUnpool2d(2), lambda n: n.FractionalMaxPool2d(3, output_size=2), lambda n: n.ZeroPad2d(2), lambda n: n.ConstantPad1d((1, 2), 3.5),
-    lambda n: n.ReflectionPad3d(1), lambda n: n.ReplicationPad2d((1, 2, 0, 1)), lambda n: n.CircularPad2d(2), lambda n: n.AvgPool3d(2), lambda n: n.MaxPool3d((2, 2, 1)),
+    lambda n: n.MaxPool2d(3, 2, 1), lambda n: n.MaxPool1d(2), lambda n: n.AvgPool2d((2, 3)), lambda n: n.AvgPool1d(2),
+    lambda n: n.LPPool2d(2, 3, stride=2), lambda n: n.AdaptiveAvgPool2d((5, 7)),
+    lambda n: n.AdaptiveMaxPool3d(2), lambda n: n.MaxUnpool2d(2), lambda n: n.FractionalMaxPool2d(3, output_size=2),
+    lambda n: n.ZeroPad2d(2), lambda n: n.ConstantPad1d((1, 2), 3.5),
+    lambda n: n.ReflectionPad3d(1), lambda n: n.ReplicationPad2d((1, 2, 0, 1)), lambda n: n.CircularPad2d(2),
+    lambda n: n.AvgPool3d(2), lambda n: n.MaxPool3d((2, 2, 1)),
 ]  # fmt: skip
 
 
@@ -89,13 +105,20 @@ def test_reprs(make) -> None:
     assert repr(make(nn)) == repr(make(torch.nn))
 
 
-@pytest.mark.parametrize("kind, ndim", list(itertools.product(("Zero", "Reflection", "Replication", "Circular"), (1, 2, 3))))
+@pytest.mark.parametrize(
+    "kind, ndim", list(itertools.product(("Zero", "Reflection", "Replication", "Circular"), (1, 2, 3)))
+)
 def test_padding_layers(kind: str, ndim: int) -> None:
     for padding in (2, (1, 2, 0, 3, 1, 0)[: 2 * ndim]):
         compare(lambda t, x, padding=padding: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim))
         compare(lambda t, x, padding=padding: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim, (3,)))
     if kind != "Reflection":
-        compare(lambda t, x: t.nn.functional.pad(x, (-1, 2), {"Zero": "constant", "Replication": "replicate", "Circular": "circular"}[kind]), data(1))
+        compare(
+            lambda t, x: t.nn.functional.pad(
+                x, (-1, 2), {"Zero": "constant", "Replication": "replicate", "Circular": "circular"}[kind]
+            ),
+            data(1),
+        )
     compare(lambda t, x: t.nn.ConstantPad1d((2, -1), 1.5)(x), data(1))
 
 

@@ -1,4 +1,6 @@
-"""Recurrent layers, run by one kernel, beside the same steps in NumPy; gradients by finite differences; compiled and eager."""
+"""Recurrent layers, run by one kernel, beside the same steps in NumPy; gradients by finite differences; compiled and
+eager.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def made(name: str, **options) -> nn.Module:
     return getattr(nn, name.split()[0])(3, 2, **LAYERS[name], **options).double()
 
 
-def step_by_numpy(name: str, x: np.ndarray, state: list, w: np.ndarray, u: np.ndarray, b: np.ndarray, d: np.ndarray) -> list:
+def step_by_numpy(
+    name: str, x: np.ndarray, state: list, w: np.ndarray, u: np.ndarray, b: np.ndarray, d: np.ndarray
+) -> list:
     """The next state (h, or h and c) of one sequence."""
     sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
     left, right = x @ w.T + b, state[0] @ u.T + d
@@ -47,12 +51,16 @@ def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
         result = result if min(lengths) == 4 else pad_packed_sequence(result)[0]
     last = last if states == 2 else (last,)
     for direction, suffix in enumerate(("_l0", "_l0_reverse")):
-        weights = [getattr(layer, each + suffix).detach().numpy() for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        weights = [
+            getattr(layer, each + suffix).detach().numpy() for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        ]
         for k, length in enumerate(lengths):
             state = [each[direction, k].numpy() for each in starts]
             for t in range(length)[:: -1 if direction else 1]:
                 state = step_by_numpy(name, x[t, k].numpy(), state, *weights)
-                np.testing.assert_allclose(result[t, k, 2 * direction : 2 * direction + 2].numpy(), state[0], atol=1e-12)
+                np.testing.assert_allclose(
+                    result[t, k, 2 * direction : 2 * direction + 2].numpy(), state[0], atol=1e-12
+                )
             for mine, expected in zip(last, state):
                 np.testing.assert_allclose(mine[direction, k].numpy(), expected, atol=1e-12)
 
@@ -64,13 +72,19 @@ def test_gradients_to_second_order(name: str, packed: bool) -> None:
     count = 2 if packed else 1
 
     def run(x: numod.Tensor, *given: numod.Tensor) -> tuple:
-        weights, starts = given[: -states], given[-states:]
+        weights, starts = given[:-states], given[-states:]
         shown = pack_padded_sequence(x, (3, 1)) if packed else x
-        result, last = numod.func.functional_call(layer, dict(zip(names, weights)), (shown, tuple(starts) if states == 2 else starts[0]))
+        result, last = numod.func.functional_call(
+            layer, dict(zip(names, weights)), (shown, tuple(starts) if states == 2 else starts[0])
+        )
         return result.data if packed else result, *(last if states == 2 else (last,))
 
     names = [each for each, _ in layer.named_parameters()]
-    inputs = [numod.randn(3, 2, 3).double(), *[each.detach().clone() for each in layer.parameters()], *[numod.randn(count, 2, 2).double() for _ in range(states)]]
+    inputs = [
+        numod.randn(3, 2, 3).double(),
+        *[each.detach().clone() for each in layer.parameters()],
+        *[numod.randn(count, 2, 2).double() for _ in range(states)],
+    ]
     inputs = [each.requires_grad_() for each in inputs]
     assert gradcheck(run, inputs)
     assert gradgradcheck(run, inputs) if name in ("LSTM", "GRU") and not packed or name == "RNN" else True
@@ -94,7 +108,9 @@ def test_compiled_is_eager(name: str, dynamic: bool) -> None:
 
 def test_compiled_packed_sequences_follow_their_lengths() -> None:
     layer, x = made("GRU"), numod.randn(4, 2, 3).double()
-    run = lambda x, lengths: pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=4)[0]  # noqa: E731
+    run = lambda x, lengths: pad_packed_sequence(
+        layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=4
+    )[0]  # noqa: E731
     compiled = numod.compile(run)
     for lengths in ([2, 4], [2, 4], [4, 1]):
         lengths = numod.tensor(lengths)
@@ -108,7 +124,9 @@ def test_many_sequences_and_few_agree(name: str) -> None:
     many = layer(x)[0]
     few = numod.cat([layer(part)[0] for part in x.split(20, 1)], 1)
     np.testing.assert_allclose(many.detach().numpy(), few.detach().numpy(), atol=1e-12)
-    for a, b in zip(numod.autograd.grad(many.square().sum(), weights), numod.autograd.grad(few.square().sum(), weights)):
+    for a, b in zip(
+        numod.autograd.grad(many.square().sum(), weights), numod.autograd.grad(few.square().sum(), weights)
+    ):
         np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10)
 
 
@@ -120,7 +138,10 @@ def results(layer: nn.Module, x: numod.Tensor, states: tuple) -> list[np.ndarray
     total = (out * out).sum() + sum((each * (k + 1)).sum() for k, each in enumerate(last))
     layer.zero_grad()
     total.backward()
-    return [each.detach().numpy() for each in (out, *last, *(leaf.grad for leaf in leaves), *(each.grad for each in layer.parameters()))]
+    return [
+        each.detach().numpy()
+        for each in (out, *last, *(leaf.grad for leaf in leaves), *(each.grad for each in layer.parameters()))
+    ]
 
 
 def test_threads_share_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,22 +158,34 @@ def test_threads_share_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gates_that_nobody_kept_are_computed_again() -> None:
-    x, weight, start, counts = numod.randn(6, 4, dtype=numod.float64), numod.randn(4, 1, dtype=numod.float64), numod.zeros(2, 1, dtype=numod.float64), numod.tensor([2, 2, 2])
+    x = numod.randn(6, 4, dtype=numod.float64)
+    weight = numod.randn(4, 1, dtype=numod.float64)
+    start = numod.zeros(2, 1, dtype=numod.float64)
+    counts = numod.tensor([2, 2, 2])
     found = []
     for keeps in (True, False):
         leaf = x.clone().requires_grad_()
-        recurrent_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[0].sum().backward()
+        recurrent_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[
+            0
+        ].sum().backward()
         found.append(leaf.grad.numpy())
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize(("steps", "batch", "size", "bias", "both"), [(5, 3, 9, True, False), (1, 1, 4, True, True), (4, 40, 6, False, True), (3, 2, 17, False, False)])
-def test_at_once_and_step_by_step_agree(kind: str, steps: int, batch: int, size: int, bias: bool, both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("steps", "batch", "size", "bias", "both"),
+    [(5, 3, 9, True, False), (1, 1, 4, True, True), (4, 40, 6, False, True), (3, 2, 17, False, False)],
+)
+def test_at_once_and_step_by_step_agree(
+    kind: str, steps: int, batch: int, size: int, bias: bool, both: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numod.manual_seed(0)
     layer = getattr(nn, kind)(7, size, num_layers=2, bias=bias, bidirectional=both, dtype=numod.float64)
     x = numod.randn(steps, batch, 7, dtype=numod.float64)
-    states = tuple(numod.randn(4 if both else 2, batch, size, dtype=numod.float64) for _ in range(2 if kind == "LSTM" else 1))
+    states = tuple(
+        numod.randn(4 if both else 2, batch, size, dtype=numod.float64) for _ in range(2 if kind == "LSTM" else 1)
+    )
     found = results(layer, x, states)
     monkeypatch.setattr(recurrent_layer, "runs", lambda *_: False)
     for a, b in zip(found, results(layer, x, states), strict=True):
@@ -174,25 +207,36 @@ LENGTHS = [[7, 2, 5, 1], [3, 7, 1, 6], [7, 7, 7, 7], [1, 1, 7, 2], [2, 7, 4, 4]]
 @pytest.mark.parametrize("enforce_sorted", [False, True])
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize(("name", "layers", "total_length"), [("LSTM", 1, 8), ("GRU", 2, 9), ("RNN", 2, None)])
-def test_a_compiled_program_takes_sequences_of_all_lengths(name: str, layers: int, total_length: int | None, inside: bool, enforce_sorted: bool) -> None:
+def test_a_compiled_program_takes_sequences_of_all_lengths(
+    name: str, layers: int, total_length: int | None, inside: bool, enforce_sorted: bool
+) -> None:
     numod.manual_seed(0)
     layer = getattr(nn, name)(3, 4, num_layers=layers, bidirectional=layers == 2)
 
     def function(x: numod.Tensor, lengths: numod.Tensor, first: numod.Tensor) -> list:
         packed = pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted)
         result, last = layer(packed, (first, first * 2) if name == "LSTM" else first)
-        found = [*pad_packed_sequence(result, padding_value=0.5, total_length=total_length), *(last if name == "LSTM" else (last,))]
+        found = [
+            *pad_packed_sequence(result, padding_value=0.5, total_length=total_length),
+            *(last if name == "LSTM" else (last,)),
+        ]
         loss = sum(each.square().sum() for each in (found[0], *found[2:]))
         return [*found, *numod.autograd.grad(loss, [x, first, *layer.parameters()])] if inside else [*found[:2], loss]
 
     compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
     for each in LENGTHS:
         lengths = numod.tensor(sorted(each, reverse=True) if enforce_sorted else each)
-        x, first = numod.randn(8, 4, 3, requires_grad=True), numod.randn(layers * (2 if layers == 2 else 1), 4, 4, requires_grad=True)
+        x = numod.randn(8, 4, 3, requires_grad=True)
+        first = numod.randn(layers * (2 if layers == 2 else 1), 4, 4, requires_grad=True)
         found, expected = compiled(x, lengths, first), function(x, lengths, first)
         if not inside:
-            found, expected = ([*each[:2], *numod.autograd.grad(each[2], [x, *layer.parameters()])] for each in (found, expected))
-        assert all(numod.allclose(one, other, atol=1e-6) and one.shape == other.shape for one, other in zip(found, expected, strict=True))
+            found, expected = (
+                [*each[:2], *numod.autograd.grad(each[2], [x, *layer.parameters()])] for each in (found, expected)
+            )
+        assert all(
+            numod.allclose(one, other, atol=1e-6) and one.shape == other.shape
+            for one, other in zip(found, expected, strict=True)
+        )
     assert compiled.recorded == 1
 
 
@@ -220,7 +264,9 @@ def test_what_a_compiled_function_sees_of_packed_sequences(use: Callable) -> Non
 
 def test_lengths_in_a_list_are_numbers_that_change() -> None:
     layer = nn.GRU(3, 4)
-    function = lambda x, lengths: pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=8)[0]  # noqa: E731
+    function = lambda x, lengths: pad_packed_sequence(
+        layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=8
+    )[0]  # noqa: E731
     compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
     x, draw = numod.randn(8, 4, 3), np.random.default_rng(0)
     for _ in range(12):

@@ -11,10 +11,25 @@ from parity import compare_modules, random, same_error, torch, twins
 import numod
 from numod import nn
 
-pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:dropout option"), pytest.mark.filterwarnings("ignore:.*LSTM with projections")]
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore:dropout option"),
+    pytest.mark.filterwarnings("ignore:.*LSTM with projections"),
+]
 
-LAYERS = [("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True}), ("LSTM", {"proj_size": 2}), ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 3, "bias": False}), ("GRU", {}),
-          ("GRU", {"num_layers": 2, "bidirectional": True, "bias": False}), ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 3}), ("RNN", {"bidirectional": True}), ("GRU", {"batch_first": True}), ("LSTM", {"batch_first": True, "num_layers": 2})]
+LAYERS = [
+    ("LSTM", {}),
+    ("LSTM", {"num_layers": 2, "bidirectional": True}),
+    ("LSTM", {"proj_size": 2}),
+    ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 3, "bias": False}),
+    ("GRU", {}),
+    ("GRU", {"num_layers": 2, "bidirectional": True, "bias": False}),
+    ("RNN", {}),
+    ("RNN", {"nonlinearity": "relu", "num_layers": 3}),
+    ("RNN", {"bidirectional": True}),
+    ("GRU", {"batch_first": True}),
+    ("LSTM", {"batch_first": True, "num_layers": 2}),
+]
 
 
 def data(t, *shape: int, seed: int = 0):
@@ -32,7 +47,10 @@ def test_layers(name: str, options: dict, given: bool) -> None:
         if not given:
             return model(x), [x]
         steps = 6 if options.get("batch_first") else 3
-        states = [data(t, count * directions, steps, size, seed=k + 1) for k, size in enumerate([options.get("proj_size") or 5, *([5] if name == "LSTM" else [])])]
+        states = [
+            data(t, count * directions, steps, size, seed=k + 1)
+            for k, size in enumerate([options.get("proj_size") or 5, *([5] if name == "LSTM" else [])])
+        ]
         return model(x, tuple(states) if name == "LSTM" else states[0]), [x, *states]
 
     compare_modules(made, call)
@@ -54,7 +72,17 @@ def test_packed(name: str, options: dict, ordered: bool) -> None:
     compare_modules(twins(lambda nn: getattr(nn, name)(4, 5, **options)), call)
 
 
-@pytest.mark.parametrize("name, options", [("LSTMCell", {}), ("GRUCell", {}), ("RNNCell", {}), ("RNNCell", {"nonlinearity": "relu"}), ("GRUCell", {"bias": False})], ids=str)
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("LSTMCell", {}),
+        ("GRUCell", {}),
+        ("RNNCell", {}),
+        ("RNNCell", {"nonlinearity": "relu"}),
+        ("GRUCell", {"bias": False}),
+    ],
+    ids=str,
+)
 def test_cells(name: str, options: dict) -> None:
     made = twins(lambda nn: getattr(nn, name)(4, 5, **options))
 
@@ -68,12 +96,19 @@ def test_cells(name: str, options: dict) -> None:
 
 def test_padding_and_packing() -> None:
     for side, first in itertools.product(("right", "left"), (False, True)):
-        found = [t.nn.utils.rnn.pad_sequence([t.ones(2, 3), t.ones(4, 3), t.ones(1, 3)], first, -1.0, side).numpy() for t in (numod, torch)]
+        found = [
+            t.nn.utils.rnn.pad_sequence([t.ones(2, 3), t.ones(4, 3), t.ones(1, 3)], first, -1.0, side).numpy()
+            for t in (numod, torch)
+        ]
         np.testing.assert_array_equal(*found)
     for t in (numod, torch):
         parts = [t.arange(3), t.arange(5), t.arange(1)]
         packed = t.nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
-        assert packed.data.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4] and packed.batch_sizes.tolist() == [3, 2, 2, 1, 1] and packed.sorted_indices.tolist() == [1, 0, 2]
+        assert (
+            packed.data.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4]
+            and packed.batch_sizes.tolist() == [3, 2, 2, 1, 1]
+            and packed.sorted_indices.tolist() == [1, 0, 2]
+        )
         assert [each.tolist() for each in t.nn.utils.rnn.unpack_sequence(packed)] == [[0, 1, 2], [0, 1, 2, 3, 4], [0]]
         padded, lengths = t.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, padding_value=9, total_length=6)
         assert padded.view(-1).tolist()[:6] == [0, 1, 2, 9, 9, 9] and lengths.tolist() == [3, 5, 1]
@@ -92,6 +127,9 @@ def test_errors(call) -> None:
 def test_second_order(name: str) -> None:
     cell = getattr(nn, name)(2, 3).double()
     numod.manual_seed(0)
-    inputs = [numod.randn(2, size, dtype=numod.float64, requires_grad=True) for size in ((2, 3, 3) if name == "LSTMCell" else (2, 3))]
+    inputs = [
+        numod.randn(2, size, dtype=numod.float64, requires_grad=True)
+        for size in ((2, 3, 3) if name == "LSTMCell" else (2, 3))
+    ]
     function = (lambda x, h, c: cell(x, (h, c))) if name == "LSTMCell" else (lambda x, h: cell(x, h))
     assert numod.autograd.gradcheck(function, inputs) and numod.autograd.gradgradcheck(function, inputs)

@@ -43,4 +43,6 @@ def test_values_identity_views_and_gradients_stay():
     with numod.no_grad():
         weight.zero_()
     assert view.tolist() == [0.0, 0.0]
-    assert numod.empty(0).share_memory_().is_shared() and np.asarray(numod.ones(2, dtype=numod.bfloat16).share_memory_().float()).tolist() == [1, 1]
+    assert numod.empty(0).share_memory_().is_shared() and np.asarray(
+        numod.ones(2, dtype=numod.bfloat16).share_memory_().float()
+    ).tolist() == [1, 1]

@@ -89,14 +89,18 @@ def test_all_mismatches_in_one_error():
     assert missing == 'Missing key(s) in state_dict: "mean". '
     assert unexpected == 'Unexpected key(s) in state_dict: "extra", "other.weight", "layer.deep.extra". '
     assert size.startswith("size mismatch for scale: copying a param with shape ") and "[3]" in size and "[2]" in size
-    assert kind.startswith('While copying the parameter named "layer.bias", expected a Tensor from checkpoint but received')
+    assert kind.startswith(
+        'While copying the parameter named "layer.bias", expected a Tensor from checkpoint but received'
+    )
 
 
 def test_not_strict_returns_what_did_not_match():
     net = Net()
     result = net.load_state_dict({"scale": numod.zeros(2), "extra": numod.ones(1)}, strict=False)
     assert result.missing_keys == ["mean", "layer.weight", "layer.bias"] and result.unexpected_keys == ["extra"]
-    assert repr(result).endswith("IncompatibleKeys(missing_keys=['mean', 'layer.weight', 'layer.bias'], unexpected_keys=['extra'])")
+    assert repr(result).endswith(
+        "IncompatibleKeys(missing_keys=['mean', 'layer.weight', 'layer.bias'], unexpected_keys=['extra'])"
+    )
     assert net.scale.tolist() == [0, 0]
     with pytest.raises(RuntimeError, match="size mismatch"):
         net.load_state_dict({"scale": numod.zeros(3)}, strict=False)
@@ -171,7 +175,10 @@ def test_assign_to_a_tie_with_two_values_takes_the_last_as_copying_does():
     state["1.weight"] = numod.full((2, 2), 9.0)
     copied.load_state_dict(state)
     assigned.load_state_dict(state, assign=True)
-    assert copied[0].weight.tolist() == assigned[0].weight.tolist() == [[9, 9], [9, 9]] and assigned[0].weight is assigned[1].weight
+    assert (
+        copied[0].weight.tolist() == assigned[0].weight.tolist() == [[9, 9], [9, 9]]
+        and assigned[0].weight is assigned[1].weight
+    )
 
 
 def test_assign_never_writes_to_the_callers_metadata():
@@ -241,10 +248,14 @@ def test_save_and_load_may_be_overridden():
             super()._save_to_state_dict(destination, prefix, keep_vars)
             destination[prefix + "kernel"] = destination.pop(prefix + "weight")
 
-        def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        def _load_from_state_dict(
+            self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        ):
             assert local_metadata["version"] == 1
             state_dict[prefix + "weight"] = state_dict.pop(prefix + "kernel")
-            super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            super()._load_from_state_dict(
+                state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+            )
 
     net, other = nn.Sequential(Renamed(1, 1)), nn.Sequential(Renamed(1, 1))
     state = net.state_dict()
@@ -323,5 +334,8 @@ def test_errors_while_copying_are_listed():
         def refuse(value):
             raise ValueError("not now")
 
-    with pytest.raises(RuntimeError, match="While copying the parameter named \"layer.weight\".*an exception occurred : \\('not now',\\)"):
+    with pytest.raises(
+        RuntimeError,
+        match="While copying the parameter named \"layer.weight\".*an exception occurred : \\('not now',\\)",
+    ):
         Stubborn().load_state_dict(Stubborn().state_dict())

@@ -10,7 +10,11 @@ from parity import compare, random, torch
 
 from numod import nn
 
-pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:.*align_corners"), pytest.mark.filterwarnings("ignore:.*deprecated")]
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore:.*align_corners"),
+    pytest.mark.filterwarnings("ignore:.*deprecated"),
+]
 
 
 @pytest.mark.parametrize("kernel, dilation, padding, stride", [(3, 1, 0, 1), ((2, 3), 2, 1, 2), (2, 1, (1, 0), (2, 1))])
@@ -26,23 +30,50 @@ def test_shuffles() -> None:
     compare(lambda t, x: t.nn.ChannelShuffle(2)(x), random(2, 6, 3, 4))
 
 
-RESIZES = [(mode, ndim, corners) for mode, ndim in (("nearest", 1), ("nearest", 2), ("nearest", 3), ("nearest-exact", 2), ("area", 2), ("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3))
-           for corners in ((None, True) if "linear" in mode or mode == "bicubic" else (None,))]
+RESIZES = [
+    (mode, ndim, corners)
+    for mode, ndim in (
+        ("nearest", 1),
+        ("nearest", 2),
+        ("nearest", 3),
+        ("nearest-exact", 2),
+        ("area", 2),
+        ("linear", 1),
+        ("bilinear", 2),
+        ("bicubic", 2),
+        ("trilinear", 3),
+    )
+    for corners in ((None, True) if "linear" in mode or mode == "bicubic" else (None,))
+]
 
 
 @pytest.mark.parametrize("mode, ndim, corners", RESIZES)
 def test_interpolate(mode: str, ndim: int, corners: bool | None) -> None:
     x = random(2, 3, *(5, 6, 4)[:ndim])
-    for options in ({"size": (8, 3, 7)[:ndim]}, {"scale_factor": 2}, {"scale_factor": 1.7}, {"scale_factor": 0.6, "recompute_scale_factor": True}):
-        compare(lambda t, x, options=options: t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **options), x)
+    for options in (
+        {"size": (8, 3, 7)[:ndim]},
+        {"scale_factor": 2},
+        {"scale_factor": 1.7},
+        {"scale_factor": 0.6, "recompute_scale_factor": True},
+    ):
+        compare(
+            lambda t, x, options=options: t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **options), x
+        )
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_antialias(mode: str) -> None:
-    compare(lambda t, x: t.nn.functional.interpolate(x, size=(5, 4), mode=mode, antialias=True), random(1, 2, 13, 9), atol=1e-6)
+    compare(
+        lambda t, x: t.nn.functional.interpolate(x, size=(5, 4), mode=mode, antialias=True),
+        random(1, 2, 13, 9),
+        atol=1e-6,
+    )
 
 
-GRIDS = [case for case in itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (False, True))]
+GRIDS = [
+    case
+    for case in itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (False, True))
+]
 
 
 @pytest.mark.parametrize("mode, padding, corners", GRIDS)
@@ -61,7 +92,17 @@ def test_affine_grid(corners: bool) -> None:
     compare(lambda t, x: t.nn.functional.affine_grid(x, (2, 3, 4, 5, 6), corners), random(2, 3, 4))
 
 
-@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"max_norm": 1.0}, {"scale_grad_by_freq": True}, {"padding_idx": -1, "max_norm": 0.5, "norm_type": 1.0}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding_idx": 2},
+        {"max_norm": 1.0},
+        {"scale_grad_by_freq": True},
+        {"padding_idx": -1, "max_norm": 0.5, "norm_type": 1.0},
+    ],
+    ids=str,
+)
 def test_embedding(options: dict) -> None:
     weight, index = random(6, 4), np.array([[0, 2, 5], [2, 2, 1]])
     if "max_norm" in options:  # which writes to the weight
@@ -76,11 +117,22 @@ def test_embedding(options: dict) -> None:
 def test_embedding_bag(mode: str, options: dict) -> None:
     weight, index = random(6, 4), np.array([0, 2, 5, 2, 2, 1, 3])
     offsets = np.array([0, 3, 3, 5, 7] if options.get("include_last_offset") else [0, 3, 3, 5])
-    compare(lambda t, w: t.nn.functional.embedding_bag(t.tensor(index), w, t.tensor(offsets), mode=mode, **options), weight)
+    compare(
+        lambda t, w: t.nn.functional.embedding_bag(t.tensor(index), w, t.tensor(offsets), mode=mode, **options), weight
+    )
     if "include_last_offset" not in options:
-        compare(lambda t, w: t.nn.functional.embedding_bag(t.tensor(index[:6].reshape(2, 3)), w, mode=mode, **options), weight)
+        compare(
+            lambda t, w: t.nn.functional.embedding_bag(t.tensor(index[:6].reshape(2, 3)), w, mode=mode, **options),
+            weight,
+        )
     if mode == "sum":
-        compare(lambda t, w, s: t.nn.functional.embedding_bag(t.tensor(index), w, t.tensor(offsets), mode=mode, per_sample_weights=s, **options), weight, random(7))
+        compare(
+            lambda t, w, s: t.nn.functional.embedding_bag(
+                t.tensor(index), w, t.tensor(offsets), mode=mode, per_sample_weights=s, **options
+            ),
+            weight,
+            random(7),
+        )
     assert repr(nn.EmbeddingBag(6, 4, mode=mode, **options)) == repr(torch.nn.EmbeddingBag(6, 4, mode=mode, **options))
 
 

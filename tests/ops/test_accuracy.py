@@ -1,5 +1,6 @@
-"""Rows of the pointwise table against mpmath at hard points, value and gradient, within the bars that `shared/accuracy` states. About 10 s with kernels in
-the cache; mpmath takes most of it."""
+"""Rows of the pointwise table against mpmath at hard points, value and gradient, within the bars that `shared/accuracy`
+states. About 10 s with kernels in the cache; mpmath takes most of it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,11 @@ def test_cross_entropy_with_logits_keeps_small_losses_and_gradients():
     x = numod.tensor([-20.0, 20.0, -80.0, 80.0, 0.5], requires_grad=True)
     target = numod.tensor([0.0, 1.0, 0.0, 1.0, 0.25])
     loss = numod.nn.functional.binary_cross_entropy_with_logits(x, target, reduction="none")
-    np.testing.assert_allclose(loss.tolist(), [np.log1p(np.exp(-20.0))] * 2 + [np.exp(-80.0)] * 2 + [0.75 * 0.5 + np.log1p(np.exp(-0.5))], rtol=1e-6)
+    np.testing.assert_allclose(
+        loss.tolist(),
+        [np.log1p(np.exp(-20.0))] * 2 + [np.exp(-80.0)] * 2 + [0.75 * 0.5 + np.log1p(np.exp(-0.5))],
+        rtol=1e-6,
+    )
     (gradient,) = numod.autograd.grad(loss.sum(), x)
     tail, far = np.exp(-20.0) / (1 + np.exp(-20.0)), np.exp(-80.0)
     np.testing.assert_allclose(gradient.tolist(), [tail, -tail, far, -far, 1 / (1 + np.exp(-0.5)) - 0.25], rtol=1e-6)
@@ -67,5 +72,11 @@ def test_gradients_that_are_zero_where_a_logarithm_is_infinite():
 def test_sixteen_bit_floats_are_compared_with_rounded_numbers(dtype):
     x = numod.full((3,), 0.1, dtype=dtype)
     for other in (0.1, numod.tensor(0.1, dtype=numod.float64)):
-        assert (x == other).all() and (x <= other).all() and (x >= other).all() and not (x > other).any() and not (x != other).any()
+        assert (
+            (x == other).all()
+            and (x <= other).all()
+            and (x >= other).all()
+            and not (x > other).any()
+            and not (x != other).any()
+        )
     assert (numod.full((1,), 2048.0, dtype=numod.float16) == numod.tensor([2049])).all()

@@ -1,4 +1,6 @@
-"""Attention by blocks of keys against NumPy, one row at a time: masks, steps, groups, dropout, gradients to second order, memory, extreme scores."""
+"""Attention by blocks of keys against NumPy, one row at a time: masks, steps, groups, dropout, gradients to second
+order, memory, extreme scores.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ SIZES = [(1, 1, 1, 1), (5, 7, 3, 2), (33, 200, 8, 50), (260, 47, 17, 16)]
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.float64, 1e-13)])
 @pytest.mark.parametrize("rows, count, depth, width", SIZES)
 def test_values(rows, count, depth, width, dtype, tolerance):
-    q, k, v = given = [data(2, n, m, seed=s, dtype=dtype) for s, (n, m) in enumerate([(rows, depth), (count, depth), (count, width)])]
+    q, k, v = given = [
+        data(2, n, m, seed=s, dtype=dtype) for s, (n, m) in enumerate([(rows, depth), (count, depth), (count, width)])
+    ]
     added = data(2, rows, count, dtype=dtype)
     added[:, :, ::3] = -np.inf
     added[:, 0] = -np.inf
@@ -72,9 +76,13 @@ def test_any_steps():
     q, k, v = (data(20, 3, 2, 6, seed=s) for s in range(3))
     wrapped = [numod.tensor(each) for each in (q, k, v)]
     found = attention(*(each.permute(2, 1, 0, 3) for each in wrapped))
-    np.testing.assert_allclose(found.numpy(), reference(*(each.transpose(2, 1, 0, 3) for each in (q, k, v))), atol=1e-13)
+    np.testing.assert_allclose(
+        found.numpy(), reference(*(each.transpose(2, 1, 0, 3) for each in (q, k, v))), atol=1e-13
+    )
     q, k, v = (each[:, 0, 0] for each in wrapped)
-    np.testing.assert_allclose(attention(q.T, k.T, v.T[:, ::2]).numpy(), reference(q.T.numpy(), k.T.numpy(), v.T[:, ::2].numpy()), atol=1e-13)
+    np.testing.assert_allclose(
+        attention(q.T, k.T, v.T[:, ::2]).numpy(), reference(q.T.numpy(), k.T.numpy(), v.T[:, ::2].numpy()), atol=1e-13
+    )
 
 
 def test_leading_dimensions_broadcast():
@@ -94,7 +102,8 @@ def test_grouped_queries():
 
 CASES = {
     "plain": ({}, None), "causal": ({"is_causal": True}, None), "scaled": ({"scale": 0.7}, None),
-    "added": ({}, np.where(data(6, 5, seed=9) > 1, -np.inf, data(6, 5))), "bool": ({}, data(2, 1, 6, 5) > 0), "nobody": ({}, np.arange(6)[:, None] > np.arange(5)),
+    "added": ({}, np.where(data(6, 5, seed=9) > 1, -np.inf, data(6, 5))), "bool": ({}, data(2, 1, 6, 5) > 0),
+    "nobody": ({}, np.arange(6)[:, None] > np.arange(5)),
 }  # fmt: skip
 
 
@@ -176,12 +185,17 @@ def test_half_precision():
     q, k, v = (each.to(numod.bfloat16) for each in tensors((2, 9, 4), (2, 8, 4), (2, 8, 4)))
     found = attention(q, k, v)
     assert found.dtype is numod.bfloat16
-    np.testing.assert_allclose(found.float().numpy(), reference(*(each.double().numpy() for each in (q, k, v))), atol=0.02)
+    np.testing.assert_allclose(
+        found.float().numpy(), reference(*(each.double().numpy() for each in (q, k, v))), atol=0.02
+    )
 
 
 def test_empty():
     assert attention(numod.zeros(2, 0, 3), numod.zeros(2, 4, 3), numod.zeros(2, 4, 3)).shape == (2, 0, 3)
-    assert attention(numod.zeros(2, 3, 4), numod.zeros(2, 0, 4), numod.zeros(2, 0, 5)).tolist() == numod.zeros(2, 3, 5).tolist()
+    assert (
+        attention(numod.zeros(2, 3, 4), numod.zeros(2, 0, 4), numod.zeros(2, 0, 5)).tolist()
+        == numod.zeros(2, 3, 5).tolist()
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -199,7 +213,9 @@ def test_memory(causal):
 def test_errors():
     q = numod.zeros(2, 4, 3)
     for call, message in {
-        lambda: attention(q, q, q, numod.ones(4, 4, dtype=numod.bool), is_causal=True): "Explicit attn_mask should not be set when is_causal=True",
+        lambda: attention(
+            q, q, q, numod.ones(4, 4, dtype=numod.bool), is_causal=True
+        ): "Explicit attn_mask should not be set when is_causal=True",
         lambda: attention(q[0, 0], q, q): "at least 2 dimensional",
         lambda: attention(q, q.double(), q): "same dtype",
         lambda: attention(q, q, q, numod.ones(4, 4, dtype=numod.int64)): "Expected attn_mask dtype to be bool or float",

@@ -42,7 +42,9 @@ def test_views_with_any_steps_and_a_given_result():
 
 
 def test_threads_share_it_alike():
-    a, b, before = numod.tensor(_bytes((70, 300), "int8")), numod.tensor(_bytes((300, 500), "int8", 1)), numod.get_num_threads()
+    a = numod.tensor(_bytes((70, 300), "int8"))
+    b = numod.tensor(_bytes((300, 500), "int8", 1))
+    before = numod.get_num_threads()
     try:
         found = []
         for count in (1, 2):
@@ -58,7 +60,8 @@ def test_empty_products_and_refusals():
     assert numod._int_mm(a[:0], a.T).shape == (0, 3)
     assert (numod._int_mm(a[:, :0], a.T[:0]) == 0).all()
     for arguments, words in [((a, a), "self.size\\(1\\) needs to match mat2.size\\(0\\) but got 4 and 3"), ((a.float(), a.T), "self dtype to be int8 or uint8"),
-                             ((a, a.T.int()), "mat2 dtype to be of type int8"), ((a[0], a.T), "self to be of dimension 2 but got 1")]:  # fmt: skip
+                             ((a, a.T.int()), "mat2 dtype to be of type int8"),
+                             ((a[0], a.T), "self to be of dimension 2 but got 1")]:  # fmt: skip
         with pytest.raises(RuntimeError, match=words):
             numod._int_mm(*arguments)
 
@@ -66,7 +69,12 @@ def test_empty_products_and_refusals():
 def test_words_follow_the_features():
     assert byte_tiles.group_of(["+avx512f", "+avx512vnni", "+avx512vl"], 64) == 4
     assert byte_tiles.group_of(["+avx2", "+avxvnni"], 32) == 4
-    assert byte_tiles.group_of(["+avx2"], 32) == byte_tiles.group_of(["+avx512f"], 64) == byte_tiles.group_of(["+neon"], 16) == 2
+    assert (
+        byte_tiles.group_of(["+avx2"], 32)
+        == byte_tiles.group_of(["+avx512f"], 64)
+        == byte_tiles.group_of(["+neon"], 16)
+        == 2
+    )
 
 
 def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
@@ -79,6 +87,8 @@ def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
     from numod.core.apply import apply
 
     try:
-        np.testing.assert_array_equal(apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), a.numpy().astype("int64") @ b.numpy().astype("int64"))
+        np.testing.assert_array_equal(
+            apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), a.numpy().astype("int64") @ b.numpy().astype("int64")
+        )
     finally:
         byte_tiles.functions.cache_clear()

@@ -1,4 +1,6 @@
-"""Convolution against sums over windows cut out by NumPy, its gradients by the same sums' transposes and by differences."""
+"""Convolution against sums over windows cut out by NumPy, its gradients by the same sums' transposes and by
+differences.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,20 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((3, 6, 12, 10), (12, 1, 3, 3), (1, 2), (1, 1), (1, 1), 6),  # depthwise
     ((2, 20, 7, 7), (20, 1, 3, 3), (1, 1), (1, 1), (1, 1), 20),  # planes side by side, the last of them few
     ((1, 24, 14, 9), (24, 1, 5, 3), (2, 1), (3, 0), (1, 2), 24),
-    ((3, 8, 3, 5), (8, 1, 2, 4), (3, 2), (2, 4), (2, 3), 8),  # fewer elements than a vector has; strides and dilations that meet seldom
-    ((1, 20, 9, 13), (20, 1, 3, 5), (1, 1), (1, 2), (1, 1), 20),  # depthwise, widths of kernels that have instructions of their own
+    # fewer elements than a vector has; strides and dilations that meet seldom
+    ((3, 8, 3, 5), (8, 1, 2, 4), (3, 2), (2, 4), (2, 3), 8),
+    # depthwise, widths of kernels that have instructions of their own
+    ((1, 20, 9, 13), (20, 1, 3, 5), (1, 1), (1, 2), (1, 1), 20),
     ((1, 20, 9, 13), (20, 1, 5, 7), (1, 1), (2, 3), (1, 1), 20),
     ((1, 16, 40, 60), (16, 1, 3, 3), (2, 2), (1, 1), (1, 1), 16),  # several boards for a plane
     ((2, 8, 9, 9), (12, 4, 3, 3), (1, 1), (2, 2), (2, 2), 2),
     ((9, 16, 4, 4), (8, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several images on a grid
     ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
-    ((1, 100, 12, 40), (10, 100, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # so deep that parts of the depth are added to the others
+    # so deep that parts of the depth are added to the others
+    ((1, 100, 12, 40), (10, 100, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((1, 9, 12, 40), (400, 9, 3, 3), (2, 2), (1, 1), (1, 1), 1),  # the same of the gradient
-    ((1, 512, 5, 6), (8, 512, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # a large weight of few features, which no workers share
+    # a large weight of few features, which no workers share
+    ((1, 512, 5, 6), (8, 512, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),  # a product for each image
     ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
     ((2, 3, 6, 5), (4, 3, 1, 2), (1, 1), (2, 3), (1, 1), 1),  # borders wider than a kernel's reach
@@ -36,7 +42,8 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 3, 4, 5, 3), (4, 3, 4, 2, 3), (1, 2, 1), (0, 1, 0), (1, 1, 1), 1),
     ((2, 3, 40), (4, 3, 5), (3,), (2,), (1,), 1),
     ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 1),
-    ((1, 3, 6, 20), (20, 3, 3, 19), (1, 1), (0, 0), (1, 1), 1),  # windows that nearly cover the width: this and the next three fold their sums
+    # windows that nearly cover the width: this and the next three fold their sums
+    ((1, 3, 6, 20), (20, 3, 3, 19), (1, 1), (0, 0), (1, 1), 1),
     ((1, 6, 9, 15), (40, 3, 4, 6), (2, 1), (1, 3), (2, 2), 2),
     ((1, 3, 3, 5, 6), (24, 3, 3, 4, 5), (1, 1, 1), (1, 0, 0), (1, 1, 1), 1),
     ((2, 1, 700), (8, 1, 128), (50,), (3,), (1,), 1),
@@ -62,7 +69,13 @@ def _reference(x, weight, stride, padding, dilation, groups):
     return np.concatenate(parts, 1)
 
 
-KINDS = [(*case, dtype) for case in CASES for dtype in ("float32", "float64") if dtype == "float32" or np.prod(case[0]) < 10_000]  # large ones compile for long
+# large ones compile for long
+KINDS = [
+    (*case, dtype)
+    for case in CASES
+    for dtype in ("float32", "float64")
+    if dtype == "float32" or np.prod(case[0]) < 10_000
+]
 
 
 @pytest.mark.parametrize(("x", "weight", "stride", "padding", "dilation", "groups", "dtype"), KINDS)
@@ -76,8 +89,12 @@ def test_values_and_gradients(x, weight, stride, padding, dilation, groups, dtyp
     tolerance = 1e-4 if dtype == "float32" else 1e-11
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
     found.backward(numod.tensor(g.astype(dtype)))
-    for name, tensor, direction, result in (("x", given[0], dx, _reference(dx, weight, stride, padding, dilation, groups)), ("weight", given[1], dw, _reference(x, dw, stride, padding, dilation, groups))):
-        slope = (tensor.grad.numpy().astype("float64") * direction).sum()  # linear in each: the slope along a direction is the value there
+    for name, tensor, direction, result in (
+        ("x", given[0], dx, _reference(dx, weight, stride, padding, dilation, groups)),
+        ("weight", given[1], dw, _reference(x, dw, stride, padding, dilation, groups)),
+    ):
+        # linear in each: the slope along a direction is the value there
+        slope = (tensor.grad.numpy().astype("float64") * direction).sum()
         scale = np.abs(g * result).sum()
         assert abs(slope - (g * result).sum()) <= tolerance * 1e-1 * scale, name
 
@@ -95,7 +112,9 @@ def test_a_transposed_convolution_shows_what_its_padding_leaves():
         whole[:, :, 2 * a : 2 * a + 5, 2 * b : 2 * b + 6] += np.einsum("nohw,oc->nchw", x, weight[:, :, a, b])
     for padding, extra in ((0, 0), (1, 0), (1, 1)):
         found = F.conv_transpose2d(numod.tensor(x), numod.tensor(weight), None, 1, padding, extra, 1, 2).numpy()
-        np.testing.assert_allclose(found, whole[:, :, padding : 7 - padding + extra, padding : 10 - padding + extra], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            found, whole[:, :, padding : 7 - padding + extra, padding : 10 - padding + extra], rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
@@ -139,8 +158,12 @@ def test_a_nan_stays_where_it_is_seen():
 
 
 def _existing(x, weight, g, stride, padding, dilation, groups):
-    """(out, dx, dweight) as sums over products of elements that exist: a border has none. One group's output planes at a time, tap by tap."""
-    places = _patches(np.arange(1, x.size + 1).reshape(x.shape), weight.shape[2:], stride, padding, dilation)[0]  # 0 in the border
+    """(out, dx, dweight) as sums over products of elements that exist: a border has none.
+
+    One group's output planes at a time, tap by tap.
+    """
+    # 0 in the border
+    places = _patches(np.arange(1, x.size + 1).reshape(x.shape), weight.shape[2:], stride, padding, dilation)[0]
     out, dx, dweight = np.zeros(g.shape), np.zeros(x.size), np.zeros(weight.shape)
     ndim, channels, features = x.ndim - 2, weight.shape[1], weight.shape[0] // groups
     for n, o, c in np.ndindex(x.shape[0], weight.shape[0], channels):
@@ -166,7 +189,9 @@ def test_borders_make_no_nan_of_what_is_not_finite(number):
         x, weight = (numod.tensor(each, requires_grad=True) for each in arrays[:2])
         out = getattr(F, f"conv{len(stride)}d")(x, weight, None, stride, padding, dilation, groups)
         out.backward(numod.tensor(arrays[2]))
-        for found, expected in zip((out.detach(), x.grad, weight.grad), _existing(*arrays, stride, padding, dilation, groups)):
+        for found, expected in zip(
+            (out.detach(), x.grad, weight.grad), _existing(*arrays, stride, padding, dilation, groups)
+        ):
             np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
@@ -179,7 +204,9 @@ def test_no_channels_give_the_bias():
     assert x.grad.shape == x.shape and weight.grad.shape == weight.shape and (bias.grad == 36).all()
 
 
-WINOGRAD = [  # x, features, padding of convolutions by Winograd's method: odd sizes, tasks that end within an image, weights transformed after the tiles
+# x, features, padding of convolutions by Winograd's method: odd sizes, tasks that end within an image, weights
+# transformed after the tiles
+WINOGRAD = [
     ((2, 32, 17, 15), 48, (1, 0)),
     ((3, 64, 9, 14), 32, (2, 1)),
     ((2, 176, 7, 8), 192, (1, 1)),
@@ -191,7 +218,9 @@ def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method, with its gradients."""
     from numod.ops.convolution import convolution, convolution_input, convolution_weight
 
-    rng, weight_shape, parameters = np.random.default_rng(seed), (features, x_shape[1], 3, 3), ((1, 1), padding, (1, 1), 1, None)
+    rng = np.random.default_rng(seed)
+    weight_shape = (features, x_shape[1], 3, 3)
+    parameters = ((1, 1), padding, (1, 1), 1, None)
     x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))
     given = [numod.tensor(each)._layout for each in (x, weight)]
     out = convolution.prepare(tuple(given), parameters).layout
@@ -212,7 +241,10 @@ def _results(x, weight, g, padding, dtype):
 @pytest.mark.parametrize(("x_shape", "features", "padding"), WINOGRAD)
 def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
     given = _by_winograd(x_shape, features, padding, 1, draw)
-    exact = _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1), *_results(*given, padding, numod.float64)[1:]
+    exact = (
+        _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1),
+        *_results(*given, padding, numod.float64)[1:],
+    )
     for found, expected in zip(_results(*given, padding, numod.float32), exact):
         error = np.abs(found - expected) / np.sqrt((expected**2).mean())
         assert np.sqrt((error**2).mean()) < 2.8e-7 and error.max() < 2e-6  # PyTorch's sums: 2.3e-7 and 1.8e-6
@@ -232,17 +264,25 @@ def test_winograd_spreads_nothing_that_is_not_finite(value):
         for found, expected in zip(_results(*given, padding, numod.float32), _results(*given, padding, numod.float64)):
             finite = np.abs(expected) <= np.finfo("float32").max
             assert (np.isfinite(found) == finite).all() and (np.isnan(found) == np.isnan(expected)).all()
-            np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-4, atol=1e-3 if np.abs(expected[finite]).max() < 1e6 else 1e34)
+            np.testing.assert_allclose(
+                found[finite], expected[finite], rtol=1e-4, atol=1e-3 if np.abs(expected[finite]).max() < 1e6 else 1e34
+            )
 
 
 def test_winograd_compiled_has_the_bits_of_eager():
     x, weight, _ = (numod.tensor(each) for each in _by_winograd(*WINOGRAD[0]))
     bias, other = numod.randn(48), numod.randn(2, 48, 17, 13)
-    for function in (lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other), lambda x: F.conv2d(x, weight, None, 1, (1, 0))):
+    for function in (
+        lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other),
+        lambda x: F.conv2d(x, weight, None, 1, (1, 0)),
+    ):
         assert numod.equal(numod.compile(function)(x), function(x))
 
 
 def test_single_elements_compiled_have_the_bits_of_eager():
-    x, weight, bias, other = numod.randn(3, 20, 6, 7), numod.randn(34, 20, 1, 1), numod.randn(34), numod.randn(3, 34, 6, 7)
+    x = numod.randn(3, 20, 6, 7)
+    weight = numod.randn(34, 20, 1, 1)
+    bias = numod.randn(34)
+    other = numod.randn(3, 34, 6, 7)
     for function in (lambda x: F.relu(F.conv2d(x, weight, bias) + other), lambda x: F.conv2d(x, weight)):
         assert numod.equal(numod.compile(function)(x), function(x))

@@ -1,4 +1,6 @@
-"""Greatest and least elements with their places, against NumPy: every width around the vectors', NaN, infinities, zeros of both signs, ties, layouts, dtypes."""
+"""Greatest and least elements with their places, against NumPy: every width around the vectors', NaN, infinities, zeros
+of both signs, ties, layouts, dtypes.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,15 @@ def agree(x, y, dim):
         place = getattr(np, f"arg{name}")(x, dim)
         values, indices = getattr(y, name)(dim)
         np.testing.assert_array_equal(indices.numpy(), place)
-        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, np.expand_dims(place, dim), dim).squeeze(dim))
+        np.testing.assert_array_equal(
+            values.numpy(), np.take_along_axis(x, np.expand_dims(place, dim), dim).squeeze(dim)
+        )
         np.testing.assert_array_equal(getattr(y, f"arg{name}")(dim).numpy(), place)
-        assert getattr(y, f"arg{name}")(dim, keepdim=True).shape == getattr(y, name)(dim, True).values.shape == np.expand_dims(place, dim).shape
+        assert (
+            getattr(y, f"arg{name}")(dim, keepdim=True).shape
+            == getattr(y, name)(dim, True).values.shape
+            == np.expand_dims(place, dim).shape
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,6 @@
-"""Fourier transforms by registers of rows and columns, against NumPy's in float64: lengths, rows that fill no register, directions, scales, in place."""
+"""Fourier transforms by registers of rows and columns, against NumPy's in float64: lengths, rows that fill no register,
+directions, scales, in place.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,14 @@ def test_complex_rows_and_columns(n: int, norm: str, kind: str, tolerance: float
 def test_real_rows(n: int, norm: str, kind: str, tolerance: float) -> None:
     for rows in (LANES, 2 * LANES + 3, 2):
         x, half = drawn(rows, n).real.astype(kind), drawn(rows, n // 2 + 1).astype(complex_of(kind))
-        assert close(numod.fft.rfft(numod.from_numpy(x), norm=norm), np.fft.rfft(x.astype(np.float64), norm=norm), tolerance)
-        assert close(numod.fft.irfft(numod.from_numpy(half), norm=norm), np.fft.irfft(half.astype(np.complex128), norm=norm), tolerance)
+        assert close(
+            numod.fft.rfft(numod.from_numpy(x), norm=norm), np.fft.rfft(x.astype(np.float64), norm=norm), tolerance
+        )
+        assert close(
+            numod.fft.irfft(numod.from_numpy(half), norm=norm),
+            np.fft.irfft(half.astype(np.complex128), norm=norm),
+            tolerance,
+        )
 
 
 @pytest.mark.parametrize("shape", [(16, 64), (LANES + 1, 32), (3, 32, LANES + 2), (2, 16, 33)])

@@ -1,4 +1,6 @@
-"""Samples at a grid against a sum over all elements of an image, weighed one axis after the other; gradients by finite differences; coordinates that are not numbers."""
+"""Samples at a grid against a sum over all elements of an image, weighed one axis after the other; gradients by finite
+differences; coordinates that are not numbers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
-CASES = [(mode, axes) for mode in ("nearest", "bilinear", "bicubic") for axes in (2, 3) if (mode, axes) != ("bicubic", 3)]
+CASES = [
+    (mode, axes) for mode in ("nearest", "bilinear", "bicubic") for axes in (2, 3) if (mode, axes) != ("bicubic", 3)
+]
 RULES = [*itertools.product(("zeros", "border", "reflection"), (False, True))]
 SIZES = (3, 4, 5)
 
@@ -35,7 +39,13 @@ def shares(x: float, n: int, mode: str, padding: str, corners: bool) -> np.ndarr
         elif mode == "bilinear":
             weight = max(1.0 - away, 0.0)
         else:  # Keys, 1981, with a = -0.75
-            weight = 1.25 * away**3 - 2.25 * away**2 + 1 if away <= 1 else -0.75 * (away**3 - 5 * away**2 + 8 * away - 4) if away < 2 else 0.0
+            weight = (
+                1.25 * away**3 - 2.25 * away**2 + 1
+                if away <= 1
+                else -0.75 * (away**3 - 5 * away**2 + 8 * away - 4)
+                if away < 2
+                else 0.0
+            )
         at = bordered(k, n, padding, corners) if mode == "bicubic" else k
         if 0 <= at <= n - 1:
             found[int(at)] += weight
@@ -65,7 +75,9 @@ def test_values(mode: str, axes: int, padding: str, corners: bool) -> None:
     np.testing.assert_allclose(found.numpy(), expected(x, grid, mode, padding, corners), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("mode, axes, padding, corners", [(*case, *RULES[k]) for k, case in zip((4, 0, 5, 3), CASES[1:])])
+@pytest.mark.parametrize(
+    "mode, axes, padding, corners", [(*case, *RULES[k]) for k, case in zip((4, 0, 5, 3), CASES[1:])]
+)
 def test_differences(mode: str, axes: int, padding: str, corners: bool) -> None:
     x, grid = drawn(axes, 2)
     x, grid = numod.tensor(x[:1, :2], requires_grad=True), numod.tensor(grid[:1, :, :2], requires_grad=True)
@@ -115,13 +127,18 @@ def test_coordinates_far_away(value: float) -> None:
         if mode == "bilinear":
             x.grad = grid.grad = None
             out.sum().backward()
-            assert padding == "zeros" or (x.grad.sum().item() == 2 and (padding == "reflection" or grid.grad[0, 0, :, 0].tolist()[0] == 0))
+            assert padding == "zeros" or (
+                x.grad.sum().item() == 2 and (padding == "reflection" or grid.grad[0, 0, :, 0].tolist()[0] == 0)
+            )
 
 
 def test_a_nan_outside_is_not_seen() -> None:
     x = numod.ones(1, 1, 3, 3)
     x[0, 0, 0, 0] = float("nan")
-    assert F.grid_sample(x, numod.tensor([[[[-3.0, -3.0], [0.5, 0.5]]]]), align_corners=True).flatten().tolist() == [0.0, 1.0]
+    assert F.grid_sample(x, numod.tensor([[[[-3.0, -3.0], [0.5, 0.5]]]]), align_corners=True).flatten().tolist() == [
+        0.0,
+        1.0,
+    ]
 
 
 def test_empty_and_refused() -> None:
@@ -131,8 +148,10 @@ def test_empty_and_refused() -> None:
         out.sum().backward()
         assert out.shape == (*x[:2], *grid[1:3]) and (image.grad == 0).all() and (places.grad == 0).all()
     for x, grid, error, text in (
-        (numod.ones(1, 1, 0, 2), numod.zeros(1, 1, 1, 2), RuntimeError, "non-empty spatial dimensions"), (numod.ones(1, 1, 2, 2), numod.zeros(2, 1, 1, 2), RuntimeError, "expected a 4D or 5D input"),
-        (numod.ones(1, 1, 2, 2), numod.zeros(1, 1, 1, 2).double(), RuntimeError, "of one dtype"), (numod.ones(1, 1, 2, 2).long(), numod.zeros(1, 1, 1, 2).long(), NotImplementedError, "not implemented for"),
+        (numod.ones(1, 1, 0, 2), numod.zeros(1, 1, 1, 2), RuntimeError, "non-empty spatial dimensions"),
+        (numod.ones(1, 1, 2, 2), numod.zeros(2, 1, 1, 2), RuntimeError, "expected a 4D or 5D input"),
+        (numod.ones(1, 1, 2, 2), numod.zeros(1, 1, 1, 2).double(), RuntimeError, "of one dtype"),
+        (numod.ones(1, 1, 2, 2).long(), numod.zeros(1, 1, 1, 2).long(), NotImplementedError, "not implemented for"),
     ):
         with pytest.raises(error, match=text):
             F.grid_sample(x, grid, align_corners=False)

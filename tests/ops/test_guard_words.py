@@ -1,7 +1,10 @@
-"""No op writes outside of its memory. Results and views lie between guard words, and what is in them is what dense memory gets.
+"""No op writes outside of its memory.
 
-Every op that writes is tried: in-place methods, `nn.init`, functions with `inplace` or `out`, all found by their names, and what allocates its result. A sample
-runs by default, in some ten seconds; `-m guards` runs all of them, within four minutes on two cores.
+Results and views lie between guard words, and what is in them is what dense memory gets.
+
+Every op that writes is tried: in-place methods, `nn.init`, functions with `inplace` or `out`, all found by their names,
+and what allocates its result. A sample runs by default, in some ten seconds; `-m guards` runs all of them, within four
+minutes on two cores.
 """
 
 from __future__ import annotations
@@ -23,16 +26,18 @@ from numod.core import signatures
 from numod.nn import functional as F
 
 NO_WRITES = {  # in-place methods that change what a tensor is a view of, or nothing
-    "as_strided_", "detach_", "requires_grad_", "resize_", "resize_as_", "set_", "share_memory_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_",
-    "unsqueeze_",
+    "as_strided_", "detach_", "requires_grad_", "resize_", "resize_as_", "set_", "share_memory_", "squeeze_",
+    "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_",
 }  # fmt: skip
 RANDOM = {
-    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_", "init.kaiming_normal_", "init.kaiming_uniform_",
-    "init.normal_", "init.trunc_normal_", "init.uniform_", "init.xavier_normal_", "init.xavier_uniform_", "F.dropout", "F.alpha_dropout", "F.rrelu",
+    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
+    "init.kaiming_normal_", "init.kaiming_uniform_", "init.normal_", "init.trunc_normal_", "init.uniform_",
+    "init.xavier_normal_", "init.xavier_uniform_", "F.dropout", "F.alpha_dropout", "F.rrelu",
 }  # fmt: skip
 NOT_COMPILED = {  # Python looks at their elements
-    "apply_", "map_", "init.sparse_", "init.trunc_normal_", "nn.functional.gaussian_nll_loss", "nn.functional.fractional_max_pool2d",
-    "nn.functional.fractional_max_pool2d_with_indices", "nn.functional.fractional_max_pool3d", "nn.functional.fractional_max_pool3d_with_indices",
+    "apply_", "map_", "init.sparse_", "init.trunc_normal_", "nn.functional.gaussian_nll_loss",
+    "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool2d_with_indices",
+    "nn.functional.fractional_max_pool3d", "nn.functional.fractional_max_pool3d_with_indices",
 }  # fmt: skip
 
 Arguments = Callable[[Maker], tuple]
@@ -55,33 +60,79 @@ def element_index(m: Maker) -> numod.Tensor:
     return m.index(rows(m), m.shape[0])
 
 
-# what follows an op's first argument, where it is neither nothing, nor tensors like the first, nor a dimension or number
+# what follows an op's first argument, where it is neither nothing, nor tensors like the first, nor a dimension or
+# number
 ARGUMENTS: dict[str, Arguments] = {
-    "addbmm_": lambda m: (m((2, m.shape[0], 3)), m((2, 3, m.shape[1]))), "addmm_": lambda m: (m((m.shape[0], 3)), m((3, m.shape[1]))),
+    "addbmm_": lambda m: (m((2, m.shape[0], 3)), m((2, 3, m.shape[1]))),
+    "addmm_": lambda m: (m((m.shape[0], 3)), m((3, m.shape[1]))),
     "addmv_": lambda m: (m((m.shape[0], 3)), m((3,))), "addr_": lambda m: (m(m.shape[:1]), m(m.shape[1:])),
-    "baddbmm_": lambda m: (m((*m.shape[:2], 3)), m((m.shape[0], 3, m.shape[2]))), "apply_": lambda m: (lambda v: 2 * v,),
-    "map_": lambda m: (m(), lambda v, w: v + w), "copy_": lambda m: (m(dtype=numod.float64),), "clamp_": lambda m: (0.3, 0.6), "clip_": lambda m: (m(), m()),
-    "fill_": lambda m: (1.5,), "fill_diagonal_": lambda m: (1.5,), "index_add_": lambda m: (0, row_index(m), m(rows(m))),
+    "baddbmm_": lambda m: (m((*m.shape[:2], 3)), m((m.shape[0], 3, m.shape[2]))),
+    "apply_": lambda m: (lambda v: 2 * v,),
+    "map_": lambda m: (m(), lambda v, w: v + w), "copy_": lambda m: (m(dtype=numod.float64),),
+    "clamp_": lambda m: (0.3, 0.6), "clip_": lambda m: (m(), m()),
+    "fill_": lambda m: (1.5,), "fill_diagonal_": lambda m: (1.5,),
+    "index_add_": lambda m: (0, row_index(m), m(rows(m))),
     "index_copy_": lambda m: (0, row_index(m), m(rows(m))), "index_fill_": lambda m: (0, row_index(m), 1.5),
-    "index_put_": lambda m: ((row_index(m),), m(rows(m))), "index_reduce_": lambda m: (0, row_index(m), m(rows(m)), "amax"), "lerp_": lambda m: (m(), 0.3),
-    "masked_fill_": lambda m: (m(dtype=numod.bool), 1.5), "masked_scatter_": lambda m: (m(dtype=numod.bool), m()), "geometric_": lambda m: (0.3,),
-    "put_": lambda m: (m.index((5,), int(np.prod(m.shape))), m((5,))), "random_": lambda m: (1, 5), "renorm_": lambda m: (2, 0, 0.5),
-    "scatter_": lambda m: (0, element_index(m), m(rows(m))), "scatter_add_": lambda m: (0, element_index(m), m(rows(m))),
-    "scatter_reduce_": lambda m: (0, element_index(m), m(rows(m)), "sum"), "init.constant_": lambda m: (1.5,), "init.sparse_": lambda m: (0.3,),
+    "index_put_": lambda m: ((row_index(m),), m(rows(m))),
+    "index_reduce_": lambda m: (0, row_index(m), m(rows(m)), "amax"), "lerp_": lambda m: (m(), 0.3),
+    "masked_fill_": lambda m: (m(dtype=numod.bool), 1.5), "masked_scatter_": lambda m: (m(dtype=numod.bool), m()),
+    "geometric_": lambda m: (0.3,),
+    "put_": lambda m: (m.index((5,), int(np.prod(m.shape))), m((5,))), "random_": lambda m: (1, 5),
+    "renorm_": lambda m: (2, 0, 0.5),
+    "scatter_": lambda m: (0, element_index(m), m(rows(m))),
+    "scatter_add_": lambda m: (0, element_index(m), m(rows(m))),
+    "scatter_reduce_": lambda m: (0, element_index(m), m(rows(m)), "sum"), "init.constant_": lambda m: (1.5,),
+    "init.sparse_": lambda m: (0.3,),
     "F.threshold": lambda m: (0.5, 2.0), "F.threshold_": lambda m: (0.5, 2.0),
 }  # fmt: skip
-FIXED = {"addbmm_": 2, "addmm_": 2, "addmv_": 1, "addr_": 2, "baddbmm_": 3, "fill_diagonal_": 2, "init.eye_": 2, "init.sparse_": 2, "F.dropout1d": 3, "F.dropout2d": 4, "F.dropout3d": 5}  # number of dimensions
-LEAST = {"renorm_": 2, "tril_": 2, "triu_": 2, "init.dirac_": 3, "init.orthogonal_": 2, "F.feature_alpha_dropout": 2, **{f"init.{each}_": 2 for each in ("kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform")}}
+# number of dimensions
+FIXED = {
+    "addbmm_": 2,
+    "addmm_": 2,
+    "addmv_": 1,
+    "addr_": 2,
+    "baddbmm_": 3,
+    "fill_diagonal_": 2,
+    "init.eye_": 2,
+    "init.sparse_": 2,
+    "F.dropout1d": 3,
+    "F.dropout2d": 4,
+    "F.dropout3d": 5,
+}
+LEAST = {
+    "renorm_": 2,
+    "tril_": 2,
+    "triu_": 2,
+    "init.dirac_": 3,
+    "init.orthogonal_": 2,
+    "F.feature_alpha_dropout": 2,
+    **{f"init.{each}_": 2 for each in ("kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform")},
+}
 MOST = {"init.dirac_": 5}
-USUAL: tuple[Arguments, ...] = (lambda m: (), lambda m: (m(),), lambda m: (m(), m()), lambda m: (0,), lambda m: (1,), lambda m: (0.5,))
+USUAL: tuple[Arguments, ...] = (
+    lambda m: (),
+    lambda m: (m(),),
+    lambda m: (m(), m()),
+    lambda m: (0,),
+    lambda m: (1,),
+    lambda m: (0.5,),
+)
 DTYPES = numod.float32, numod.int64, numod.bool, numod.float64
 REFUSALS = (TypeError, RuntimeError, ValueError, IndexError, NotImplementedError)
 
 
 def in_place() -> dict[str, Callable]:
     """All ops that write over their first argument."""
-    ops = {name: getattr(numod.Tensor, name) for name in dir(numod.Tensor) if name.endswith("_") and not name.startswith("_") and name not in NO_WRITES}
-    ops |= {f"init.{name}": getattr(nn.init, name) for name in dir(nn.init) if name.endswith("_") and not name.startswith("_")}
+    ops = {
+        name: getattr(numod.Tensor, name)
+        for name in dir(numod.Tensor)
+        if name.endswith("_") and not name.startswith("_") and name not in NO_WRITES
+    }
+    ops |= {
+        f"init.{name}": getattr(nn.init, name)
+        for name in dir(nn.init)
+        if name.endswith("_") and not name.startswith("_")
+    }
     for name, function in vars(F).items():
         if not inspect.isfunction(function) or name.startswith("_"):
             continue
@@ -96,12 +147,16 @@ IN_PLACE = in_place()
 
 
 def combinations(name: str, turn: int) -> Iterator[tuple[tuple[int, ...], tuple[str, str]]]:
-    """Shapes, and kinds of views of the first and the other arguments: for random numbers all, else every shape and every kind once."""
+    """Shapes, and kinds of views of the first and the other arguments: for random numbers all, else every shape and
+    every kind once.
+    """
     ndims = [FIXED[name]] if name in FIXED else range(LEAST.get(name, 1), MOST.get(name, 5) + 1)
     if name in RANDOM or name in FIXED:
         yield from ((SHAPES[ndim], (kind, "swapped")) for ndim, kind in itertools.product(ndims, WRITABLE))
     else:
-        yield from ((SHAPES[ndim], ([*WRITABLE][(turn + ndim) % 5], [*READABLE][(turn + 2 * ndim) % 6])) for ndim in ndims)
+        yield from (
+            (SHAPES[ndim], ([*WRITABLE][(turn + ndim) % 5], [*READABLE][(turn + 2 * ndim) % 6])) for ndim in ndims
+        )
 
 
 @pytest.fixture
@@ -204,7 +259,11 @@ def pooled(ndim: int, *numbers: object) -> Arguments:
 
 
 def unpooled(ndim: int) -> Arguments:
-    places = lambda m: m.filled((2, 4, *[3] * ndim), numod.int64, lambda rng, size, kind: np.broadcast_to(np.arange(3**ndim).reshape([3] * ndim), size))  # noqa: E731
+    places = lambda m: m.filled(
+        (2, 4, *[3] * ndim),
+        numod.int64,
+        lambda rng, size, kind: np.broadcast_to(np.arange(3**ndim).reshape([3] * ndim), size),
+    )  # noqa: E731
     return lambda m: (m((2, 4, *[3] * ndim)), places(m), 2)
 
 
@@ -216,70 +275,118 @@ def pivots(m: Maker, n: int) -> numod.Tensor:
     return m.filled((n,), numod.int32, lambda rng, size, kind: np.arange(1, n + 1))
 
 
-# copies of views that not every layout allows, or whose elements the layout decides; what gives or takes several tensors; what has no `out` yet
+# copies of views that not every layout allows, or whose elements the layout decides; what gives or takes several
+# tensors; what has no `out` yet
 NOT_TRIED = {
-    "as_strided_copy", "view_copy", "view_as_complex_copy", "view_as_real_copy", "split_with_sizes_copy", "nonzero_static", "native_batch_norm", "chain_matmul", "hash_tensor",
+    "as_strided_copy", "view_copy", "view_as_complex_copy", "view_as_real_copy", "split_with_sizes_copy",
+    "nonzero_static", "native_batch_norm", "chain_matmul", "hash_tensor",
 }  # fmt: skip
 # all arguments of functions, where they are not tensors of one shape, and then a number or dimension
 CALLS: dict[str, Arguments] = {
-    "kron": lambda m: (m((40, 50)), m((6, 7))), "expand_copy": lambda m: (m((1, 5)), (4, 5)), "permute_copy": lambda m: (m((4, 5, 6)), (2, 0, 1)), "select_copy": lambda m: (m(), 0, 1),
+    "kron": lambda m: (m((40, 50)), m((6, 7))), "expand_copy": lambda m: (m((1, 5)), (4, 5)),
+    "permute_copy": lambda m: (m((4, 5, 6)), (2, 0, 1)), "select_copy": lambda m: (m(), 0, 1),
     "transpose_copy": lambda m: (m((4, 5)), 0, 1), "unfold_copy": lambda m: (m((9,)), 0, 3, 2),
-    "addbmm": lambda m: (m((4, 6)), m((2, 4, 3)), m((2, 3, 6))), "addmv": lambda m: (m((4,)), m((4, 3)), m((3,))), "addr": lambda m: (m((4, 5)), m((4,)), m((5,))),
-    "baddbmm": lambda m: (m((2, 4, 6)), m((2, 4, 3)), m((2, 3, 6))), "addmm": lambda m: (m((40, 60)), m((40, 30)), m((30, 60))),
-    "bmm": lambda m: (m((3, 4, 5)), m((3, 5, 6))), "matmul": lambda m: (m((2, 1, 40, 30)), m((3, 30, 50))), "mm": lambda m: (m((70, 30)), m((30, 90))),
-    "mv": lambda m: (m((20, 30)), m((30,))), "dot": lambda m: (m((30,)), m((30,))), "vdot": lambda m: (m((30,)), m((30,))), "outer": lambda m: (m((9,)), m((8,))),
-    "ger": lambda m: (m((9,)), m((8,))), "arange": lambda m: (1, 40, 3), "range": lambda m: (1, 40, 3), "linspace": lambda m: (0, 1, 17), "logspace": lambda m: (0, 1, 17),
+    "addbmm": lambda m: (m((4, 6)), m((2, 4, 3)), m((2, 3, 6))), "addmv": lambda m: (m((4,)), m((4, 3)), m((3,))),
+    "addr": lambda m: (m((4, 5)), m((4,)), m((5,))),
+    "baddbmm": lambda m: (m((2, 4, 6)), m((2, 4, 3)), m((2, 3, 6))),
+    "addmm": lambda m: (m((40, 60)), m((40, 30)), m((30, 60))),
+    "bmm": lambda m: (m((3, 4, 5)), m((3, 5, 6))), "matmul": lambda m: (m((2, 1, 40, 30)), m((3, 30, 50))),
+    "mm": lambda m: (m((70, 30)), m((30, 90))),
+    "mv": lambda m: (m((20, 30)), m((30,))), "dot": lambda m: (m((30,)), m((30,))),
+    "vdot": lambda m: (m((30,)), m((30,))), "outer": lambda m: (m((9,)), m((8,))),
+    "ger": lambda m: (m((9,)), m((8,))), "arange": lambda m: (1, 40, 3), "range": lambda m: (1, 40, 3),
+    "linspace": lambda m: (0, 1, 17), "logspace": lambda m: (0, 1, 17),
     "bucketize": lambda m: (m(), m.filled((9,), numod.float32, lambda rng, size, kind: np.linspace(0, 1, 9))),
-    "searchsorted": lambda m: (m.filled((9,), numod.float32, lambda rng, size, kind: np.linspace(0, 1, 9)), m()), "cat": lambda m: ((m(), m(), m()), 0),
-    "concat": lambda m: ((m(), m()), -1), "concatenate": lambda m: ((m(), m()), 0), "stack": lambda m: ((m(), m()), 1), "hstack": lambda m: ((m(), m()),),
-    "vstack": lambda m: ((m(), m()),), "dstack": lambda m: ((m(), m()),), "column_stack": lambda m: ((m(), m()),), "row_stack": lambda m: ((m(), m()),),
-    "cholesky": lambda m: (definite(m),), "linalg.cholesky": lambda m: (definite(m),), "linalg.cholesky_ex": lambda m: (definite(m),),
-    "cross": lambda m: (m((4, 3)), m((4, 3))), "linalg.cross": lambda m: (m((4, 3)), m((4, 3))), "empty": lambda m: (0,), "eye": lambda m: (5, 7),
-    "full": lambda m: ((5, 7), 1.5), "ones": lambda m: (5, 7), "zeros": lambda m: (5, 7), "rand": lambda m: (5, 7), "randn": lambda m: (5, 7),
-    "randint": lambda m: (0, 9, (5, 7)), "randperm": lambda m: (30,), "gather": lambda m: (m(), 0, element_index(m)), "index_select": lambda m: (m(), 0, row_index(m)),
-    "index_add": lambda m: (m(), 0, row_index(m), m(rows(m))), "index_copy": lambda m: (m(), 0, row_index(m), m(rows(m))),
-    "index_reduce": lambda m: (m(), 0, row_index(m), m(rows(m)), "amax"), "scatter": lambda m: (m(), 0, element_index(m), m(rows(m))),
-    "scatter_add": lambda m: (m(), 0, element_index(m), m(rows(m))), "scatter_reduce": lambda m: (m(), 0, element_index(m), m(rows(m)), "sum"),
-    "masked_select": lambda m: (m(), m(dtype=numod.bool)), "where": lambda m: (m(dtype=numod.bool), m(), m()), "narrow_copy": lambda m: (m(), 0, 1, 3),
-    "renorm": lambda m: (m(), 2, 0, 0.5), "lu_unpack": lambda m: (m((5, 5)), pivots(m, 5)), "lu_solve": lambda m: (m((5, 2)), definite(m), pivots(m, 5)),
-    "linalg.lu_solve": lambda m: (definite(m), pivots(m, 5), m((5, 2))), "linalg.ldl_solve": lambda m: (definite(m), pivots(m, 5), m((5, 2))),
-    "orgqr": lambda m: (m((6, 4)), m((4,))), "linalg.householder_product": lambda m: (m((6, 4)), m((4,))), "ormqr": lambda m: (m((6, 4)), m((4,)), m((6, 3))),
-    "linalg.solve_triangular": lambda m: (definite(m), m((5, 3))), "linalg.multi_dot": lambda m: ((m((4, 5)), m((5, 6)), m((6, 3))),),  "special.polygamma": lambda m: (1, m()), "polygamma": lambda m: (1, m()), "linalg.inv": lambda m: (definite(m),),
-    "linalg.tensorsolve": lambda m: (m.filled((2, 3, 6), numod.float32, lambda rng, size, kind: np.eye(6).reshape(size) * 3 + 1), m((2, 3))),
-    "fft.fftfreq": lambda m: (9,), "fft.rfftfreq": lambda m: (9,), "multinomial": lambda m: (m((4, 9)), 5), "normal": lambda m: (m(), m()),
+    "searchsorted": lambda m: (m.filled((9,), numod.float32, lambda rng, size, kind: np.linspace(0, 1, 9)), m()),
+    "cat": lambda m: ((m(), m(), m()), 0),
+    "concat": lambda m: ((m(), m()), -1), "concatenate": lambda m: ((m(), m()), 0), "stack": lambda m: ((m(), m()), 1),
+    "hstack": lambda m: ((m(), m()),),
+    "vstack": lambda m: ((m(), m()),), "dstack": lambda m: ((m(), m()),), "column_stack": lambda m: ((m(), m()),),
+    "row_stack": lambda m: ((m(), m()),),
+    "cholesky": lambda m: (definite(m),), "linalg.cholesky": lambda m: (definite(m),),
+    "linalg.cholesky_ex": lambda m: (definite(m),),
+    "cross": lambda m: (m((4, 3)), m((4, 3))), "linalg.cross": lambda m: (m((4, 3)), m((4, 3))),
+    "empty": lambda m: (0,), "eye": lambda m: (5, 7),
+    "full": lambda m: ((5, 7), 1.5), "ones": lambda m: (5, 7), "zeros": lambda m: (5, 7), "rand": lambda m: (5, 7),
+    "randn": lambda m: (5, 7),
+    "randint": lambda m: (0, 9, (5, 7)), "randperm": lambda m: (30,), "gather": lambda m: (m(), 0, element_index(m)),
+    "index_select": lambda m: (m(), 0, row_index(m)),
+    "index_add": lambda m: (m(), 0, row_index(m), m(rows(m))),
+    "index_copy": lambda m: (m(), 0, row_index(m), m(rows(m))),
+    "index_reduce": lambda m: (m(), 0, row_index(m), m(rows(m)), "amax"),
+    "scatter": lambda m: (m(), 0, element_index(m), m(rows(m))),
+    "scatter_add": lambda m: (m(), 0, element_index(m), m(rows(m))),
+    "scatter_reduce": lambda m: (m(), 0, element_index(m), m(rows(m)), "sum"),
+    "masked_select": lambda m: (m(), m(dtype=numod.bool)), "where": lambda m: (m(dtype=numod.bool), m(), m()),
+    "narrow_copy": lambda m: (m(), 0, 1, 3),
+    "renorm": lambda m: (m(), 2, 0, 0.5), "lu_unpack": lambda m: (m((5, 5)), pivots(m, 5)),
+    "lu_solve": lambda m: (m((5, 2)), definite(m), pivots(m, 5)),
+    "linalg.lu_solve": lambda m: (definite(m), pivots(m, 5), m((5, 2))),
+    "linalg.ldl_solve": lambda m: (definite(m), pivots(m, 5), m((5, 2))),
+    "orgqr": lambda m: (m((6, 4)), m((4,))), "linalg.householder_product": lambda m: (m((6, 4)), m((4,))),
+    "ormqr": lambda m: (m((6, 4)), m((4,)), m((6, 3))),
+    "linalg.solve_triangular": lambda m: (definite(m), m((5, 3))),
+    "linalg.multi_dot": lambda m: ((m((4, 5)), m((5, 6)), m((6, 3))),),  "special.polygamma": lambda m: (1, m()),
+    "polygamma": lambda m: (1, m()), "linalg.inv": lambda m: (definite(m),),
+    "linalg.tensorsolve": lambda m: (m.filled((2, 3, 6), numod.float32, lambda rng, size,
+        kind: np.eye(6).reshape(size) * 3 + 1), m((2, 3))),
+    "fft.fftfreq": lambda m: (9,), "fft.rfftfreq": lambda m: (9,), "multinomial": lambda m: (m((4, 9)), 5),
+    "normal": lambda m: (m(), m()),
     **{f"nn.functional.{name}": arguments for name, arguments in {
-        "affine_grid": lambda m: (m((2, 2, 3)), (2, 3, 4, 5)), "batch_norm": lambda m: (picture(m, 2), m((4,)), m((4,)), m((4,)), m((4,))),
-        "bilinear": lambda m: (m((5, 3)), m((5, 4)), m((6, 3, 4))), "channel_shuffle": lambda m: (picture(m, 2), 2), "conv_tbc": lambda m: (m((9, 2, 4)), m((3, 4, 6)), m((6,))),
-        **{f"conv{ndim}d": convolved(ndim) for ndim in (1, 2, 3)}, **{f"conv_transpose{ndim}d": convolved(ndim, True) for ndim in (1, 2, 3)},
-        **{f"avg_pool{ndim}d": pooled(ndim, 2) for ndim in (1, 2, 3)}, **{f"lp_pool{ndim}d": pooled(ndim, 2, 2) for ndim in (1, 2, 3)},
+        "affine_grid": lambda m: (m((2, 2, 3)), (2, 3, 4, 5)),
+        "batch_norm": lambda m: (picture(m, 2), m((4,)), m((4,)), m((4,)), m((4,))),
+        "bilinear": lambda m: (m((5, 3)), m((5, 4)), m((6, 3, 4))), "channel_shuffle": lambda m: (picture(m, 2), 2),
+        "conv_tbc": lambda m: (m((9, 2, 4)), m((3, 4, 6)), m((6,))),
+        **{f"conv{ndim}d": convolved(ndim) for ndim in (1, 2, 3)},
+        **{f"conv_transpose{ndim}d": convolved(ndim, True) for ndim in (1, 2, 3)},
+        **{f"avg_pool{ndim}d": pooled(ndim, 2) for ndim in (1, 2, 3)},
+        **{f"lp_pool{ndim}d": pooled(ndim, 2, 2) for ndim in (1, 2, 3)},
         **{f"max_pool{ndim}d{end}": pooled(ndim, 2) for ndim in (1, 2, 3) for end in ("", "_with_indices")},
         **{f"adaptive_{kind}_pool{ndim}d": pooled(ndim, 3) for ndim in (1, 2, 3) for kind in ("avg", "max")},
         **{f"adaptive_max_pool{ndim}d_with_indices": pooled(ndim, 3) for ndim in (2, 3)},
         **{f"fractional_max_pool{ndim}d{end}": pooled(ndim, 2, 3) for ndim in (2, 3) for end in ("", "_with_indices")},
-        **{f"max_unpool{ndim}d": unpooled(ndim) for ndim in (1, 2, 3)}, **{f"dropout{ndim}d": pooled(ndim) for ndim in (1, 2, 3)},
-        "cosine_embedding_loss": lambda m: (m((5, 4)), m((5, 4)), m.filled((5,), numod.int64, lambda rng, size, kind: np.array([1, -1, 1, 1, -1]))),
-        "ctc_loss": lambda m: (m((9, 2, 5)), m.filled((2, 3), numod.int64, lambda rng, size, kind: rng.integers(1, 5, size)), (9, 8), (3, 2)),
-        "fold": lambda m: (m((2, 16, 63)), (8, 10), 2), "unfold": lambda m: (picture(m, 2), 2), "grid_sample": lambda m: (picture(m, 2), m((2, 5, 6, 2))),
-        "instance_norm": lambda m: (picture(m, 2),), "group_norm": lambda m: (picture(m, 2), 2), "interpolate": lambda m: (picture(m, 2), None, 1.5, "bilinear"),
-        "upsample": lambda m: (picture(m, 2), None, 2), "upsample_bilinear": lambda m: (picture(m, 2), None, 2), "upsample_nearest": lambda m: (picture(m, 2), None, 2),
-        "layer_norm": lambda m: (m(), m.shape[-1:], m(m.shape[-1:])), "rms_norm": lambda m: (m(), m.shape[-1:], m(m.shape[-1:])),
+        **{f"max_unpool{ndim}d": unpooled(ndim) for ndim in (1, 2, 3)},
+        **{f"dropout{ndim}d": pooled(ndim) for ndim in (1, 2, 3)},
+        "cosine_embedding_loss": lambda m: (m((5, 4)), m((5, 4)),
+            m.filled((5,), numod.int64, lambda rng, size, kind: np.array([1, -1, 1, 1, -1]))),
+        "ctc_loss": lambda m: (m((9, 2, 5)),
+            m.filled((2, 3), numod.int64, lambda rng, size, kind: rng.integers(1, 5, size)), (9, 8), (3, 2)),
+        "fold": lambda m: (m((2, 16, 63)), (8, 10), 2), "unfold": lambda m: (picture(m, 2), 2),
+        "grid_sample": lambda m: (picture(m, 2), m((2, 5, 6, 2))),
+        "instance_norm": lambda m: (picture(m, 2),), "group_norm": lambda m: (picture(m, 2), 2),
+        "interpolate": lambda m: (picture(m, 2), None, 1.5, "bilinear"),
+        "upsample": lambda m: (picture(m, 2), None, 2), "upsample_bilinear": lambda m: (picture(m, 2), None, 2),
+        "upsample_nearest": lambda m: (picture(m, 2), None, 2),
+        "layer_norm": lambda m: (m(), m.shape[-1:], m(m.shape[-1:])),
+        "rms_norm": lambda m: (m(), m.shape[-1:], m(m.shape[-1:])),
         "local_response_norm": lambda m: (picture(m, 2), 3), "multi_margin_loss": lambda m: (m((5, 4)), classes(m, 5)),
-        "multilabel_margin_loss": lambda m: (m((5, 4)), classes(m, 5, 4)), "nll_loss": lambda m: (m((5, 4)), classes(m, 5)),
-        "cross_entropy": lambda m: (m((5, 4, 3)), classes(m, 5, 3)), "embedding": lambda m: (classes(m, 5, 3), m((4, 6))), "one_hot": lambda m: (classes(m, 5),),
-        "embedding_bag": lambda m: (classes(m, 5, 3), m((4, 6))), "pad": lambda m: (picture(m, 2), (1, 2, 2, 1), "reflect"), "pixel_shuffle": lambda m: (picture(m, 2), 2),
+        "multilabel_margin_loss": lambda m: (m((5, 4)), classes(m, 5, 4)),
+        "nll_loss": lambda m: (m((5, 4)), classes(m, 5)),
+        "cross_entropy": lambda m: (m((5, 4, 3)), classes(m, 5, 3)),
+        "embedding": lambda m: (classes(m, 5, 3), m((4, 6))), "one_hot": lambda m: (classes(m, 5),),
+        "embedding_bag": lambda m: (classes(m, 5, 3), m((4, 6))),
+        "pad": lambda m: (picture(m, 2), (1, 2, 2, 1), "reflect"), "pixel_shuffle": lambda m: (picture(m, 2), 2),
         "pixel_unshuffle": lambda m: (picture(m, 2), 2), "prelu": lambda m: (picture(m, 2), m((4,))),
         "scaled_dot_product_attention": lambda m: (m((2, 3, 20, 8)), m((2, 3, 24, 8)), m((2, 3, 24, 8))),
-        "multi_head_attention_forward": lambda m: (m((5, 2, 8)), m((6, 2, 8)), m((6, 2, 8)), 8, 2, m((24, 8)), m((24,)), None, None, False, 0.0, m((8, 8)), m((8,))),
+        "multi_head_attention_forward": lambda m: (m((5, 2, 8)), m((6, 2, 8)), m((6, 2, 8)), 8, 2, m((24, 8)),
+            m((24,)), None, None, False, 0.0, m((8, 8)), m((8,))),
         "feature_alpha_dropout": pooled(2), "threshold": lambda m: (m(), 0.5, 2.0), "gumbel_softmax": lambda m: (m(),),
     }.items()},
 }  # fmt: skip
-SINGULAR_IF_EXPANDED = {"inverse", "cholesky_inverse", "cholesky_solve", "lu_solve", "pinverse", "slogdet", "triangular_solve", "geqrf", "qr", "svd"}
+SINGULAR_IF_EXPANDED = {
+    "inverse", "cholesky_inverse", "cholesky_solve", "lu_solve", "pinverse", "slogdet", "triangular_solve", "geqrf",
+    "qr", "svd",
+}  # fmt: skip
 NAMESPACES = "", "linalg", "special", "fft", "nn.functional"
 
 
 def takes_out(function: Callable) -> bool:
     """Whether a function has an argument `out`, itself or by `with_out`, whose inner function is called `filled`."""
-    return "out" in inspect.signature(function).parameters or getattr(function, "__code__", None) is not None and function.__code__.co_name == "filled"
+    return (
+        "out" in inspect.signature(function).parameters
+        or getattr(function, "__code__", None) is not None
+        and function.__code__.co_name == "filled"
+    )
 
 
 def functions() -> dict[str, Callable]:
@@ -289,7 +396,13 @@ def functions() -> dict[str, Callable]:
         home = functools.reduce(getattr, filter(None, space.split(".")), numod)
         for name in sorted(dir(home)):
             function = getattr(home, name)
-            if inspect.isfunction(function) and not name.startswith("_") and not name.endswith("_") and (space or takes_out(function)) and name not in NOT_TRIED:
+            if (
+                inspect.isfunction(function)
+                and not name.startswith("_")
+                and not name.endswith("_")
+                and (space or takes_out(function))
+                and name not in NOT_TRIED
+            ):
                 found[f"{space}.{name}".strip(".")] = function
     return found
 
@@ -312,7 +425,9 @@ def results(function: Callable, arguments: Arguments, m: Maker, run: Callable = 
 def suiting_call(name: str) -> tuple[Arguments, numod.dtype, dict]:
     """Arguments that a function takes, the dtype of tensors among them, and shapes."""
     usual = [lambda m, rest=rest: (m(), *rest(m)) for rest in USUAL]
-    for arguments, dtype, shapes in itertools.product([CALLS[name]] if name in CALLS else usual, DTYPES, (SHAPES, SQUARE)):
+    for arguments, dtype, shapes in itertools.product(
+        [CALLS[name]] if name in CALLS else usual, DTYPES, (SHAPES, SQUARE)
+    ):
         try:
             results(FUNCTIONS[name], arguments, Maker(shapes[2], ("dense",), dtype))
         except REFUSALS:
@@ -321,12 +436,20 @@ def suiting_call(name: str) -> tuple[Arguments, numod.dtype, dict]:
     raise LookupError(f"no arguments are known that {name} takes: add them to CALLS")
 
 
-def check_function(name: str, guards: Guards, shape: tuple[int, ...], kinds: tuple[str, str], run: Callable, kind_of_out: str = "") -> None:
-    """A function of views gives what it gives of dense tensors, where it has an `out` of this kind also there, and writes nothing elsewhere."""
+def check_function(
+    name: str, guards: Guards, shape: tuple[int, ...], kinds: tuple[str, str], run: Callable, kind_of_out: str = ""
+) -> None:
+    """A function of views gives what it gives of dense tensors, where it has an `out` of this kind also there, and
+    writes nothing elsewhere.
+    """
     arguments, dtype, _ = suiting_call(name)
-    make = functools.partial(Maker, shape, kinds, dtype, repeats=not name.startswith("linalg.") and name not in SINGULAR_IF_EXPANDED)
+    make = functools.partial(
+        Maker, shape, kinds, dtype, repeats=not name.startswith("linalg.") and name not in SINGULAR_IF_EXPANDED
+    )
     expected = results(FUNCTIONS[name], arguments, make(dense=True))
-    compare = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5, err_msg=f"{name} {shape} {kinds} {kind_of_out}")
+    compare = functools.partial(
+        np.testing.assert_allclose, rtol=1e-4, atol=1e-5, err_msg=f"{name} {shape} {kinds} {kind_of_out}"
+    )
     found = results(FUNCTIONS[name], arguments, make(), run)
     guards.check()
     assert len(found) == len(expected)
@@ -370,18 +493,43 @@ def takes_dimensions(name: str, ndim: int) -> bool:
     return True
 
 
-SAMPLE = (*sorted(RANDOM), "add_", "clamp_", "copy_", "cumsum_", "fill_", "index_add_", "index_put_", "lerp_", "masked_fill_", "scatter_", "tril_", "zero_")
+SAMPLE = (
+    *sorted(RANDOM),
+    "add_",
+    "clamp_",
+    "copy_",
+    "cumsum_",
+    "fill_",
+    "index_add_",
+    "index_put_",
+    "lerp_",
+    "masked_fill_",
+    "scatter_",
+    "tril_",
+    "zero_",
+)
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_sample_in_place(name: str, guards: Guards) -> None:
-    for ndim, kind in ((4, "swapped"), (5, "transposed")) if name in RANDOM - {"F.alpha_dropout", "F.rrelu"} else ((4, "swapped"),):
+    for ndim, kind in (
+        ((4, "swapped"), (5, "transposed")) if name in RANDOM - {"F.alpha_dropout", "F.rrelu"} else ((4, "swapped"),)
+    ):
         check_in_place(name, guards, SHAPES[ndim], (kind, "expanded"), directly)
     if name in ("normal_", "add_"):
         check_in_place(name, guards, LARGE[3], ("sliced", "dense"), in_threads)
         check_in_place(name, guards, SHAPES[3], ("sliced", "stepped"), compiled)
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "normal", "sort", "topk", "cat", "matmul", "where", "cumsum", "mul", "sum"])
+@pytest.mark.parametrize(
+    "name", ["bernoulli", "normal", "sort", "topk", "cat", "matmul", "where", "cumsum", "mul", "sum"]
+)
 def test_a_sample_of_functions(name: str, guards: Guards) -> None:
-    check_function(name, guards, suiting_call(name)[2][2 if name in ("matmul", "topk") else 4], ("swapped", "expanded"), directly, "stepped")
+    check_function(
+        name,
+        guards,
+        suiting_call(name)[2][2 if name in ("matmul", "topk") else 4],
+        ("swapped", "expanded"),
+        directly,
+        "stepped",
+    )

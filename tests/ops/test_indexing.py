@@ -39,12 +39,16 @@ def scattered(x, dim, index, source, add):
 def test_gather(dim):
     x = data(3, 4, 5)
     index = indices((3, 4, 5), x.shape[dim])
-    np.testing.assert_array_equal(numod.tensor(x).gather(dim, numod.tensor(index)).numpy(), np.take_along_axis(x, index, dim))
+    np.testing.assert_array_equal(
+        numod.tensor(x).gather(dim, numod.tensor(index)).numpy(), np.take_along_axis(x, index, dim)
+    )
 
 
 def test_gather_with_a_smaller_index():
     x, index = data(3, 4), np.array([[3, 0, 1]])
-    np.testing.assert_array_equal(numod.tensor(x).gather(1, numod.tensor(index)).numpy(), np.take_along_axis(x[:1], index, 1))
+    np.testing.assert_array_equal(
+        numod.tensor(x).gather(1, numod.tensor(index)).numpy(), np.take_along_axis(x[:1], index, 1)
+    )
     assert numod.tensor(x).gather(0, numod.zeros(0, 4, dtype=numod.int64)).shape == (0, 4)
 
 
@@ -58,8 +62,12 @@ def test_gather_of_strided_tensors():
 def test_index_select(dim):
     x = data(3, 4, 5)
     index = indices((7,), x.shape[dim])
-    np.testing.assert_array_equal(numod.tensor(x).index_select(dim, numod.tensor(index)).numpy(), np.take(x, index, dim))
-    np.testing.assert_array_equal(numod.tensor(x).mT.index_select(0, numod.tensor(index % 3)).numpy(), x.swapaxes(1, 2)[index % 3])
+    np.testing.assert_array_equal(
+        numod.tensor(x).index_select(dim, numod.tensor(index)).numpy(), np.take(x, index, dim)
+    )
+    np.testing.assert_array_equal(
+        numod.tensor(x).mT.index_select(0, numod.tensor(index % 3)).numpy(), x.swapaxes(1, 2)[index % 3]
+    )
 
 
 def test_index_select_by_nothing():
@@ -71,7 +79,10 @@ def test_dtypes(dtype):
     x = numod.tensor([[0, 1], [1, 0]], dtype=dtype)
     assert x.index_select(0, numod.tensor([1, 0])).tolist() == x.flip(0).tolist()
     assert x.gather(1, numod.tensor([[1], [1]])).dtype is dtype
-    assert x.scatter(1, numod.tensor([[0], [1]]), numod.ones(2, 1, dtype=dtype)).tolist() == numod.tensor([[1, 1], [1, 1]], dtype=dtype).tolist()
+    assert (
+        x.scatter(1, numod.tensor([[0], [1]]), numod.ones(2, 1, dtype=dtype)).tolist()
+        == numod.tensor([[1, 1], [1, 1]], dtype=dtype).tolist()
+    )
 
 
 # ---- writing
@@ -83,7 +94,9 @@ def test_scatter(name, dim):
     x, source = data(3, 4, 5), data(3, 4, 5, seed=2)
     index = indices((2, 3, 4), x.shape[dim])
     result = getattr(numod.tensor(x), name)(dim, numod.tensor(index), numod.tensor(source))
-    np.testing.assert_allclose(result.numpy(), scattered(x, dim, index, source, name.endswith("add")), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        result.numpy(), scattered(x, dim, index, source, name.endswith("add")), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["scatter_", "scatter_add_"])
@@ -112,12 +125,22 @@ def test_index_add(dim):
     source = data(*shape, seed=2)
     reference = x.copy()
     np.add.at(np.moveaxis(reference, dim, 0), index, 2 * np.moveaxis(source, dim, 0))
-    np.testing.assert_allclose(numod.tensor(x).index_add(dim, numod.tensor(index), numod.tensor(source), alpha=2).numpy(), reference, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        numod.tensor(x).index_add(dim, numod.tensor(index), numod.tensor(source), alpha=2).numpy(),
+        reference,
+        rtol=1e-5,
+        atol=1e-5,
+    )
 
 
 def test_index_copy_and_fill():
     x = numod.zeros(4, 2)
-    assert x.index_copy(0, numod.tensor([3, 1]), numod.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[0, 0], [3, 4], [0, 0], [1, 2]]
+    assert x.index_copy(0, numod.tensor([3, 1]), numod.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [
+        [0, 0],
+        [3, 4],
+        [0, 0],
+        [1, 2],
+    ]
     assert x.index_fill(1, numod.tensor([1]), 7.0).tolist() == [[0.0, 7.0]] * 4
     assert x.sum().item() == 0.0
 
@@ -126,7 +149,9 @@ def test_index_put_accumulates():
     x = numod.zeros(3, 2)
     x.index_put_((numod.tensor([0, 0, 2]),), numod.ones(3, 2), accumulate=True)
     assert x.tolist() == [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
-    x.index_put_((numod.tensor(1),), numod.tensor([3.0, 4.0])).index_put_((numod.tensor(1), numod.tensor(-1)), numod.tensor(1.0), accumulate=True)
+    x.index_put_((numod.tensor(1),), numod.tensor([3.0, 4.0])).index_put_(
+        (numod.tensor(1), numod.tensor(-1)), numod.tensor(1.0), accumulate=True
+    )
     assert x.tolist() == [[2.0, 2.0], [3.0, 5.0], [1.0, 1.0]]
 
 
@@ -175,8 +200,13 @@ def test_embedding_out_of_range():
 
 def test_masked_fill():
     x, mask = data(3, 4), data(3, 4, seed=1) > 0
-    np.testing.assert_array_equal(numod.tensor(x).masked_fill(numod.tensor(mask), -1.0).numpy(), np.where(mask, np.float32(-1), x))
-    np.testing.assert_array_equal(numod.tensor(x).masked_fill(numod.tensor(mask[0]), numod.tensor(2.0)).numpy(), np.where(mask[0], np.float32(2), x))
+    np.testing.assert_array_equal(
+        numod.tensor(x).masked_fill(numod.tensor(mask), -1.0).numpy(), np.where(mask, np.float32(-1), x)
+    )
+    np.testing.assert_array_equal(
+        numod.tensor(x).masked_fill(numod.tensor(mask[0]), numod.tensor(2.0)).numpy(),
+        np.where(mask[0], np.float32(2), x),
+    )
     assert numod.tensor([1, 2]).masked_fill(numod.tensor([True, False]), 9).dtype is numod.int64
 
 
@@ -189,7 +219,9 @@ def test_masked_fill_in_place():
 def test_masked_select():
     x, mask = data(3, 4), data(3, 4, seed=1) > 0
     np.testing.assert_array_equal(numod.tensor(x).masked_select(numod.tensor(mask)).numpy(), x[mask])
-    np.testing.assert_array_equal(numod.tensor(x).t().masked_select(numod.tensor(mask[:, 0])).numpy(), x.T[np.broadcast_to(mask[:, 0], (4, 3))])
+    np.testing.assert_array_equal(
+        numod.tensor(x).t().masked_select(numod.tensor(mask[:, 0])).numpy(), x.T[np.broadcast_to(mask[:, 0], (4, 3))]
+    )
     assert numod.ones(2).masked_select(numod.tensor([False, False])).shape == (0,)
 
 
@@ -215,7 +247,9 @@ def test_nonzero_of_a_scalar_and_of_nothing():
 
 def test_where():
     x, y, mask = data(3, 4), data(4, seed=1), data(3, 1, seed=2) > 0
-    np.testing.assert_array_equal(numod.where(numod.tensor(mask), numod.tensor(x), numod.tensor(y)).numpy(), np.where(mask, x, y))
+    np.testing.assert_array_equal(
+        numod.where(numod.tensor(mask), numod.tensor(x), numod.tensor(y)).numpy(), np.where(mask, x, y)
+    )
     assert numod.where(numod.tensor([True, False]), 1.5, 2).tolist() == [1.5, 2.0]
     assert numod.where(numod.tensor([True, False]), numod.tensor([1, 2]), 0.5).dtype is numod.float32
 
@@ -225,12 +259,18 @@ def test_where():
 INDEX = numod.tensor([[0, 2, 1], [1, 1, 0]])
 VECTOR = numod.tensor([1, 0, 1])
 GRADIENTS = {
-    "gather": lambda x, y: x.gather(1, INDEX) * y, "index_select": lambda x, y: x.index_select(0, VECTOR) * y.index_select(0, VECTOR),
-    "scatter": lambda x, y: x.scatter(1, numod.tensor([[0, 2, 1], [1, 2, 0]]), y) ** 2, "scatter_add": lambda x, y: x.scatter_add(1, INDEX, y) ** 2,
-    "index_add": lambda x, y: x.index_add(1, VECTOR, y) ** 2, "index_copy": lambda x, y: x.index_copy(0, numod.tensor([1, 0]), y) ** 2,
-    "masked_fill": lambda x, y: x.masked_fill(INDEX > 1, 3.0) * y, "masked_select": lambda x, y: x.masked_select(INDEX == 1) * y.masked_select(INDEX == 1),
-    "where": lambda x, y: numod.where(INDEX > 0, x, y) ** 2, "embedding": lambda x, y: F.embedding(VECTOR, x) * F.embedding(VECTOR, y),
-    "index_put": lambda x, y: x.index_put((VECTOR[:2],), y) ** 2, "index_fill": lambda x, y: x.index_fill(1, VECTOR[:1], 2.0) * y,
+    "gather": lambda x, y: x.gather(1, INDEX) * y, "index_select": lambda x,
+    y: x.index_select(0, VECTOR) * y.index_select(0, VECTOR),
+    "scatter": lambda x, y: x.scatter(1, numod.tensor([[0, 2, 1], [1, 2, 0]]), y) ** 2, "scatter_add": lambda x,
+    y: x.scatter_add(1, INDEX, y) ** 2,
+    "index_add": lambda x, y: x.index_add(1, VECTOR, y) ** 2, "index_copy": lambda x,
+    y: x.index_copy(0, numod.tensor([1, 0]), y) ** 2,
+    "masked_fill": lambda x, y: x.masked_fill(INDEX > 1, 3.0) * y, "masked_select": lambda x,
+    y: x.masked_select(INDEX == 1) * y.masked_select(INDEX == 1),
+    "where": lambda x, y: numod.where(INDEX > 0, x, y) ** 2, "embedding": lambda x,
+    y: F.embedding(VECTOR, x) * F.embedding(VECTOR, y),
+    "index_put": lambda x, y: x.index_put((VECTOR[:2],), y) ** 2, "index_fill": lambda x,
+    y: x.index_fill(1, VECTOR[:1], 2.0) * y,
 }  # fmt: skip
 
 
@@ -246,22 +286,33 @@ def test_gradients(name):
 
 X = numod.ones(2, 3)
 ERRORS = {
-    "gather_outside": (lambda: X.gather(1, numod.tensor([[3]])), (IndexError, RuntimeError), "index 3 is out of bounds for dimension 1 with size 3"),
-    "gather_negative": (lambda: X.gather(1, numod.tensor([[-1]])), (IndexError, RuntimeError), "index -1 is out of bounds"),
+    "gather_outside": (lambda: X.gather(1, numod.tensor([[3]])), (IndexError, RuntimeError),
+        "index 3 is out of bounds for dimension 1 with size 3"),
+    "gather_negative": (lambda: X.gather(1, numod.tensor([[-1]])), (IndexError, RuntimeError),
+        "index -1 is out of bounds"),
     "gather_ndim": (lambda: X.gather(1, numod.tensor([1])), RuntimeError, "same number of dimensions"),
-    "gather_size": (lambda: X.gather(1, numod.zeros(3, 1, dtype=numod.int64)), RuntimeError, "Size does not match at dimension 0"),
+    "gather_size": (lambda: X.gather(1, numod.zeros(3, 1, dtype=numod.int64)), RuntimeError,
+        "Size does not match at dimension 0"),
     "gather_dtype": (lambda: X.gather(1, numod.zeros(2, 1)), RuntimeError, "(?i)(dtype int64|Long|index)"),
-    "index_select_outside": (lambda: X.index_select(0, numod.tensor([2])), (IndexError, RuntimeError), "out of (range|bounds)"),
+    "index_select_outside": (lambda: X.index_select(0, numod.tensor([2])), (IndexError, RuntimeError),
+        "out of (range|bounds)"),
     "index_select_matrix": (lambda: X.index_select(0, numod.tensor([[0]])), IndexError, "vector"),
     "index_select_dim": (lambda: X.index_select(2, numod.tensor([0])), IndexError, "Dimension out of range"),
-    "index_add_shape": (lambda: X.index_add(0, numod.tensor([0]), numod.ones(2, 3)), (IndexError, RuntimeError), "source"),
-    "index_add_outside": (lambda: X.index_add(0, numod.tensor([2]), numod.ones(1, 3)), (IndexError, RuntimeError), "index 2 is out of bounds|out of range"),
-    "index_add_dtype": (lambda: X.index_add(0, numod.tensor([1]), numod.ones(1, 3, dtype=numod.float64)), RuntimeError, "same dtype"),
-    "index_copy_slices": (lambda: X.index_copy(0, numod.tensor([0]), numod.ones(1, 2)), RuntimeError, "expected source of shape"),
-    "index_copy_count": (lambda: X.index_copy(0, numod.tensor([0]), numod.ones(2, 3)), IndexError, "expected source of shape"),
+    "index_add_shape": (lambda: X.index_add(0, numod.tensor([0]), numod.ones(2, 3)), (IndexError, RuntimeError),
+        "source"),
+    "index_add_outside": (lambda: X.index_add(0, numod.tensor([2]), numod.ones(1, 3)), (IndexError, RuntimeError),
+        "index 2 is out of bounds|out of range"),
+    "index_add_dtype": (lambda: X.index_add(0, numod.tensor([1]), numod.ones(1, 3, dtype=numod.float64)), RuntimeError,
+        "same dtype"),
+    "index_copy_slices": (lambda: X.index_copy(0, numod.tensor([0]), numod.ones(1, 2)), RuntimeError,
+        "expected source of shape"),
+    "index_copy_count": (lambda: X.index_copy(0, numod.tensor([0]), numod.ones(2, 3)), IndexError,
+        "expected source of shape"),
     "equal_to_an_array": (lambda: X.equal(X.numpy()), TypeError, "argument 'other' .* must be Tensor, not ndarray"),
-    "scatter_outside": (lambda: X.scatter(1, numod.tensor([[5]]), X), (IndexError, RuntimeError), "index 5 is out of bounds"),
-    "scatter_source": (lambda: X.scatter(1, numod.zeros(2, 3, dtype=numod.int64), X[:1]), RuntimeError, "Expected index"),
+    "scatter_outside": (lambda: X.scatter(1, numod.tensor([[5]]), X), (IndexError, RuntimeError),
+        "index 5 is out of bounds"),
+    "scatter_source": (lambda: X.scatter(1, numod.zeros(2, 3, dtype=numod.int64), X[:1]), RuntimeError,
+        "Expected index"),
     "scatter_dtype": (lambda: X.scatter(1, numod.tensor([[0]]), X.double()), RuntimeError, "dtype"),
     "masked_fill": (lambda: X.masked_fill(numod.tensor([1, 0, 1]), 0.0), RuntimeError, "only supports boolean masks"),
     "masked_select": (lambda: X.masked_select(numod.tensor([1, 0, 1])), RuntimeError, "BoolTensor"),
@@ -278,7 +329,11 @@ def test_errors(name):
 
 def test_written_values_have_the_dtype_where_index_tensors_say_where() -> None:
     x, mask, wide = numod.zeros(3), numod.tensor([True, False, True]), numod.ones(2, dtype=numod.float64)
-    for write in (lambda: x.__setitem__([0, 2], wide), lambda: x.__setitem__(mask, wide), lambda: x.index_put_((numod.tensor([0, 1]),), wide)):
+    for write in (
+        lambda: x.__setitem__([0, 2], wide),
+        lambda: x.__setitem__(mask, wide),
+        lambda: x.index_put_((numod.tensor([0, 1]),), wide),
+    ):
         with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Double for the source"):
             write()
     x[:2], x[mask], x[numod.tensor(1)] = wide, numod.tensor(2, dtype=numod.float64), numod.tensor(5)
@@ -298,21 +353,31 @@ def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
     shape = [4, 5, 70]
     x, line = rng.standard_normal(shape), rng.integers(0, shape[dim], 3)
     shape[dim] = 3
-    source, places = rng.standard_normal(shape), np.ascontiguousarray(np.broadcast_to(line.reshape([-1 if d == dim else 1 for d in range(3)]), shape))
+    source = rng.standard_normal(shape)
+    places = np.ascontiguousarray(np.broadcast_to(line.reshape([-1 if d == dim else 1 for d in range(3)]), shape))
     found = []
-    for index in (numod.tensor(line).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), numod.tensor(places)):
+    for index in (
+        numod.tensor(line).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape),
+        numod.tensor(places),
+    ):
         given, other = (numod.tensor(each, requires_grad=True) for each in (x, source))
-        out = given.scatter_add(dim, index, other) if reduce is None else given.scatter_reduce(dim, index, other, reduce)
+        out = (
+            given.scatter_add(dim, index, other) if reduce is None else given.scatter_reduce(dim, index, other, reduce)
+        )
         (out * out + given.gather(dim, index).sum()).sum().backward()
         found.append([each.detach().numpy() for each in (out, given.grad, other.grad)])
     for ours, theirs in zip(*found):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     expected = x.copy()
-    {None: np.add, "sum": np.add, "amax": np.maximum, "prod": np.multiply}.get(reduce, np.add).at(expected, tuple(places if d == dim else grid for d, grid in enumerate(np.indices(shape))), source)
+    {None: np.add, "sum": np.add, "amax": np.maximum, "prod": np.multiply}.get(reduce, np.add).at(
+        expected, tuple(places if d == dim else grid for d, grid in enumerate(np.indices(shape))), source
+    )
     if reduce != "mean":
         np.testing.assert_allclose(found[0][0], expected, rtol=1e-12)
     with pytest.raises(RuntimeError, match="out of bounds"):
-        given.scatter_add(dim, (numod.tensor(line) + 100).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), other)
+        given.scatter_add(
+            dim, (numod.tensor(line) + 100).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), other
+        )
 
 
 def test_second_gradients_of_products_scattered_with_zeros():
@@ -324,7 +389,16 @@ def test_second_gradients_of_products_scattered_with_zeros():
 
 
 def test_there_are_no_loops_over_sizes_of_one():
-    loop = "def kernel(x, inner, n):\n    for j in range(n):\n        for k in range(inner):\n            x[j * inner + k] = 0\n"
+    loop = (
+        "def kernel(x, inner, n):\n    for j in range(n):\n        for k in range(inner):\n            x[j * inner "
+        "+ k] = 0\n"
+    )
     x = numod.ones(3, device="cpu")._layout
-    plain = "    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if True:\n            x[j * inner + k] = 0\n"
-    assert ix.with_ones(loop, x, inner=1, n=7) == "def kernel(x, inner, n):\n" + plain and ix.with_ones(loop, x, inner=2) == loop
+    plain = (
+        "    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if True:\n            x[j * "
+        "inner + k] = 0\n"
+    )
+    assert (
+        ix.with_ones(loop, x, inner=1, n=7) == "def kernel(x, inner, n):\n" + plain
+        and ix.with_ones(loop, x, inner=2) == loop
+    )

@@ -10,8 +10,10 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
 SHAPES = [
-    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
-    ((5, 2, 3), (1, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((5, 2, 3), (6, 1, 3, 4)), ((6, 5, 2, 3), (6, 5, 3, 4)), ((6, 1, 2, 3), (1, 5, 3, 4)), ((5, 2, 3), (3,)),
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
+    ((5, 2, 3), (1, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((5, 2, 3), (6, 1, 3, 4)), ((6, 5, 2, 3), (6, 5, 3, 4)),
+    ((6, 1, 2, 3), (1, 5, 3, 4)), ((5, 2, 3), (3,)),
     ((3,), (5, 3, 4)), ((6, 5, 2, 3), (3,)), ((3,), (6, 5, 3, 4)), ((1, 1), (1, 1)), ((1, 3), (3, 1)), ((2, 1), (1, 4)),
 ]  # fmt: skip
 IDS = ["@".join("x".join(map(str, each)) for each in pair) for pair in SHAPES]
@@ -19,7 +21,11 @@ IDS = ["@".join("x".join(map(str, each)) for each in pair) for pair in SHAPES]
 
 def data(*shape, dtype=np.float32, seed=0):
     generator = np.random.default_rng(seed)
-    return generator.standard_normal(shape).astype(dtype) if np.dtype(dtype).kind == "f" else generator.integers(0, 9, shape).astype(dtype)
+    return (
+        generator.standard_normal(shape).astype(dtype)
+        if np.dtype(dtype).kind == "f"
+        else generator.integers(0, 9, shape).astype(dtype)
+    )
 
 
 def check(result, reference, rtol=1e-5):
@@ -54,10 +60,16 @@ def test_layouts(left, right, size):
 def test_batches_that_are_expanded_or_permuted(size):
     x, y = data(3, size, 2, size), data(3, size, size, seed=1)
     check(numod.tensor(x).permute(0, 2, 1, 3) @ numod.tensor(y)[:, None], x.transpose(0, 2, 1, 3) @ y[:, None], 1e-4)
-    check(numod.tensor(y[0]).expand(4, size, size) @ numod.tensor(y[:1]).expand(4, size, size), np.broadcast_to(y[0] @ y[0], (4, size, size)), 1e-4)
+    check(
+        numod.tensor(y[0]).expand(4, size, size) @ numod.tensor(y[:1]).expand(4, size, size),
+        np.broadcast_to(y[0] @ y[0], (4, size, size)),
+        1e-4,
+    )
 
 
-@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (1, 64, 1), (7, 1, 9), (64, 64, 64), (1, 300, 300), (300, 300, 1), (257, 129, 65)])
+@pytest.mark.parametrize(
+    "m, k, n", [(1, 1, 1), (1, 64, 1), (7, 1, 9), (64, 64, 64), (1, 300, 300), (300, 300, 1), (257, 129, 65)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sizes(m, k, n, dtype):
     x, y = data(m, k, dtype=dtype), data(k, n, dtype=dtype, seed=1)
@@ -75,7 +87,9 @@ def test_integers(dtype, size):
     np.testing.assert_array_equal((numod.tensor(x) @ numod.tensor(y).t()).numpy(), x @ y.T)
 
 
-@pytest.mark.parametrize("a, b", [((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 3), (3, 0)), ((0, 2, 3), (3, 4)), ((0,), (0,)), ((5, 2, 0), (0,))])
+@pytest.mark.parametrize(
+    "a, b", [((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 3), (3, 0)), ((0, 2, 3), (3, 4)), ((0,), (0,)), ((5, 2, 0), (0,))]
+)
 def test_empty(a, b):
     check(numod.zeros(a) @ numod.zeros(b), np.zeros(a) @ np.zeros(b))
 
@@ -97,14 +111,17 @@ def test_named_products():
 
 # ---- linear
 
-# by tiles of dot products: of all heights and widths, with ends along what is summed, columns of several shares, few columns, hardly any terms
+# by tiles of dot products: of all heights and widths, with ends along what is summed, columns of several shares, few
+# columns, hardly any terms
 DOTTED = [(2, 16, 2), (3, 40, 5), (5, 64, 130), (8, 100, 67), (17, 70, 3), (24, 97, 9), (40, 260, 10), (13, 20, 30)]
 
 
 @pytest.mark.parametrize("rows, inner, columns", DOTTED)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_linear_of_few_rows_or_columns(rows, inner, columns, dtype):
-    x, w, b = data(rows, inner + 3, dtype=dtype), data(columns, inner + 1, dtype=dtype, seed=1), data(columns, dtype=dtype, seed=2)
+    x = data(rows, inner + 3, dtype=dtype)
+    w = data(columns, inner + 1, dtype=dtype, seed=1)
+    b = data(columns, dtype=dtype, seed=2)
     given = numod.tensor(x)[:, 2:-1], numod.tensor(w)[:, 1:]
     expected = x[:, 2:-1].astype(np.float64) @ w[:, 1:].T
     rtol = 1e-4 if dtype == np.float32 else 1e-12
@@ -164,7 +181,18 @@ def test_gradients(a, b):
         np.testing.assert_allclose(tensor.grad.numpy(), full.reshape(tensor.shape), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("a, b", [((2, 3), (3, 2)), ((3,), (3,)), ((2, 1, 2, 3), (2, 3, 1)), ((2, 3), (3,)), ((4, 2, 3), (3, 2)), ((3,), (4, 3, 2)), ((4, 2, 3), (3,))])
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ((2, 3), (3, 2)),
+        ((3,), (3,)),
+        ((2, 1, 2, 3), (2, 3, 1)),
+        ((2, 3), (3,)),
+        ((4, 2, 3), (3, 2)),
+        ((3,), (4, 3, 2)),
+        ((4, 2, 3), (3,)),
+    ],
+)
 def test_gradients_by_differences(a, b):
     x = numod.tensor(data(*a, dtype=np.float64), requires_grad=True)
     y = numod.tensor(data(*b, dtype=np.float64, seed=1), requires_grad=True)
@@ -202,10 +230,16 @@ def test_gradients_of_linear():
 
 @pytest.mark.parametrize("shape, inner", [((5, 2), 0), ((0, 2), 3), ((4, 0), 3), ((0,), 0)])
 def test_gradients_where_there_is_nothing_to_multiply(shape, inner):
-    x, w, b = numod.ones(*shape, inner, requires_grad=True), numod.ones(4, inner, requires_grad=True), numod.ones(4, requires_grad=True)
+    x = numod.ones(*shape, inner, requires_grad=True)
+    w = numod.ones(4, inner, requires_grad=True)
+    b = numod.ones(4, requires_grad=True)
     (F.linear(x, w, b).sum() + (x @ w.t()).sum()).backward()
     lines = int(np.prod(shape))
-    assert x.grad.shape == (*shape, inner) and w.grad.tolist() == [[2.0 * lines] * inner] * 4 and b.grad.tolist() == [1.0 * lines] * 4
+    assert (
+        x.grad.shape == (*shape, inner)
+        and w.grad.tolist() == [[2.0 * lines] * inner] * 4
+        and b.grad.tolist() == [1.0 * lines] * 4
+    )
 
 
 def test_gradient_of_a_square():
@@ -274,7 +308,9 @@ def test_large_products_are_made_of_tiles(left, right):
     check(F.linear(numod.from_numpy(x)[0], numod.from_numpy(y)[0].T, numod.tensor(bias)), x[0] @ y[0] + bias, 2e-4)
 
 
-@pytest.mark.parametrize("m, k, n", [(2, 2048, 600), (1200, 2, 1100), (128, 256, 128), (257, 300, 1001), (3, 700, 1024)])
+@pytest.mark.parametrize(
+    "m, k, n", [(2, 2048, 600), (1200, 2, 1100), (128, 256, 128), (257, 300, 1001), (3, 700, 1024)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_sizes(m, k, n, dtype):
     x, y = data(m, k, dtype=dtype), data(k, n, dtype=dtype, seed=1)
@@ -290,7 +326,8 @@ def test_every_edge_of_the_tiles(turned, dtype):
     for m in (2, 7, 8, 9, 33):
         for n in (3, 16, 17, 49, 100):
             for k in (5, 37, 300):
-                x, y = data(k, m, dtype=dtype).T if "a" in turned else data(m, k, dtype=dtype), data(n, k, dtype=dtype).T if "b" in turned else data(k, n, dtype=dtype)
+                x = data(k, m, dtype=dtype).T if "a" in turned else data(m, k, dtype=dtype)
+                y = data(n, k, dtype=dtype).T if "b" in turned else data(k, n, dtype=dtype)
                 check(numod.from_numpy(x) @ numod.from_numpy(y), x.astype(np.float64) @ y.astype(np.float64), 1e-4)
 
 
@@ -324,9 +361,17 @@ def test_an_infinity_stays_in_its_row():
 @pytest.mark.parametrize("rows, outputs, size", [(1, 1, 3), (1, 3, 4), (5, 2, 1), (4, 7, 9), (3, 40, 60)])
 @pytest.mark.parametrize("wanted", ["x weight bias", "weight bias", "x weight", "bias"])
 def test_gradients_of_linear_together_and_apart(rows, outputs, size, wanted):
-    x, weight, bias, g = data(rows, size), data(outputs, size, seed=1), data(outputs, seed=2), data(rows, outputs, seed=3)
-    tensors = {name: numod.tensor(each, requires_grad=name in wanted.split()) for name, each in (("x", x), ("weight", weight), ("bias", bias))}
-    F.linear(**{"input": tensors["x"], "weight": tensors["weight"], "bias": tensors["bias"]}).backward(numod.tensor(g.T.copy()).T)
+    x = data(rows, size)
+    weight = data(outputs, size, seed=1)
+    bias = data(outputs, seed=2)
+    g = data(rows, outputs, seed=3)
+    tensors = {
+        name: numod.tensor(each, requires_grad=name in wanted.split())
+        for name, each in (("x", x), ("weight", weight), ("bias", bias))
+    }
+    F.linear(**{"input": tensors["x"], "weight": tensors["weight"], "bias": tensors["bias"]}).backward(
+        numod.tensor(g.T.copy()).T
+    )
     expected = {"x": g @ weight, "weight": g.T @ x, "bias": g.sum(0)}
     for name, each in tensors.items():
         if each.requires_grad:

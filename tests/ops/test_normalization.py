@@ -1,4 +1,6 @@
-"""The kernels of row and channel norms against NumPy in float64: forward, gradient, what is summed, nothing to normalise."""
+"""The kernels of row and channel norms against NumPy in float64: forward, gradient, what is summed, nothing to
+normalise.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,18 @@ def drawn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape) * 2 + 3
 
 
-def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.ndarray | float, axes: tuple, summed: tuple, centred: bool = True) -> tuple:
-    """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`; if not `centred`, with 0 in the place of the mean."""
+def expected(
+    x: np.ndarray,
+    g: np.ndarray,
+    weight: np.ndarray | float,
+    bias: np.ndarray | float,
+    axes: tuple,
+    summed: tuple,
+    centred: bool = True,
+) -> tuple:
+    """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`; if not `centred`, with 0 in the place
+    of the mean.
+    """
     level = lambda each: each.mean(axes, keepdims=True) * centred  # noqa: E731
     rstd = 1 / np.sqrt(((x - level(x)) ** 2).mean(axes, keepdims=True) + EPS)
     hat = (x - level(x)) * rstd
@@ -30,13 +42,17 @@ def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.
 def run(
     norm: op.Norm, x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, g: np.ndarray, dtype: numod.dtype, parameters: tuple = (EPS,),
 ) -> list[np.ndarray]:  # fmt: skip
-    inputs = [None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)]
+    inputs = [
+        None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)
+    ]
     out, _, _ = norm.apply(tuple(inputs), parameters)
     out.backward(numod.tensor(g, dtype=dtype))
     return [out.detach().numpy(), *(None if each is None else each.grad.numpy() for each in inputs)]
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"]
+)
 @pytest.mark.parametrize("affine", ["both", "weight", "bias", "none"])
 @pytest.mark.parametrize("rows, n", [(1, 4), (7, 5), (40, 700)])
 @pytest.mark.parametrize("norm", [op.row_norm, op.rms_norm], ids=["layer norm", "RMS norm"])
@@ -44,30 +60,42 @@ def test_rows(norm: op.Norm, rows: int, n: int, affine: str, dtype: numod.dtype,
     x, g = drawn(rows, n), drawn(rows, n) - 3
     weight, bias = drawn(n) if affine in ("both", "weight") else None, drawn(n) if affine in ("both", "bias") else None
     found = run(norm, x, weight, bias, g, dtype)
-    for mine, theirs in zip(found, expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,), norm.centred)):
+    for mine, theirs in zip(
+        found,
+        expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,), norm.centred),
+    ):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"]
+)
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("shape", [(2, 1, 1), (6, 70, 1), (5, 3, 7), (3, 2, 600)])
 def test_channels(shape: tuple, affine: bool, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(*shape), drawn(*shape) - 3
     weight, bias = (drawn(shape[1]), drawn(shape[1])) if affine else (None, None)
     found = run(op.channel_norm, x, weight, bias, g, dtype)
-    for mine, theirs in zip(found, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))):
+    for mine, theirs in zip(
+        found, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))
+    ):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"]
+)
 @pytest.mark.parametrize("affine", ["both", "weight", "bias", "none"])
 @pytest.mark.parametrize("shape, groups", [((1, 2, 1), 1), ((3, 6, 5), 3), ((2, 4, 600), 4), ((5, 3, 7), 1)])
 def test_groups(shape: tuple, groups: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(*shape), drawn(*shape) - 3
-    weight, bias = drawn(shape[1]) if affine in ("both", "weight") else None, drawn(shape[1]) if affine in ("both", "bias") else None
+    weight = drawn(shape[1]) if affine in ("both", "weight") else None
+    bias = drawn(shape[1]) if affine in ("both", "bias") else None
     found = run(group_norm, x, weight, bias, g, dtype, (groups, EPS))
     apart = (shape[0], groups, shape[1] // groups, shape[2])
-    scale, shift = (filler if each is None else each.reshape(1, *apart[1:3], 1) for each, filler in ((weight, 1.0), (bias, 0.0)))
+    scale, shift = (
+        filler if each is None else each.reshape(1, *apart[1:3], 1) for each, filler in ((weight, 1.0), (bias, 0.0))
+    )
     for mine, theirs in zip(found, expected(x.reshape(apart), g.reshape(apart), scale, shift, (2, 3), (0, 3))):
         assert mine is None or np.abs(mine.ravel() - theirs.ravel()).max() < tolerance * (1 + np.abs(theirs).max())
 

@@ -29,28 +29,40 @@ def test_values(mode: str) -> None:
     draw = random.Random(0)
     for _ in range(40):
         count = draw.randint(1, 3)
-        x = np.random.default_rng(0).standard_normal([2] * draw.randint(1, 2) + [draw.randint(5, 7) for _ in range(count)])
+        x = np.random.default_rng(0).standard_normal(
+            [2] * draw.randint(1, 2) + [draw.randint(5, 7) for _ in range(count)]
+        )
         sides = [draw.randint(-1, 3) for _ in range(2 * count)]
         given = numod.tensor(x, requires_grad=True)
         found, sources = pad(given, sides, mode), expected(1 + np.arange(x.size).reshape(x.shape), sides, mode)
         assert np.array_equal(found.detach().numpy(), expected(x, sides, mode)), (x.shape, sides)
         g = np.random.default_rng(1).integers(-9, 9, sources.shape)
         found.backward(numod.tensor(g, dtype=numod.float64))
-        assert np.array_equal(given.grad.numpy().ravel(), np.bincount(sources.ravel(), g.ravel(), x.size + 1)[1:]), (x.shape, sides)
+        assert np.array_equal(given.grad.numpy().ravel(), np.bincount(sources.ravel(), g.ravel(), x.size + 1)[1:]), (
+            x.shape,
+            sides,
+        )
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients(mode: str) -> None:
     x = numod.randn(1, 2, 3, 4, dtype=numod.float64, requires_grad=True)
-    assert gradcheck(lambda x: pad(x, (2, -1, 1, 0), mode) ** 2, (x,)) and gradgradcheck(lambda x: pad(x, (-1, 1), mode).exp() if mode == "constant" else pad(x[0], (-1, 1), mode).exp(), (x,))
+    assert gradcheck(lambda x: pad(x, (2, -1, 1, 0), mode) ** 2, (x,)) and gradgradcheck(
+        lambda x: pad(x, (-1, 1), mode).exp() if mode == "constant" else pad(x[0], (-1, 1), mode).exp(), (x,)
+    )
 
 
 def test_many_dimensions_dtypes_and_nothing() -> None:
     x = np.random.default_rng(0).standard_normal((2, 1, 3, 1, 2))
     sides = (1, 0, 0, 1, 0, 0, 0, 2, 1, 1)
-    assert np.array_equal(pad(numod.tensor(x).transpose(0, 2), sides, value=2.5).numpy(), np.pad(x.swapaxes(0, 2), [(1, 1), (0, 2), (0, 0), (0, 1), (1, 0)], constant_values=2.5))
+    assert np.array_equal(
+        pad(numod.tensor(x).transpose(0, 2), sides, value=2.5).numpy(),
+        np.pad(x.swapaxes(0, 2), [(1, 1), (0, 2), (0, 0), (0, 1), (1, 0)], constant_values=2.5),
+    )
     for dtype, value in ((numod.bool, True), (numod.int32, -3), (numod.float16, 0.5), (numod.complex64, 1j)):
         assert pad(numod.zeros(1, dtype=dtype), (1, 1), value=value).tolist() == [value, 0, value]
-    assert pad(numod.zeros(0, 2), (0, 1, 1, 0), value=7).tolist() == [[7, 7, 7]] and pad(numod.zeros(3), (-1, -2)).shape == (0,)
+    assert pad(numod.zeros(0, 2), (0, 1, 1, 0), value=7).tolist() == [[7, 7, 7]] and pad(
+        numod.zeros(3), (-1, -2)
+    ).shape == (0,)
     same = numod.zeros(3)
     assert pad(same, (0, 0)) is not same

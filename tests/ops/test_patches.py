@@ -9,7 +9,12 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
-SETTINGS = [((2, 3), (1, 1), (0, 0), (1, 1)), ((3, 2), (1, 2), (1, 2), (2, 1)), ((2, 2), (2, 1), (0, 1), (1, 3)), ((1, 3), (1, 1), (3, 3), (3, 2))]
+SETTINGS = [
+    ((2, 3), (1, 1), (0, 0), (1, 1)),
+    ((3, 2), (1, 2), (1, 2), (2, 1)),
+    ((2, 2), (2, 1), (0, 1), (1, 3)),
+    ((1, 3), (1, 1), (3, 3), (3, 2)),
+]
 
 
 def windows(image: np.ndarray, kernel: tuple, dilation: tuple, stride: tuple, counts: tuple) -> list[np.ndarray]:
@@ -25,15 +30,21 @@ def windows(image: np.ndarray, kernel: tuple, dilation: tuple, stride: tuple, co
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_values(kernel: tuple, dilation: tuple, padding: tuple, stride: tuple, dtype: str) -> None:
     rng, sizes = np.random.default_rng(0), (6, 7)
-    counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(sizes, padding, dilation, kernel, stride))
+    counts = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(sizes, padding, dilation, kernel, stride)
+    )
     x, edges = rng.integers(-9, 9, (2, 3, *sizes)).astype(dtype), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2)
-    columns = np.stack(windows(np.pad(x, edges), kernel, dilation, stride, counts), 2).reshape(2, 3 * kernel[0] * kernel[1], -1)
+    columns = np.stack(windows(np.pad(x, edges), kernel, dilation, stride, counts), 2).reshape(
+        2, 3 * kernel[0] * kernel[1], -1
+    )
     np.testing.assert_array_equal(F.unfold(numod.tensor(x), kernel, dilation, padding, stride).numpy(), columns)
     image = np.pad(np.zeros_like(x), edges)
     for k, each in enumerate(windows(image, kernel, dilation, stride, counts)):
         each += columns.reshape(2, 3, -1, *counts)[:, :, k]
     image = image[:, :, padding[0] : padding[0] + sizes[0], padding[1] : padding[1] + sizes[1]]
-    np.testing.assert_array_equal(F.fold(numod.tensor(columns), sizes, kernel, dilation, padding, stride).numpy(), image)
+    np.testing.assert_array_equal(
+        F.fold(numod.tensor(columns), sizes, kernel, dilation, padding, stride).numpy(), image
+    )
 
 
 @pytest.mark.parametrize("kernel, dilation, padding, stride", SETTINGS)
@@ -46,5 +57,10 @@ def test_gradients(kernel: tuple, dilation: tuple, padding: tuple, stride: tuple
 
 
 def test_what_holds_no_numbers_or_only_truths() -> None:
-    assert F.unfold(numod.ones(0, 2, 4, 4), 2).shape == (0, 8, 9) and F.fold(numod.ones(0, 4, 9), (4, 4), 2).shape == (0, 1, 4, 4)
+    assert F.unfold(numod.ones(0, 2, 4, 4), 2).shape == (0, 8, 9) and F.fold(numod.ones(0, 4, 9), (4, 4), 2).shape == (
+        0,
+        1,
+        4,
+        4,
+    )
     assert F.fold(numod.ones(4, 4, dtype=numod.bool), (3, 3), 2).int().max() == 1

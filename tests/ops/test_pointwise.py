@@ -1,4 +1,5 @@
-"""Every row of the pointwise table against a NumPy reference of its own: layouts, dtypes, special values, gradients to second order.
+"""Every row of the pointwise table against a NumPy reference of its own: layouts, dtypes, special values, gradients to
+second order.
 
 A row costs a compiled kernel per dtype and layout class, so each test here is chosen to add at most one.
 """
@@ -14,10 +15,27 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.ops.pointwise import rows
 from references import (
-    BINARY, CONSTANT, FIRST_IS_CONSTANT, FLOATING, INF, INTEGRAL, NAMES, NAN, POINTS, RANDOM, REFERENCES, check, expected, sample, tensors_of,
+    BINARY,
+    CONSTANT,
+    FIRST_IS_CONSTANT,
+    FLOATING,
+    INF,
+    INTEGRAL,
+    NAMES,
+    NAN,
+    POINTS,
+    RANDOM,
+    REFERENCES,
+    check,
+    expected,
+    sample,
+    tensors_of,
 )
 
-SPECIAL = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 7.25, 40.0, -40.0, 1e-40, -1e-40, 1e-30, 3e38, -3e38]
+SPECIAL = [
+    NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 7.25, 40.0, -40.0, 1e-40, -1e-40, 1e-30,
+    3e38, -3e38,
+]  # fmt: skip
 
 
 def test_every_row_has_a_reference():
@@ -94,7 +112,9 @@ def test_broadcast_over_new_dimensions():
 
 
 def test_sizes_that_do_not_broadcast():
-    with pytest.raises(RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1"):
+    with pytest.raises(
+        RuntimeError, match=r"size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1"
+    ):
         numod.ones(2, 3) + numod.ones(2, 4)
 
 
@@ -113,7 +133,9 @@ def test_parallel_loop_equals_serial_loop():
     x = np.random.default_rng(0).standard_normal((1200, 900)).astype(np.float32)
     a = numod.tensor(x)
     np.testing.assert_array_equal((a * a).numpy(), x * x)
-    np.testing.assert_array_equal((a.t() * numod.tensor(x[:1].repeat(900, 0)[:, :900].copy()[:, :1])).numpy(), x.T * x[:1].repeat(900, 0)[:, :1])
+    np.testing.assert_array_equal(
+        (a.t() * numod.tensor(x[:1].repeat(900, 0)[:, :900].copy()[:, :1])).numpy(), x.T * x[:1].repeat(900, 0)[:, :1]
+    )
 
 
 # ---- special values
@@ -138,15 +160,35 @@ def test_special_values(name, dtype):
         reference = expected(name, arrays, numbers).astype(kind)
         alone = np.asarray(REFERENCES[name].reference(*arrays, *(np.asarray(n, dtype) for n in numbers))).astype(kind)
     rtol = 1e-5 if kind == np.float32 else 1e-12
-    agrees = np.isclose(result, reference, rtol=rtol, atol=1e-6, equal_nan=True) | np.isclose(result, alone, rtol=rtol, atol=1e-6, equal_nan=True)
+    agrees = np.isclose(result, reference, rtol=rtol, atol=1e-6, equal_nan=True) | np.isclose(
+        result, alone, rtol=rtol, atol=1e-6, equal_nan=True
+    )
     wrong = np.flatnonzero(~agrees)[:5]
     assert not wrong.size, [([float(each[k]) for each in arrays], float(result[k]), float(reference[k])) for k in wrong]
     if REFERENCES[name].special == "exact":
         zeros = np.flatnonzero((reference == 0) & (np.signbit(result) != np.signbit(reference)))[:5]
-        assert not zeros.size, [([float(each[k]) for each in arrays], float(result[k]), float(reference[k])) for k in zeros]
+        assert not zeros.size, [
+            ([float(each[k]) for each in arrays], float(result[k]), float(reference[k])) for k in zeros
+        ]
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "softplus", "logsigmoid", "silu", "mish", "elu", "selu", "logaddexp", "tanh", "gelu", "celu", "hardswish"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sigmoid",
+        "softplus",
+        "logsigmoid",
+        "silu",
+        "mish",
+        "elu",
+        "selu",
+        "logaddexp",
+        "tanh",
+        "gelu",
+        "celu",
+        "hardswish",
+    ],
+)
 def test_gradient_is_finite_where_the_function_is_flat(name):
     """The part of a formula that is not chosen must not overflow into the gradient."""
     x = numod.tensor([-200.0, -50.0, 0.0, 50.0, 200.0], requires_grad=True)
@@ -161,7 +203,9 @@ def test_binary_cross_entropy_is_clamped():
 
 
 def test_with_logits_does_not_overflow():
-    loss = rows["binary_cross_entropy_with_logits"](numod.tensor([-1000.0, 1000.0, 1000.0]), numod.tensor([0.0, 1.0, 0.0]))
+    loss = rows["binary_cross_entropy_with_logits"](
+        numod.tensor([-1000.0, 1000.0, 1000.0]), numod.tensor([0.0, 1.0, 0.0])
+    )
     assert loss.tolist() == [0.0, 0.0, 1000.0]
 
 
@@ -261,7 +305,11 @@ REFUSED = [(name, kind) for name in NAMES if name in rows for kind in "buif" if 
 def test_refuses_other_dtypes(name, kind):
     dtype = {"b": numod.bool, "u": numod.uint8, "i": numod.int64, "f": numod.float32}[kind]
     numbers = (True,) * len(REFERENCES[name].numbers) if kind == "b" else (1,) * len(REFERENCES[name].numbers)
-    words = "Negation, .* on a bool tensor is not supported" if (name, kind) == ("neg", "b") else f"\"{name}\" not implemented for '{dtype.short}'"
+    words = (
+        "Negation, .* on a bool tensor is not supported"
+        if (name, kind) == ("neg", "b")
+        else f"\"{name}\" not implemented for '{dtype.short}'"
+    )
     with pytest.raises(RuntimeError, match=words):
         rows[name](*[numod.ones(2, dtype=dtype)] * tensors_of(name), *numbers)
 
@@ -277,7 +325,14 @@ def gradient_inputs(name):
     if points is None:
         thirds = [(case.low[min(k, len(case.low) - 1)], case.high[min(k, len(case.high) - 1)]) for k in range(count)]
         usual = case.low == (-3.0,) and case.high == (3.0,)
-        points = POINTS if usual else [[low + (high - low) * share for share in (0.21 + 0.1 * k, 0.47 - 0.1 * k, 0.83)] for k, (low, high) in enumerate(thirds)]
+        points = (
+            POINTS
+            if usual
+            else [
+                [low + (high - low) * share for share in (0.21 + 0.1 * k, 0.47 - 0.1 * k, 0.83)]
+                for k, (low, high) in enumerate(thirds)
+            ]
+        )
     return [numod.tensor(each, dtype=numod.float64) for each in points[:count]]
 
 
@@ -286,7 +341,10 @@ def test_gradients_to_second_order(name):
     inputs = gradient_inputs(name)
     if name == "where":
         inputs[0] = numod.tensor([True, False, True])
-    inputs = [each.requires_grad_(each.is_floating_point() and not (k == 0 and name in FIRST_IS_CONSTANT)) for k, each in enumerate(inputs)]
+    inputs = [
+        each.requires_grad_(each.is_floating_point() and not (k == 0 and name in FIRST_IS_CONSTANT))
+        for k, each in enumerate(inputs)
+    ]
 
     def function(*given):
         return rows[name](*given, *REFERENCES[name].numbers)
@@ -325,7 +383,16 @@ def test_gradient_of_clamp_at_its_bounds():
     assert x.grad.tolist() == [1.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("x, y, wanted", [(0.0, 0.0, (0.0, 0.0)), (0.0, 1.0, (1.0, 0.0)), (0.0, 2.0, (0.0, 0.0)), (0.0, -1.0, (-INF, -INF)), (-2.0, 3.0, (12.0, NAN))])
+@pytest.mark.parametrize(
+    "x, y, wanted",
+    [
+        (0.0, 0.0, (0.0, 0.0)),
+        (0.0, 1.0, (1.0, 0.0)),
+        (0.0, 2.0, (0.0, 0.0)),
+        (0.0, -1.0, (-INF, -INF)),
+        (-2.0, 3.0, (12.0, NAN)),
+    ],
+)
 def test_gradient_of_pow_at_zero_and_below(x, y, wanted):
     x, y = numod.tensor(x, requires_grad=True), numod.tensor(y, requires_grad=True)
     (x**y).backward()

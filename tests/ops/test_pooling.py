@@ -12,7 +12,8 @@ import numod.nn.functional as F
 from numod.autograd.gradcheck import gradcheck
 from numod.ops import pooling
 
-WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3), (1, 0), (2, 1)), (3, 2, 1, 1, 1)]  # dimensions, kernel, stride, padding, dilation
+# dimensions, kernel, stride, padding, dilation
+WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3), (1, 0), (2, 1)), (3, 2, 1, 1, 1)]
 SIZES = {1: (21,), 2: (9, 23), 3: (4, 5, 19)}
 
 
@@ -23,9 +24,13 @@ def _each(value, ndim):
 def _windows(x, ndim, kernel, stride, padding, dilation):
     """For each window: its place in the result, its elements inside x in order, and their places in the plane."""
     kernel, stride, padding, dilation = (_each(value, ndim) for value in (kernel, stride, padding, dilation))
-    sizes = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape, kernel, stride, padding, dilation)]
+    sizes = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape, kernel, stride, padding, dilation)
+    ]
     for place in product(*map(range, sizes)):
-        steps = [[o * s - p + j * d for j in range(k)] for o, k, s, p, d in zip(place, kernel, stride, padding, dilation)]
+        steps = [
+            [o * s - p + j * d for j in range(k)] for o, k, s, p, d in zip(place, kernel, stride, padding, dilation)
+        ]
         inside = [at for at in product(*steps) if all(0 <= i < n for i, n in zip(at, x.shape))]
         yield place, [x[at] for at in inside], [int(np.ravel_multi_index(at, x.shape)) for at in inside]
 
@@ -33,8 +38,11 @@ def _windows(x, ndim, kernel, stride, padding, dilation):
 @pytest.mark.parametrize(("ndim", "kernel", "stride", "padding", "dilation"), WINDOWS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_max_pool(ndim, kernel, stride, padding, dilation, dtype):
-    x = np.random.default_rng(0).integers(-4, 4, (2, 3, *SIZES[ndim])).astype(dtype)  # many are equal: the first of them counts
-    values, indices = getattr(F, f"max_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, dilation, return_indices=True)
+    # many are equal: the first of them counts
+    x = np.random.default_rng(0).integers(-4, 4, (2, 3, *SIZES[ndim])).astype(dtype)
+    values, indices = getattr(F, f"max_pool{ndim}d")(
+        numod.tensor(x), kernel, stride, padding, dilation, return_indices=True
+    )
     assert indices.dtype is numod.int64
     for image, channel in product(range(2), range(3)):
         for place, elements, places in _windows(x[image, channel], ndim, kernel, stride, padding, dilation):
@@ -42,13 +50,17 @@ def test_max_pool(ndim, kernel, stride, padding, dilation, dtype):
             assert indices[(image, channel, *place)].item() == places[int(np.argmax(elements))]
 
 
-@pytest.mark.parametrize(("ndim", "kernel", "stride", "padding"), [(1, 3, 2, 1), (2, 2, 2, 0), (2, (3, 2), (1, 3), (1, 0)), (3, 3, 1, 1)])
+@pytest.mark.parametrize(
+    ("ndim", "kernel", "stride", "padding"), [(1, 3, 2, 1), (2, 2, 2, 0), (2, (3, 2), (1, 3), (1, 0)), (3, 3, 1, 1)]
+)
 def test_avg_pool(ndim, kernel, stride, padding):
     x = np.random.default_rng(0).standard_normal((2, 3, *SIZES[ndim])).astype("float32")
     found = getattr(F, f"avg_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, count_include_pad=False).numpy()
     for image, channel in product(range(2), range(3)):
         for place, elements, _ in _windows(x[image, channel], ndim, kernel, stride, padding, 1):
-            np.testing.assert_allclose(found[(image, channel, *place)], np.mean(elements, dtype="float64"), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                found[(image, channel, *place)], np.mean(elements, dtype="float64"), rtol=1e-5, atol=1e-6
+            )
 
 
 def test_a_window_with_nan_gives_nan_and_one_of_infinities_its_first_place():
@@ -59,7 +71,14 @@ def test_a_window_with_nan_gives_nan_and_one_of_infinities_its_first_place():
     assert values[0, 0, 1, 16].item() == -np.inf and indices[0, 0, 1, 16].item() == 2 * 34 + 32
 
 
-@pytest.mark.parametrize("pool", [lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_max_pool2d(x, (2, 3))])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: F.avg_pool2d(x, 3, 2, 1),
+        lambda x: F.adaptive_max_pool2d(x, (2, 3)),
+    ],
+)
 def test_gradients(pool):
     x = numod.tensor(np.random.default_rng(0).permutation(2 * 5 * 7).reshape(1, 2, 5, 7) / 7.0, requires_grad=True)
     assert gradcheck(pool, (x,))
@@ -87,7 +106,10 @@ def test_an_infinity_stays_in_its_windows():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize(("shape", "out"), [((1, 2, 21), (4,)), ((2, 2, 9, 37), (4, 5)), ((1, 1, 3, 5), (5, 7)), ((1, 2, 5, 4, 19), (2, 3, 18))])
+@pytest.mark.parametrize(
+    ("shape", "out"),
+    [((1, 2, 21), (4,)), ((2, 2, 9, 37), (4, 5)), ((1, 1, 3, 5), (5, 7)), ((1, 2, 5, 4, 19), (2, 3, 18))],
+)
 def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
     ndim = len(out)
     x = np.random.default_rng(0).integers(-4, 4, shape).astype("float32")
@@ -99,25 +121,39 @@ def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
     alone = getattr(F, f"adaptive_max_pool{ndim}d")(given, out)
     for place, window in zip(places, windows):
         firsts = window.reshape(*window.shape[:2], -1).argmax(-1).ravel()
-        steps = np.stack(np.unravel_index(firsts, window.shape[2:])) + np.array([[s[o][0]] for s, o in zip(spans, place)])
+        steps = np.stack(np.unravel_index(firsts, window.shape[2:])) + np.array(
+            [[s[o][0]] for s, o in zip(spans, place)]
+        )
         np.testing.assert_array_equal(values.float().numpy()[(..., *place)], window.max(tuple(range(2, 2 + ndim))))
-        np.testing.assert_array_equal(indices.numpy()[(..., *place)].ravel(), np.ravel_multi_index(tuple(steps), shape[2:]))
+        np.testing.assert_array_equal(
+            indices.numpy()[(..., *place)].ravel(), np.ravel_multi_index(tuple(steps), shape[2:])
+        )
     np.testing.assert_array_equal(alone.float().numpy(), values.float().numpy())
     if dtype != "int32":
         means = getattr(F, f"adaptive_avg_pool{ndim}d")(given, out).float().numpy()
         for place, window in zip(places, windows):
-            np.testing.assert_allclose(means[(..., *place)], window.mean(tuple(range(2, 2 + ndim))), rtol=1e-2 if dtype == "bfloat16" else 1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                means[(..., *place)],
+                window.mean(tuple(range(2, 2 + ndim))),
+                rtol=1e-2 if dtype == "bfloat16" else 1e-6,
+                atol=1e-6,
+            )
 
 
 def test_the_mean_of_whole_planes():
     x = numod.randn(3, 2, 17, 40, requires_grad=True)
     found = F.adaptive_avg_pool2d(x, 1)
-    np.testing.assert_allclose(found.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        found.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6
+    )
     found.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 1 / (17 * 40), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("ndim", "kernel", "stride", "padding", "dilation"), [*WINDOWS, (2, 3, 3, 1, 1), (2, 5, 4, 2, 1), (1, 2, 7, 0, 3), (2, 4, 2, 2, 3)])
+@pytest.mark.parametrize(
+    ("ndim", "kernel", "stride", "padding", "dilation"),
+    [*WINDOWS, (2, 3, 3, 1, 1), (2, 5, 4, 2, 1), (1, 2, 7, 0, 3), (2, 4, 2, 2, 3)],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_values_alone_are_those_that_come_with_indices(ndim, kernel, stride, padding, dilation, dtype):
     x = np.random.default_rng(0).integers(-4, 4, (2, 3, *SIZES[ndim])).astype(dtype)
@@ -147,7 +183,9 @@ def test_a_dilated_window_beside_all_elements_has_no_gradient():
     assert x.grad.tolist() == [[[0.0] * 4]]
 
 
-@pytest.mark.parametrize(("kernel", "stride", "ceil_mode", "divisor"), [(3, 2, True, None), ((2, 3), (3, 5), False, 3), (2, 2, False, None)])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "ceil_mode", "divisor"), [(3, 2, True, None), ((2, 3), (3, 5), False, 3), (2, 2, False, None)]
+)
 def test_means_with_borders(kernel, stride, ceil_mode, divisor):
     x = np.random.default_rng(0).standard_normal((1, 2, 8, 35))
     found = F.avg_pool2d(numod.tensor(x), kernel, stride, 1, ceil_mode, divisor_override=divisor).numpy()
@@ -155,7 +193,9 @@ def test_means_with_borders(kernel, stride, ceil_mode, divisor):
         begin = [o * s - 1 for o, s in zip(place[2:], _each(stride, 2))]
         ends = [min(b + k, n + 1) for b, k, n in zip(begin, _each(kernel, 2), x.shape[2:])]
         window = x[(*place[:2], *(slice(max(b, 0), e) for b, e in zip(begin, ends)))]
-        np.testing.assert_allclose(found[place], window.sum() / (divisor or np.prod([e - b for b, e in zip(begin, ends)])), rtol=1e-12)
+        np.testing.assert_allclose(
+            found[place], window.sum() / (divisor or np.prod([e - b for b, e in zip(begin, ends)])), rtol=1e-12
+        )
 
 
 def test_gradients_where_no_indices_were_computed():

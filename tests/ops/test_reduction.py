@@ -1,4 +1,6 @@
-"""Reductions, index reductions and scans against NumPy: dimensions, dtypes, NaN, empty and strided inputs, accuracy, gradients."""
+"""Reductions, index reductions and scans against NumPy: dimensions, dtypes, NaN, empty and strided inputs, accuracy,
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,18 @@ def deviation(x, axis=None, keepdims=False):
 
 
 OVER_DIMS = {
-    "sum": np.sum, "nansum": np.nansum, "mean": np.mean, "amax": np.max, "amin": np.min, "var": variance, "std": deviation, "norm": norm, "logsumexp": logsumexp,
+    "sum": np.sum, "nansum": np.nansum, "mean": np.mean, "amax": np.max, "amin": np.min, "var": variance,
+    "std": deviation, "norm": norm, "logsumexp": logsumexp,
 }  # fmt: skip
 
 
 def data(shape=(3, 5, 4), dtype=np.float64, seed=0):
     generator = np.random.default_rng(seed)
-    return generator.standard_normal(shape).astype(dtype) if np.dtype(dtype).kind == "f" else generator.integers(0, 5, shape).astype(dtype)
+    return (
+        generator.standard_normal(shape).astype(dtype)
+        if np.dtype(dtype).kind == "f"
+        else generator.integers(0, 5, shape).astype(dtype)
+    )
 
 
 def reduce(name, x, dim, keepdim=False):
@@ -110,12 +117,16 @@ def test_all_elements(name):
 def test_several_dims(name):
     x = data(dtype=np.int64)
     array = x > 3
-    np.testing.assert_array_equal(getattr(numod, name)(numod.tensor(array), (0, 2)).numpy(), getattr(np, name)(array, axis=(0, 2)))
+    np.testing.assert_array_equal(
+        getattr(numod, name)(numod.tensor(array), (0, 2)).numpy(), getattr(np, name)(array, axis=(0, 2))
+    )
 
 
 def test_count_nonzero_over_several_dims():
     x = data(dtype=np.int64)
-    np.testing.assert_array_equal(numod.count_nonzero(numod.tensor(x), (0, 2)).numpy(), np.count_nonzero(x, axis=(0, 2)))
+    np.testing.assert_array_equal(
+        numod.count_nonzero(numod.tensor(x), (0, 2)).numpy(), np.count_nonzero(x, axis=(0, 2))
+    )
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
@@ -151,7 +162,9 @@ def test_named_results():
     assert indices.dtype is numod.int64
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "logsumexp", "cumsum", "any", "all"])
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "logsumexp", "cumsum", "any", "all"]
+)
 def test_zero_dimensional(name):
     x = numod.tensor(2.0)
     wanted = {"argmax": 0, "argmin": 0, "any": True, "all": True}.get(name, 2.0)
@@ -232,12 +245,18 @@ def test_floating_only(name):
 # ---- NaN, infinity, empty
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "max", "min", "var", "std", "logsumexp", "norm"])
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "prod", "amax", "amin", "max", "min", "var", "std", "logsumexp", "norm"]
+)
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_nan_spreads(name, place):
     x = np.arange(7.0, dtype=np.float32)
     x[place] = NAN
-    assert math.isnan(numod.logsumexp(numod.tensor(x), 0).item() if name == "logsumexp" else getattr(numod, name)(numod.tensor(x)).item())
+    assert math.isnan(
+        numod.logsumexp(numod.tensor(x), 0).item()
+        if name == "logsumexp"
+        else getattr(numod, name)(numod.tensor(x)).item()
+    )
 
 
 @pytest.mark.parametrize("name", ["amax", "amin", "sum"])
@@ -257,7 +276,16 @@ def test_nan_is_the_extremum_that_argmax_finds():
     assert numod.isnan(values).all()
 
 
-@pytest.mark.parametrize("x, wanted", [([-INF, -INF], -INF), ([INF, 1.0], INF), ([-INF, 2.0], 2.0), ([1000.0, 1000.0], 1000.0 + math.log(2)), ([INF, -INF], INF)])
+@pytest.mark.parametrize(
+    "x, wanted",
+    [
+        ([-INF, -INF], -INF),
+        ([INF, 1.0], INF),
+        ([-INF, 2.0], 2.0),
+        ([1000.0, 1000.0], 1000.0 + math.log(2)),
+        ([INF, -INF], INF),
+    ],
+)
 def test_logsumexp_of_extremes(x, wanted):
     assert numod.logsumexp(numod.tensor(x), 0).item() == pytest.approx(wanted)
 
@@ -270,13 +298,18 @@ def test_infinities():
     assert x.norm().item() == INF
 
 
-@pytest.mark.parametrize("name, wanted", [("sum", 0.0), ("prod", 1.0), ("mean", NAN), ("any", False), ("all", True), ("count_nonzero", 0), ("norm", 0.0)])
+@pytest.mark.parametrize(
+    "name, wanted",
+    [("sum", 0.0), ("prod", 1.0), ("mean", NAN), ("any", False), ("all", True), ("count_nonzero", 0), ("norm", 0.0)],
+)
 def test_empty(name, wanted):
     result = getattr(numod, name)(numod.zeros(0))
     np.testing.assert_array_equal(result.item(), wanted)
 
 
-@pytest.mark.parametrize("name, wanted", [("sum", 0.0), ("prod", 1.0), ("any", False), ("all", True), ("logsumexp", -INF)])
+@pytest.mark.parametrize(
+    "name, wanted", [("sum", 0.0), ("prod", 1.0), ("any", False), ("all", True), ("logsumexp", -INF)]
+)
 def test_empty_dimension(name, wanted):
     x = numod.zeros(2, 0, 3)
     np.testing.assert_array_equal(getattr(numod, name)(x, 1).numpy(), np.full((2, 3), wanted))
@@ -306,15 +339,21 @@ def test_variance_with_a_large_mean():
     x = numod.tensor(np.array([1e8, 1e8 + 1, 1e8 + 2]))
     assert x.var().item() == pytest.approx(1.0)
     assert numod.tensor([10000.0, 10001.0, 10002.0]).std().item() == pytest.approx(1.0)
-    assert numod.tensor([2.0**24, 2.0**24 + 2, 2.0**24 + 2]).var().item() == pytest.approx(4 / 3)  # whose mean is no float32
+    # whose mean is no float32
+    assert numod.tensor([2.0**24, 2.0**24 + 2, 2.0**24 + 2]).var().item() == pytest.approx(4 / 3)
 
 
-@pytest.mark.parametrize("numbers, dtype", [([0.0, 600.0, -700.0], "float16"), ([1.0, 1e30, -2.0], "float32"), ([1e-30, 2e-30, 5e-30], "float32")])
+@pytest.mark.parametrize(
+    "numbers, dtype",
+    [([0.0, 600.0, -700.0], "float16"), ([1.0, 1e30, -2.0], "float32"), ([1e-30, 2e-30, 5e-30], "float32")],
+)
 def test_deviations_whose_squares_leave_the_range(numbers, dtype):
     x = numod.tensor(numbers, dtype=getattr(numod, dtype), requires_grad=True)
     found, middle = numod.std_mean(x)
     found.backward()
-    assert found.dtype == middle.dtype == x.dtype and found.item() == x.std().item() == pytest.approx(np.std(numbers, ddof=1), rel=1e-3)
+    assert found.dtype == middle.dtype == x.dtype and found.item() == x.std().item() == pytest.approx(
+        np.std(numbers, ddof=1), rel=1e-3
+    )
     close(x.grad, (numbers - np.mean(numbers)) / np.std(numbers, ddof=1) / 2, rtol=1e-2)
 
 
@@ -326,7 +365,9 @@ def test_var_mean_and_std_mean():
     close(numod.std_mean(numod.tensor(x), 0, correction=0)[0], x.std(0))
 
 
-@pytest.mark.parametrize("p, order", [(1, 1), (2, 2), (3, 3), (0, 0), (INF, np.inf), (-INF, -np.inf), (0.5, 0.5), ("fro", 2)])
+@pytest.mark.parametrize(
+    "p, order", [(1, 1), (2, 2), (3, 3), (0, 0), (INF, np.inf), (-INF, -np.inf), (0.5, 0.5), ("fro", 2)]
+)
 def test_norms(p, order):
     x = data((4, 5))
     x[0, 0] = 0.0
@@ -377,10 +418,14 @@ def test_extrema_of_a_long_row(many):
 # ---- gradients
 
 GRADIENTS = {
-    "sum": lambda x: x.sum(1), "sum_all": lambda x: x.sum(), "mean": lambda x: x.mean((0, 1)), "prod": lambda x: x.prod(1), "prod_all": lambda x: x.prod(),
-    "amax": lambda x: x.amax(0), "amin": lambda x: x.amin(1, keepdim=True), "max": lambda x: x.max(1).values, "min": lambda x: x.min(0).values,
-    "var": lambda x: x.var(1), "std": lambda x: x.std(), "logsumexp": lambda x: x.logsumexp(1), "norm": lambda x: x.norm(2, 1), "norm_1": lambda x: x.norm(1, 0),
-    "norm_3": lambda x: x.norm(3, 0), "norm_inf": lambda x: x.norm(INF, 1), "cumsum": lambda x: x.cumsum(1), "sum_to_size": lambda x: x.sum_to_size(1, 3),
+    "sum": lambda x: x.sum(1), "sum_all": lambda x: x.sum(), "mean": lambda x: x.mean((0, 1)),
+    "prod": lambda x: x.prod(1), "prod_all": lambda x: x.prod(),
+    "amax": lambda x: x.amax(0), "amin": lambda x: x.amin(1, keepdim=True), "max": lambda x: x.max(1).values,
+    "min": lambda x: x.min(0).values,
+    "var": lambda x: x.var(1), "std": lambda x: x.std(), "logsumexp": lambda x: x.logsumexp(1),
+    "norm": lambda x: x.norm(2, 1), "norm_1": lambda x: x.norm(1, 0),
+    "norm_3": lambda x: x.norm(3, 0), "norm_inf": lambda x: x.norm(INF, 1), "cumsum": lambda x: x.cumsum(1),
+    "sum_to_size": lambda x: x.sum_to_size(1, 3),
 }  # fmt: skip
 
 
@@ -454,7 +499,9 @@ def test_gradient_with_a_dtype():
 @pytest.mark.parametrize("name", ["sum", "mean", "amax", "argmax", "cumsum", "any", "max"])
 @pytest.mark.parametrize("dim", [2, -3])
 def test_dim_out_of_range(name, dim):
-    with pytest.raises(IndexError, match=rf"Dimension out of range \(expected to be in range of \[-2, 1\], but got {dim}\)"):
+    with pytest.raises(
+        IndexError, match=rf"Dimension out of range \(expected to be in range of \[-2, 1\], but got {dim}\)"
+    ):
         getattr(numod, name)(numod.ones(2, 2), dim)
 
 
@@ -471,7 +518,9 @@ def test_neighbouring_columns_apart(step: int) -> None:
     np.testing.assert_allclose(cut.sum(0).numpy(), x[:, ::step].astype(np.float64).sum(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(cut.amax(0).numpy(), x[:, ::step].max(0))
     np.testing.assert_array_equal(cut.mT.amin(1).numpy(), x[:, ::step].min(0))
-    np.testing.assert_array_equal((cut.reshape(37, 35, 2)[:, ::2] > 0).any(0).numpy(), (x[:, ::step].reshape(37, 35, 2)[:, ::2] > 0).any(0))
+    np.testing.assert_array_equal(
+        (cut.reshape(37, 35, 2)[:, ::2] > 0).any(0).numpy(), (x[:, ::step].reshape(37, 35, 2)[:, ::2] > 0).any(0)
+    )
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64", "uint8", "bool"])
@@ -485,7 +534,11 @@ def test_rows_and_columns_of_few_and_many(n: int, name: str, kind: str) -> None:
         x[n // 2, 5] = NAN if name != "any" else 0
     expected = getattr(np, name)(x, axis=0)
     expected = expected.astype(x.dtype) if name in ("amax", "amin") else expected
-    for found in (getattr(numod.tensor(x), name)(0), getattr(numod.tensor(x.T.copy()), name)(1), getattr(numod.tensor(np.stack([x, x])), name)(1)[1]):
+    for found in (
+        getattr(numod.tensor(x), name)(0),
+        getattr(numod.tensor(x.T.copy()), name)(1),
+        getattr(numod.tensor(np.stack([x, x])), name)(1)[1],
+    ):
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-5)
 
 
@@ -498,16 +551,22 @@ def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
         plan = reduction.rows[name].prepare((layout(x.shape, tensor.dtype, tensor.device),), ((1,), False, None))
         plan.launch(None, None, *plan.constants)
     assert len(log) == 1
-    np.testing.assert_array_equal(getattr(tensor, name)(1).numpy(), getattr(x, name.removeprefix("a") if name == "amax" else name)(1))
+    np.testing.assert_array_equal(
+        getattr(tensor, name)(1).numpy(), getattr(x, name.removeprefix("a") if name == "amax" else name)(1)
+    )
 
 
 def test_one_thread_reads_longer_runs_of_columns():
-    x, before, totals = np.random.default_rng(0).standard_normal((40, 1500)).astype(np.float32), numod.get_num_threads(), []
+    x = np.random.default_rng(0).standard_normal((40, 1500)).astype(np.float32)
+    before = numod.get_num_threads()
+    totals = []
     try:
         for count, tile in ((1, 1024), (2, 512)):
             numod.set_num_threads(count)
             with bind.unbuilt() as log:
-                plan = reduction.sum.prepare((layout(x.shape, numod.float32, numod.tensor(x).device),), ((0,), False, None))
+                plan = reduction.sum.prepare(
+                    (layout(x.shape, numod.float32, numod.tensor(x).device),), ((0,), False, None)
+                )
                 plan.launch(None, None, *plan.constants)
             ((_, arguments),) = log
             assert arguments[7] == tile

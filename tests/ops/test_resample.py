@@ -1,4 +1,6 @@
-"""Resampled lines against a product with the matrix of their weights: every dimension, numbers of taps, gradients to second order, what is not finite."""
+"""Resampled lines against a product with the matrix of their weights: every dimension, numbers of taps, gradients to
+second order, what is not finite.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,33 @@ def drawn(n: int, m: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 def test_values_and_gradients(dim: int, taps: int, dtype: str, tolerance: float) -> None:
     shape = (5, 4, 33)
     index, weight, matrix = drawn(shape[dim], 9, taps)
-    x, g = (np.random.default_rng(0).standard_normal((*shape[:dim], size, *shape[dim + 1 :])) for size in (shape[dim], 9))
+    x, g = (
+        np.random.default_rng(0).standard_normal((*shape[:dim], size, *shape[dim + 1 :])) for size in (shape[dim], 9)
+    )
     given = numod.tensor(x.astype(dtype), requires_grad=True)
     out = resample.apply((given, numod.tensor(index), numod.tensor(weight.astype(dtype))), (dim, 9, False))
     out.backward(numod.tensor(g.astype(dtype)))
     for found, source, by in ((out.detach(), x, matrix), (given.grad, g, matrix.T)):
-        np.testing.assert_allclose(found.numpy(), np.moveaxis(np.tensordot(by, source, (1, dim)), 0, dim), rtol=tolerance, atol=10 * tolerance)
+        np.testing.assert_allclose(
+            found.numpy(), np.moveaxis(np.tensordot(by, source, (1, dim)), 0, dim), rtol=tolerance, atol=10 * tolerance
+        )
 
 
-@pytest.mark.parametrize("options", [{"mode": "bilinear"}, {"mode": "bicubic"}, {"mode": "bilinear", "align_corners": True}, {"mode": "bilinear", "antialias": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "bilinear"},
+        {"mode": "bicubic"},
+        {"mode": "bilinear", "align_corners": True},
+        {"mode": "bilinear", "antialias": True},
+    ],
+)
 def test_differences_of_interpolation(options: dict) -> None:
     x = numod.tensor(np.random.default_rng(0).standard_normal((1, 2, 4, 5)), requires_grad=True)
     for check in (gradcheck, gradgradcheck):
-        assert check(lambda x: F.interpolate(x, size=(7, 3), **options) ** 2, (x,)) and check(lambda x: F.interpolate(x, size=(2, 9), **options) ** 2, (x,))
+        assert check(lambda x: F.interpolate(x, size=(7, 3), **options) ** 2, (x,)) and check(
+            lambda x: F.interpolate(x, size=(2, 9), **options) ** 2, (x,)
+        )
 
 
 def test_a_nan_stays_where_it_is_seen() -> None:

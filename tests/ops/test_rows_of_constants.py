@@ -18,7 +18,9 @@ def constant(name, inputs, shape, dtype=numod.float64):
 
 
 def philox(seed, counter, block=0):
-    """Philox4x32-10 (Salmon et al., 2011) in Python integers: four words for a 64-bit key and the counter (counter, block)."""
+    """Philox4x32-10 (Salmon et al., 2011) in Python integers: four words for a 64-bit key and the counter (counter,
+    block).
+    """
     mask = 0xFFFFFFFF
     key, words = [seed & mask, seed >> 32 & mask], [counter & mask, counter >> 32 & mask, block, 0]
     for _ in range(10):
@@ -73,7 +75,9 @@ def test_arange_row():
 
 
 def test_linspace_row():
-    np.testing.assert_allclose(constant("linspace", (-1.0, 3.0, 4.0 / 6, 3, 6), (7,)), np.linspace(-1, 3, 7), rtol=1e-15)
+    np.testing.assert_allclose(
+        constant("linspace", (-1.0, 3.0, 4.0 / 6, 3, 6), (7,)), np.linspace(-1, 3, 7), rtol=1e-15
+    )
 
 
 SEED = 0x1234_5678_9ABC
@@ -86,12 +90,18 @@ def test_random_uniform(offset):
 
 def test_random_numbers_of_float32():
     """24 bits, exact; the same leading bits as in float64."""
-    np.testing.assert_array_equal(constant("random_uniform", (SEED, 5), (11,), numod.float32), uniforms(SEED, 5, 11, False).astype(np.float32))
-    np.testing.assert_allclose(constant("random_normal", (SEED, 5), (11,), numod.float32), normals(SEED, 5, 11, False), rtol=2e-5, atol=1e-6)
+    np.testing.assert_array_equal(
+        constant("random_uniform", (SEED, 5), (11,), numod.float32), uniforms(SEED, 5, 11, False).astype(np.float32)
+    )
+    np.testing.assert_allclose(
+        constant("random_normal", (SEED, 5), (11,), numod.float32), normals(SEED, 5, 11, False), rtol=2e-5, atol=1e-6
+    )
 
 
 def test_random_normal():
-    np.testing.assert_allclose(constant("random_normal", (SEED, 7), (11,)), normals(SEED, 7, 11), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        constant("random_normal", (SEED, 7), (11,)), normals(SEED, 7, 11), rtol=1e-12, atol=1e-14
+    )
 
 
 def test_random_below():
@@ -100,29 +110,49 @@ def test_random_below():
 
 @pytest.mark.parametrize("bound", [1, 2**32 - 1, 2**32, 2**62 + 1])
 def test_random_below_of_any_bound(bound):
-    np.testing.assert_array_equal(constant("random_below", (SEED, 7, bound), (11,), numod.int64), belows(SEED, 7, bound, 11))
+    np.testing.assert_array_equal(
+        constant("random_below", (SEED, 7, bound), (11,), numod.int64), belows(SEED, 7, bound, 11)
+    )
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.float64])
 @pytest.mark.parametrize("shape", [(1,), (255,), (257,), (1030,), (3, 5), (5, 301), (2, 3, 259)])
 def test_strips_of_random_numbers(dtype, shape):
-    """A processor's loop draws them for many elements at once, whose first need not begin a block: rows of any length, broadcast inputs."""
+    """A processor's loop draws them for many elements at once, whose first need not begin a block: rows of any length,
+    broadcast inputs.
+    """
     count, wide = math.prod(shape), dtype is numod.float64
     mean, std = numod.arange(shape[-1]).to(dtype), numod.ones((*shape[:-1], 1), dtype=dtype) * 2
     expected = normals(SEED, 3, count, wide).reshape(shape) * 2 + np.arange(shape[-1])
-    np.testing.assert_allclose(apply(rows["normal"], (SEED, 3, mean, std), (None,)).numpy(), expected, rtol=1e-12 if wide else 2e-5, atol=1e-5)
-    np.testing.assert_array_equal(constant("random_uniform", (SEED, 5), shape, dtype), uniforms(SEED, 5, count, wide).reshape(shape))
+    np.testing.assert_allclose(
+        apply(rows["normal"], (SEED, 3, mean, std), (None,)).numpy(), expected, rtol=1e-12 if wide else 2e-5, atol=1e-5
+    )
+    np.testing.assert_array_equal(
+        constant("random_uniform", (SEED, 5), shape, dtype), uniforms(SEED, 5, count, wide).reshape(shape)
+    )
     kept = apply(rows["dropout"], (numod.ones(shape, dtype=dtype), 0.3, SEED, 6), (None,)).numpy() != 0
     np.testing.assert_array_equal(kept, uniforms(SEED, 6, count, wide).reshape(shape) >= np.asarray(0.3, dtype.numpy))
 
 
 def test_uniform_row():
-    np.testing.assert_allclose(constant("uniform", (SEED, 3, -2.0, 4.0), (2, 5)), uniforms(SEED, 3, 10).reshape(2, 5) * 6 - 2, rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose(constant("exponential", (SEED, 3, 2.0), (2, 5)), -np.log1p(-uniforms(SEED, 3, 10)).reshape(2, 5) / 2, rtol=1e-13)
+    np.testing.assert_allclose(
+        constant("uniform", (SEED, 3, -2.0, 4.0), (2, 5)),
+        uniforms(SEED, 3, 10).reshape(2, 5) * 6 - 2,
+        rtol=1e-14,
+        atol=1e-14,
+    )
+    np.testing.assert_allclose(
+        constant("exponential", (SEED, 3, 2.0), (2, 5)), -np.log1p(-uniforms(SEED, 3, 10)).reshape(2, 5) / 2, rtol=1e-13
+    )
 
 
 def test_normal_row():
-    np.testing.assert_allclose(constant("normal", (SEED, 3, 1.0, 2.0), (2, 5)), normals(SEED, 3, 10).reshape(2, 5) * 2 + 1, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        constant("normal", (SEED, 3, 1.0, 2.0), (2, 5)),
+        normals(SEED, 3, 10).reshape(2, 5) * 2 + 1,
+        rtol=1e-12,
+        atol=1e-13,
+    )
 
 
 def test_randint_row():

@@ -1,4 +1,6 @@
-"""Gamma, Poisson and binomial numbers: their moments, the slope of gamma numbers, reproducibility and the corners of the parameters."""
+"""Gamma, Poisson and binomial numbers: their moments, the slope of gamma numbers, reproducibility and the corners of
+the parameters.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def check_moments(found, mean, variance):
 
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 7.5, 3000.0])
 def test_gamma_moments(alpha):
-    found = numod._standard_gamma(numod.full((COUNT,), alpha, dtype=numod.float64), numod.Generator().manual_seed(1)).numpy()
+    found = numod._standard_gamma(
+        numod.full((COUNT,), alpha, dtype=numod.float64), numod.Generator().manual_seed(1)
+    ).numpy()
     assert (found > 0).all()
     check_moments(found, alpha, alpha)
 
@@ -42,10 +46,14 @@ def test_poisson_frequencies_below_and_above_the_change_of_method():
             assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
 
 
-@pytest.mark.parametrize("count, probability", [(1, 0.3), (40, 0.05), (40, 0.9), (30, 0.5), (100000, 0.3), (100000, 0.99), (1000000, 1e-6)])
+@pytest.mark.parametrize(
+    "count, probability", [(1, 0.3), (40, 0.05), (40, 0.9), (30, 0.5), (100000, 0.3), (100000, 0.99), (1000000, 1e-6)]
+)
 def test_binomial_frequencies(count, probability):
     counts = numod.full((COUNT,), float(count), dtype=numod.float64)
-    found = numod.binomial(counts, numod.tensor(probability, dtype=numod.float64), numod.Generator().manual_seed(3)).numpy()
+    found = numod.binomial(
+        counts, numod.tensor(probability, dtype=numod.float64), numod.Generator().manual_seed(3)
+    ).numpy()
     assert (found >= 0).all() and (found <= count).all() and (found == np.floor(found)).all()
     check_moments(found, count * probability, count * probability * (1 - probability))
     middle = round(count * probability)
@@ -61,12 +69,17 @@ def distribution(alpha, value):
     return np.trapezoid(np.exp(alpha * u - np.exp(u) - math.lgamma(alpha)), u)
 
 
-@pytest.mark.parametrize("alpha, value", [(0.4, 0.02), (0.4, 1.5), (1.0, 0.7), (3.0, 1.0), (3.0, 6.0), (30.0, 36.0), (1200.0, 1180.0)])
+@pytest.mark.parametrize(
+    "alpha, value", [(0.4, 0.02), (0.4, 1.5), (1.0, 0.7), (3.0, 1.0), (3.0, 6.0), (30.0, 36.0), (1200.0, 1180.0)]
+)
 def test_slope_of_gamma_numbers(alpha, value):
     step = 1e-4 * alpha
     density = math.exp((alpha - 1) * math.log(value) - value - math.lgamma(alpha))
     expected = -(distribution(alpha + step, value) - distribution(alpha - step, value)) / (2 * step) / density
-    found = apply(sampling.standard_gamma_gradient, (numod.tensor(alpha, dtype=numod.float64), numod.tensor(value, dtype=numod.float64))).item()
+    found = apply(
+        sampling.standard_gamma_gradient,
+        (numod.tensor(alpha, dtype=numod.float64), numod.tensor(value, dtype=numod.float64)),
+    ).item()
     assert found == pytest.approx(expected, rel=1e-4)
 
 

@@ -1,4 +1,6 @@
-"""Softmax, log-softmax and cross-entropy against NumPy: dimensions, layouts, extreme logits, targets, weights, gradients, errors."""
+"""Softmax, log-softmax and cross-entropy against NumPy: dimensions, layouts, extreme logits, targets, weights,
+gradients, errors.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,19 @@ def test_values(name, dim, dtype):
     x = data(3, 5, 4, dtype=dtype)
     result = getattr(numod.tensor(x), name)(dim)
     assert result.dtype is numod.dtypes.from_numpy(dtype)
-    np.testing.assert_allclose(result.numpy(), REFERENCES[name](x.astype(np.float64), dim), rtol=3e-6 if dtype == np.float32 else 1e-12, atol=1e-6 if dtype == np.float32 else 1e-14)
+    np.testing.assert_allclose(
+        result.numpy(),
+        REFERENCES[name](x.astype(np.float64), dim),
+        rtol=3e-6 if dtype == np.float32 else 1e-12,
+        atol=1e-6 if dtype == np.float32 else 1e-14,
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("shape", "dim"), [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1), ((300, 5), 1), ((7, 19, 17), 2), ((96, 1), 1), ((131, 32), 1)])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1), ((300, 5), 1), ((7, 19, 17), 2), ((96, 1), 1), ((131, 32), 1)],
+)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_by_neighbouring_places(name, shape, dim, dtype):
     x, g = data(*shape, dtype=dtype), data(*shape, dtype=dtype, seed=1)
@@ -49,7 +59,11 @@ def test_by_neighbouring_places(name, shape, dim, dtype):
     result.backward(numod.tensor(g))
     wide, tolerance = x.astype(np.float64), 1e-5 if dtype == np.float32 else 1e-12
     chances = softmax(wide, dim)
-    slope = chances * (g - (g * chances).sum(dim, keepdims=True)) if name == "softmax" else g - chances * g.sum(dim, keepdims=True)
+    slope = (
+        chances * (g - (g * chances).sum(dim, keepdims=True))
+        if name == "softmax"
+        else g - chances * g.sum(dim, keepdims=True)
+    )
     np.testing.assert_allclose(result.detach().numpy(), REFERENCES[name](wide, dim), rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(given.grad.numpy(), slope, rtol=tolerance, atol=tolerance)
 
@@ -74,13 +88,19 @@ def test_cross_entropy_of_maps(reduction, shape):
 @pytest.mark.parametrize("name", REFERENCES)
 def test_strided(name):
     x = data(6, 5, 8)
-    np.testing.assert_allclose(getattr(numod.tensor(x).permute(2, 0, 1)[::2, 1:], name)(1).numpy(), REFERENCES[name](x.transpose(2, 0, 1)[::2, 1:], 1), rtol=1e-12)
+    np.testing.assert_allclose(
+        getattr(numod.tensor(x).permute(2, 0, 1)[::2, 1:], name)(1).numpy(),
+        REFERENCES[name](x.transpose(2, 0, 1)[::2, 1:], 1),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_long_rows(name):
     x = data(2, 50_000, dtype=np.float32)
-    np.testing.assert_allclose(getattr(numod.tensor(x), name)(1).numpy(), REFERENCES[name](x.astype(np.float64), 1), rtol=1e-4)
+    np.testing.assert_allclose(
+        getattr(numod.tensor(x), name)(1).numpy(), REFERENCES[name](x.astype(np.float64), 1), rtol=1e-4
+    )
 
 
 def test_zero_dimensional_and_empty():
@@ -121,7 +141,9 @@ def test_nan(name, row):
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-@pytest.mark.parametrize("bits", [np.int32([-1, 0x7FC00155]), np.int64([-1, 0x7FF00000000007A2])], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "bits", [np.int32([-1, 0x7FC00155]), np.int64([-1, 0x7FF00000000007A2])], ids=["float32", "float64"]
+)
 def test_nan_of_any_bits(name, bits):
     rows = np.zeros((2, 40), f"f{bits.itemsize}")
     rows[:, 3] = bits.view(rows.dtype)
@@ -168,21 +190,40 @@ def cross_entropy(x, target, weight=None, ignored=-100, reduction="mean", smooth
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-@pytest.mark.parametrize("options", [{}, {"weight": True}, {"ignored": 1}, {"smoothing": 0.1}, {"weight": True, "ignored": 1}, {"weight": True, "ignored": 1, "smoothing": 0.2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weight": True},
+        {"ignored": 1},
+        {"smoothing": 0.1},
+        {"weight": True, "ignored": 1},
+        {"weight": True, "ignored": 1, "smoothing": 0.2},
+    ],
+)
 @pytest.mark.parametrize("shape", [(5, 4), (2, 4, 3)])
 def test_cross_entropy(shape, options, reduction):
     x, target = data(*shape), np.random.default_rng(1).integers(0, 4, shape[:1] + shape[2:])
     weight = np.array([0.5, 1.0, 2.0, 0.25]) if options.get("weight") else None
     ignored, smoothing = options.get("ignored", -100), options.get("smoothing", 0.0)
     result = F.cross_entropy(
-        numod.tensor(x), numod.tensor(target), None if weight is None else numod.tensor(weight), ignore_index=ignored, reduction=reduction, label_smoothing=smoothing
+        numod.tensor(x),
+        numod.tensor(target),
+        None if weight is None else numod.tensor(weight),
+        ignore_index=ignored,
+        reduction=reduction,
+        label_smoothing=smoothing,
     )
-    np.testing.assert_allclose(result.numpy(), cross_entropy(x, target, weight, ignored, reduction, smoothing), rtol=1e-10)
+    np.testing.assert_allclose(
+        result.numpy(), cross_entropy(x, target, weight, ignored, reduction, smoothing), rtol=1e-10
+    )
 
 
 def test_cross_entropy_ignores_outside_indices():
     x, target = data(4, 3), np.array([0, -100, 2, -100])
-    np.testing.assert_allclose(F.cross_entropy(numod.tensor(x), numod.tensor(target)).item(), cross_entropy(x, target), rtol=1e-12)
+    np.testing.assert_allclose(
+        F.cross_entropy(numod.tensor(x), numod.tensor(target)).item(), cross_entropy(x, target), rtol=1e-12
+    )
 
 
 def test_cross_entropy_of_all_ignored_is_nan():
@@ -198,7 +239,9 @@ def test_cross_entropy_of_no_targets(shape):
 
 def test_cross_entropy_of_probabilities():
     x, p = data(5, 4), softmax(data(5, 4, seed=1), 1)
-    np.testing.assert_allclose(F.cross_entropy(numod.tensor(x), numod.tensor(p)).item(), -(log_softmax(x, 1) * p).sum(1).mean(), rtol=1e-12)
+    np.testing.assert_allclose(
+        F.cross_entropy(numod.tensor(x), numod.tensor(p)).item(), -(log_softmax(x, 1) * p).sum(1).mean(), rtol=1e-12
+    )
 
 
 def test_cross_entropy_of_one_sample():
@@ -249,7 +292,9 @@ def test_the_least_softmaxes_are_subnormal_numbers(dtype, far):
     x[1, 3::2] = -np.inf
     with np.errstate(under="ignore"):
         wanted = softmax(x.astype(np.longdouble), 1)
-    np.testing.assert_allclose(numod.tensor(x).softmax(1).numpy(), wanted, rtol=1e-6, atol=float(np.finfo(dtype).smallest_subnormal))
+    np.testing.assert_allclose(
+        numod.tensor(x).softmax(1).numpy(), wanted, rtol=1e-6, atol=float(np.finfo(dtype).smallest_subnormal)
+    )
     assert (numod.tensor(x).softmax(1).numpy()[0, 1::2] > 0).all()
     np.testing.assert_allclose(numod.tensor(x).log_softmax(1).numpy(), x - np.log(35.0), rtol=1e-6)
 

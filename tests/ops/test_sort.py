@@ -1,4 +1,6 @@
-"""Sorting and selecting against NumPy: every dtype and length of row, both ways of sorting, ties, NaN, layouts; gradients."""
+"""Sorting and selecting against NumPy: every dtype and length of row, both ways of sorting, ties, NaN, layouts;
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ def test_selecting(n, kind):
     np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
     many = min(n, select.ORDERED + 1)
     values, indices = apply(select.select, (y,), (many, many - 1, True, select.FIRST))
-    np.testing.assert_array_equal(np.sort(indices.numpy(), -1), np.sort(expected_order(x, True)[:, :many], -1))  # the first of equal ones
+    # the first of equal ones
+    np.testing.assert_array_equal(np.sort(indices.numpy(), -1), np.sort(expected_order(x, True)[:, :many], -1))
     np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
 
 
@@ -84,7 +87,14 @@ def test_medians():
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x: x.sort(0).values, lambda x: x.topk(2, 1, largest=False).values, lambda x: x.kthvalue(2).values, lambda x: x.median(), lambda x: x.quantile(0.3, 1)]
+    "function",
+    [
+        lambda x: x.sort(0).values,
+        lambda x: x.topk(2, 1, largest=False).values,
+        lambda x: x.kthvalue(2).values,
+        lambda x: x.median(),
+        lambda x: x.quantile(0.3, 1),
+    ],
 )
 def test_gradients(function):
     x = numod.tensor(np.random.default_rng(0).permutation(20).reshape(4, 5) / 7.0).requires_grad_()
@@ -119,7 +129,8 @@ def test_few_of_many(case, kind):
         x[:] = 3  # more pass the sample's limit than there is room for
     if case == "sample lies":
         x[:] = 0
-        x[:, :: n // 4096] = np.arange(-(-n // (n // 4096))) % 200  # what the sample sees is greater than the rest: downwards too few pass
+        # what the sample sees is greater than the rest: downwards too few pass
+        x[:, :: n // 4096] = np.arange(-(-n // (n // 4096))) % 200
     if case == "rising":
         x.sort(-1)
     for descending in (False, True):

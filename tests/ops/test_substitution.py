@@ -1,4 +1,6 @@
-"""Triangular systems against NumPy's general solver: one and many right-hand sides, ones on the diagonal, a triangle that is not read, gradients to second order; elimination."""
+"""Triangular systems against NumPy's general solver: one and many right-hand sides, ones on the diagonal, a triangle
+that is not read, gradients to second order; elimination.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,14 @@ def test_zeros_on_the_diagonal(dtype: numod.dtype, columns: int) -> None:
 @pytest.mark.parametrize("columns", [1, 2])
 def test_gradients(columns: int) -> None:
     rng = np.random.default_rng(0)
-    a, b = (numod.tensor(each, requires_grad=True) for each in (rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal((2, 3, columns))))
+    a, b = (
+        numod.tensor(each, requires_grad=True)
+        for each in (rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal((2, 3, columns)))
+    )
     for check in (gradcheck, gradgradcheck):
-        assert check(lambda a, b: numod.linalg.solve_triangular(a, b, upper=True), (a, b)) and check(lambda a, b: numod.linalg.solve_triangular(a, b, upper=False, unitriangular=True), (a, b))
+        assert check(lambda a, b: numod.linalg.solve_triangular(a, b, upper=True), (a, b)) and check(
+            lambda a, b: numod.linalg.solve_triangular(a, b, upper=False, unitriangular=True), (a, b)
+        )
 
 
 @pytest.mark.parametrize("shape", [(70, 70), (2, 40, 75), (75, 40), (3, 1, 1)])
@@ -45,4 +52,5 @@ def test_elimination_by_panels(shape: tuple, dtype: type) -> None:
     a = a[0] + 1j * a[1] if dtype is np.complex128 else a[0]
     p, low, up = numod.linalg.lu(numod.tensor(a))
     np.testing.assert_allclose((p.to(low.dtype) @ low @ up).numpy(), a, atol=1e-12)
-    assert abs(low.numpy()).max() <= 2**0.5 + 1e-12 and (np.diagonal(low.numpy(), 0, -2, -1) == 1).all()  # a pivot has the largest |real| + |imag|
+    # a pivot has the largest |real| + |imag|
+    assert abs(low.numpy()).max() <= 2**0.5 + 1e-12 and (np.diagonal(low.numpy(), 0, -2, -1) == 1).all()

@@ -1,4 +1,6 @@
-"""Results and gradients are the same to the bit for any number of threads: tensors large enough that every kernel here is divided."""
+"""Results and gradients are the same to the bit for any number of threads: tensors large enough that every kernel here
+is divided.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_only_the_kernel_that_is_used_is_built() -> None:
         numod.set_num_threads(before)
         gated(7)
         gated(7)
-        assert built == (["serial", "divided"] if before > 1 else ["serial"]) and calls[1:] == 2 * [(7, most()) if before > 1 else (7,)]
+        assert built == (["serial", "divided"] if before > 1 else ["serial"]) and calls[1:] == 2 * [
+            (7, most()) if before > 1 else (7,)
+        ]
     finally:
         numod.set_num_threads(before)
 

@@ -17,7 +17,9 @@ def test_triangles_and_their_places(name: str, shape: tuple[int, int]) -> None:
     x = numod.randn(2, *shape)
     for diagonal in DIAGONALS:
         for each in (x, x > 0, x.half(), x.mT.contiguous().mT):
-            np.testing.assert_array_equal(getattr(numod, name)(each, diagonal).numpy(), getattr(np, name)(each.numpy(), diagonal))
+            np.testing.assert_array_equal(
+                getattr(numod, name)(each, diagonal).numpy(), getattr(np, name)(each.numpy(), diagonal)
+            )
         places = getattr(numod, f"{name}_indices")(*shape, diagonal, dtype=numod.int32)
         np.testing.assert_array_equal(places.numpy(), getattr(np, f"{name}_indices")(shape[0], diagonal, shape[1]))
 

@@ -1,4 +1,6 @@
-"""Tensors that lie along another dimension than the result: copies by transposed squares, and loops that read such copies, against NumPy."""
+"""Tensors that lie along another dimension than the result: copies by transposed squares, and loops that read such
+copies, against NumPy.
+"""
 
 import itertools
 

@@ -38,7 +38,8 @@ CASES = {
     "T": (lambda x: x[0].T, lambda x: x[0].T, True),
     "mT": (lambda x: x.mT, lambda x: x.swapaxes(-1, -2), True),
     "t": (lambda x: x[0].t(), lambda x: x[0].T, True),
-    "expand": (lambda x: x.unsqueeze(1).expand(5, 2, 7, 3, 4), lambda x: np.broadcast_to(x[:, None], (5, 2, 7, 3, 4)), True),
+    "expand": (lambda x: x.unsqueeze(1).expand(5, 2, 7, 3, 4), lambda x: np.broadcast_to(x[:, None], (5, 2, 7, 3, 4)),
+        True),
     "expand_keeps": (lambda x: x[:, :1].expand(-1, 6, -1), lambda x: np.broadcast_to(x[:, :1], (2, 6, 4)), True),
     "broadcast_to": (lambda x: numod.broadcast_to(x[0, 0], (3, 4)), lambda x: np.broadcast_to(x[0, 0], (3, 4)), True),
     "narrow": (lambda x: x.narrow(2, 1, 2), lambda x: x[:, :, 1:3], True),
@@ -60,8 +61,10 @@ CASES = {
     "diagonal_above": (lambda x: x.diagonal(2, 1, 2), lambda x: np.diagonal(x, 2, 1, 2), True),
     "diagonal_below": (lambda x: x.diagonal(-1, -2, -1), lambda x: np.diagonal(x, -1, 1, 2), True),
     "diagonal_outside": (lambda x: x.diagonal(9, 1, 2), lambda x: np.diagonal(x, 9, 1, 2), True),
-    "as_strided": (lambda x: x.as_strided((3, 2), (4, 2), 1), lambda x: np.lib.stride_tricks.as_strided(x.ravel()[1:], (3, 2), (16, 8)), True),
-    "as_strided_windows": (lambda x: x.as_strided((5, 3), (1, 1)), lambda x: np.lib.stride_tricks.sliding_window_view(x.ravel()[:7], 3), True),
+    "as_strided": (lambda x: x.as_strided((3, 2), (4, 2), 1),
+        lambda x: np.lib.stride_tricks.as_strided(x.ravel()[1:], (3, 2), (16, 8)), True),
+    "as_strided_windows": (lambda x: x.as_strided((5, 3), (1, 1)),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x.ravel()[:7], 3), True),
     "contiguous": (lambda x: x.mT.contiguous(), lambda x: np.ascontiguousarray(x.swapaxes(1, 2)), False),
     "contiguous_already": (lambda x: x.contiguous(), lambda x: x, True),
     "clone": (lambda x: x.mT.clone(), lambda x: x.swapaxes(1, 2), False),
@@ -75,13 +78,17 @@ CASES = {
     "roll_round": (lambda x: x.roll(7, 1), lambda x: np.roll(x, 7, 1), False),
     "roll_nothing": (lambda x: x.roll(3, 1), lambda x: x, False),
     "repeat": (lambda x: x[0].repeat(2, 1, 3), lambda x: np.tile(x[0], (2, 1, 3)), False),
-    "cat": (lambda x: numod.cat([x, x[:, :1], x.flip(1)], 1), lambda x: np.concatenate([x, x[:, :1], np.flip(x, 1)], 1), False),
-    "cat_negative": (lambda x: numod.cat((x.mT, x[..., :3].mT), -2), lambda x: np.concatenate([x.swapaxes(1, 2), x[..., :3].swapaxes(1, 2)], 1), False),
+    "cat": (lambda x: numod.cat([x, x[:, :1], x.flip(1)], 1),
+        lambda x: np.concatenate([x, x[:, :1], np.flip(x, 1)], 1), False),
+    "cat_negative": (lambda x: numod.cat((x.mT, x[..., :3].mT), -2),
+        lambda x: np.concatenate([x.swapaxes(1, 2), x[..., :3].swapaxes(1, 2)], 1), False),
     "stack": (lambda x: numod.stack([x[0], x[1]], -1), lambda x: np.stack([x[0], x[1]], -1), False),
     "stack_strided": (lambda x: numod.stack([x[0].t(), x[1].t()], 1), lambda x: np.stack([x[0].T, x[1].T], 1), False),
-    "pad": (lambda x: numod.nn.functional.pad(x, (1, 2, 0, 3), value=9.0), lambda x: np.pad(x, ((0, 0), (0, 3), (1, 2)), constant_values=9.0), False),
+    "pad": (lambda x: numod.nn.functional.pad(x, (1, 2, 0, 3), value=9.0),
+        lambda x: np.pad(x, ((0, 0), (0, 3), (1, 2)), constant_values=9.0), False),
     "pad_nothing": (lambda x: numod.nn.functional.pad(x, (0, 0)), lambda x: x, False),
-    "pad_crops": (lambda x: numod.nn.functional.pad(x, (-1, 2)), lambda x: np.pad(x, ((0, 0), (0, 0), (0, 2)))[:, :, 1:], False),
+    "pad_crops": (lambda x: numod.nn.functional.pad(x, (-1, 2)),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (0, 2)))[:, :, 1:], False),
 }  # fmt: skip
 
 
@@ -102,7 +109,22 @@ def test_gradients(name):
     assert gradcheck(lambda x: (CASES[name][0](x) * weight).sum(), (x,))
 
 
-@pytest.mark.parametrize("name", ["reshape_copies", "permute", "expand", "slice", "diagonal", "as_strided_windows", "cat", "flip", "pad_crops", "repeat", "roll"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reshape_copies",
+        "permute",
+        "expand",
+        "slice",
+        "diagonal",
+        "as_strided_windows",
+        "cat",
+        "flip",
+        "pad_crops",
+        "repeat",
+        "roll",
+    ],
+)
 def test_gradients_to_second_order(name):
     x = numod.tensor(A[:, :, :4].astype(np.float64) / 7, requires_grad=True)
     assert gradgradcheck(lambda x: (CASES[name][0](x) ** 3).sum(), (x,))
@@ -170,7 +192,9 @@ def test_split(size, dim):
         np.testing.assert_array_equal(part.numpy(), wanted)
 
 
-@pytest.mark.parametrize("chunks, sizes", [(1, [7]), (2, [4, 3]), (3, [3, 3, 1]), (4, [2, 2, 2, 1]), (5, [2, 2, 2, 1]), (9, [1] * 7)])
+@pytest.mark.parametrize(
+    "chunks, sizes", [(1, [7]), (2, [4, 3]), (3, [3, 3, 1]), (4, [2, 2, 2, 1]), (5, [2, 2, 2, 1]), (9, [1] * 7)]
+)
 def test_chunk(chunks, sizes):
     x = numod.arange(7)
     parts = x.chunk(chunks)
@@ -207,7 +231,10 @@ def test_cat_promotes_dtypes():
     result = numod.cat([numod.tensor([1, 2]), numod.tensor([0.5]), numod.tensor([True])])
     assert result.dtype is numod.float32
     assert result.tolist() == [1.0, 2.0, 0.5, 1.0]
-    assert numod.cat([numod.tensor([200], dtype=numod.uint8), numod.tensor([-1], dtype=numod.int8)]).tolist() == [200, -1]
+    assert numod.cat([numod.tensor([200], dtype=numod.uint8), numod.tensor([-1], dtype=numod.int8)]).tolist() == [
+        200,
+        -1,
+    ]
 
 
 def test_cat_leaves_out_empty_vectors():
@@ -242,7 +269,8 @@ ERRORS = {
     "permute_outside": (lambda: X.permute(0, 2), IndexError, "Dimension out of range"),
     "transpose": (lambda: X.transpose(0, 2), IndexError, "Dimension out of range"),
     "t": (lambda: numod.ones(1, 1, 1).t(), RuntimeError, "<= 2 dimensions, but self is 3D"),
-    "expand": (lambda: X.expand(4, 3), RuntimeError, r"expanded size of the tensor \(4\) must match the existing size \(2\)"),
+    "expand": (lambda: X.expand(4, 3), RuntimeError,
+        r"expanded size of the tensor \(4\) must match the existing size \(2\)"),
     "expand_fewer": (lambda: X.expand(3), RuntimeError, "number of sizes provided"),
     "expand_new": (lambda: X.expand(-1, 2, 3), RuntimeError, "isn't allowed in a leading, non-existing dimension"),
     "narrow": (lambda: X.narrow(1, 2, 2), RuntimeError, r"start \(2\) \+ length \(2\) exceeds dimension size \(3\)"),
@@ -282,7 +310,9 @@ def test_errors(name):
 
 
 def test_as_strided_over_elements_that_are_one_in_memory() -> None:
-    """Its gradient: what each element of the memory got, in equal parts for all that lie on it, so that their sum is whole."""
+    """Its gradient: what each element of the memory got, in equal parts for all that lie on it, so that their sum is
+    whole.
+    """
     w = numod.tensor([1.0, 2.0], requires_grad=True)
     (w.expand(3, 2).as_strided((2, 2), (0, 1)) * numod.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     assert w.grad.tolist() == [4, 6]

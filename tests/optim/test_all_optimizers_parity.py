@@ -11,13 +11,20 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
 CASES = [(name, options) for name, many in {
-    "SGD": [{}, {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True}, {"momentum": 0.9, "dampening": 0.1, "maximize": True}],
-    "Adam": [{}, {"amsgrad": True, "weight_decay": 0.1}, {"maximize": True}, {"decoupled_weight_decay": True, "weight_decay": 0.1}], "AdamW": [{}, {"amsgrad": True}],
-    "RMSprop": [{}, {"momentum": 0.9}, {"centered": True}, {"centered": True, "momentum": 0.9, "weight_decay": 0.1, "maximize": True}],
-    "Adagrad": [{}, {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "weight_decay": 0.1}], "Adadelta": [{}, {"rho": 0.8, "weight_decay": 0.1}],
-    "Adamax": [{}, {"weight_decay": 0.1}], "NAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"weight_decay": 0.1, "momentum_decay": 0.01}],
-    "RAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"betas": (0.8, 0.9)}], "Rprop": [{}, {"etas": (0.4, 1.3), "step_sizes": (1e-4, 0.2)}],
-    "ASGD": [{}, {"t0": 3, "weight_decay": 0.1, "lambd": 0.1}], "Adafactor": [{}, {"weight_decay": 0.1, "d": 2.0, "maximize": True}, {"eps": (1e-6, 1e-2)}],
+    "SGD": [{}, {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+        {"momentum": 0.9, "dampening": 0.1, "maximize": True}],
+    "Adam": [{}, {"amsgrad": True, "weight_decay": 0.1}, {"maximize": True},
+        {"decoupled_weight_decay": True, "weight_decay": 0.1}], "AdamW": [{}, {"amsgrad": True}],
+    "RMSprop": [{}, {"momentum": 0.9}, {"centered": True},
+        {"centered": True, "momentum": 0.9, "weight_decay": 0.1, "maximize": True}],
+    "Adagrad": [{}, {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "weight_decay": 0.1}],
+    "Adadelta": [{}, {"rho": 0.8, "weight_decay": 0.1}],
+    "Adamax": [{}, {"weight_decay": 0.1}],
+    "NAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"weight_decay": 0.1, "momentum_decay": 0.01}],
+    "RAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"betas": (0.8, 0.9)}],
+    "Rprop": [{}, {"etas": (0.4, 1.3), "step_sizes": (1e-4, 0.2)}],
+    "ASGD": [{}, {"t0": 3, "weight_decay": 0.1, "lambd": 0.1}],
+    "Adafactor": [{}, {"weight_decay": 0.1, "d": 2.0, "maximize": True}, {"eps": (1e-6, 1e-2)}],
 }.items() for options in many]  # fmt: skip
 
 
@@ -41,7 +48,10 @@ def advance(t, parameters: list, optimizer, steps: range) -> None:
 
 @pytest.mark.parametrize("name, options", CASES, ids=str)
 def test_steps_and_state(name: str, options: dict) -> None:
-    made = [(t, parameters, getattr(t.optim, name)(parameters, lr=0.05, **options)) for t, parameters in twins(name, options)]
+    made = [
+        (t, parameters, getattr(t.optim, name)(parameters, lr=0.05, **options))
+        for t, parameters in twins(name, options)
+    ]
     assert repr(made[0][2]) == repr(made[1][2])
     for t, parameters, optimizer in made:
         advance(t, parameters, optimizer, range(30))
@@ -57,7 +67,9 @@ def test_steps_and_state(name: str, options: dict) -> None:
     for t, parameters, optimizer in made:
         advance(t, parameters, optimizer, range(30, 40))
     for mine, theirs in zip(made[0][1], made[1][1]):
-        np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=10 * tolerance, atol=10 * tolerance)
+        np.testing.assert_allclose(
+            mine.detach().numpy(), theirs.detach().numpy(), rtol=10 * tolerance, atol=10 * tolerance
+        )
 
 
 def _as(t, value):
@@ -69,7 +81,15 @@ def _as(t, value):
     return t.tensor(value.detach().numpy()) if isinstance(value, (numod.Tensor, torch.Tensor)) else value
 
 
-@pytest.mark.parametrize("options", [{}, {"line_search_fn": "strong_wolfe"}, {"history_size": 3, "max_iter": 7, "lr": 0.5}, {"line_search_fn": "strong_wolfe", "max_iter": 40, "lr": 2.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"line_search_fn": "strong_wolfe"},
+        {"history_size": 3, "max_iter": 7, "lr": 0.5},
+        {"line_search_fn": "strong_wolfe", "max_iter": 40, "lr": 2.0},
+    ],
+)
 def test_lbfgs(options: dict) -> None:
     results = []
     for t in (numod, torch):
@@ -78,7 +98,9 @@ def test_lbfgs(options: dict) -> None:
 
         def closure(t=t, x=x, optimizer=optimizer):
             optimizer.zero_grad()
-            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() * (0.01 if not options.get("line_search_fn") else 1)
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() * (
+                0.01 if not options.get("line_search_fn") else 1
+            )
             loss.backward()
             return loss
 
@@ -126,7 +148,12 @@ def test_averaged_models(kind: str) -> None:
         utils, model = t.optim.swa_utils, t.nn.Linear(2, 2).double()
         with t.no_grad():
             model.weight.fill_(1.0), model.bias.fill_(0.5)
-        options = {"plain": {}, "ema": {"avg_fn": utils.get_ema_avg_fn(0.9)}, "ema_multi": {"multi_avg_fn": utils.get_ema_multi_avg_fn(0.9)}, "swa": {"avg_fn": utils.get_swa_avg_fn()}}[kind]
+        options = {
+            "plain": {},
+            "ema": {"avg_fn": utils.get_ema_avg_fn(0.9)},
+            "ema_multi": {"multi_avg_fn": utils.get_ema_multi_avg_fn(0.9)},
+            "swa": {"avg_fn": utils.get_swa_avg_fn()},
+        }[kind]
         mean = utils.AveragedModel(model, **options)
         for k in range(5):
             with t.no_grad():

@@ -10,16 +10,34 @@ from parity import same_error, torch
 
 import numod
 
-pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:.*epoch parameter"), pytest.mark.filterwarnings("ignore:.*lr_scheduler.step")]
+pytestmark = [
+    pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore:.*epoch parameter"),
+    pytest.mark.filterwarnings("ignore:.*lr_scheduler.step"),
+]
 
 CASES = {
-    "lambda": lambda s, o: s.LambdaLR(o, [lambda e: 0.95**e, lambda e: 1 / (1 + e)]), "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda e: 0.97), "step": lambda s, o: s.StepLR(o, 30, 0.3),
-    "multistep": lambda s, o: s.MultiStepLR(o, [20, 50, 50, 120], 0.5), "constant": lambda s, o: s.ConstantLR(o, 0.25, 15), "linear": lambda s, o: s.LinearLR(o, 0.2, 0.8, 40), "exponential": lambda s, o: s.ExponentialLR(o, 0.98),
-    "polynomial": lambda s, o: s.PolynomialLR(o, 120, 1.7), "cosine": lambda s, o: s.CosineAnnealingLR(o, 30, 0.001), "restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 10, 2, 0.001), "restarts1": lambda s, o: s.CosineAnnealingWarmRestarts(o, 15),
-    "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 13, 21), "cyclic2": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.2, 0.3], 10, mode="triangular2"), "cyclic3": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 7, mode="exp_range", gamma=0.99, cycle_momentum=False),
-    "cyclic4": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 7, scale_fn=lambda x: 0.9**x, scale_mode="iterations"), "onecycle": lambda s, o: s.OneCycleLR(o, 0.3, total_steps=201), "onecycle3": lambda s, o: s.OneCycleLR(o, [0.3, 0.1], epochs=21, steps_per_epoch=10, three_phase=True, anneal_strategy="linear"),
-    "sequential": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95), s.CosineAnnealingLR(o, 25)], [20, 90]), "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95)]),
-    "nested": lambda s, o: s.SequentialLR(o, [s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.99)]), s.CosineAnnealingWarmRestarts(o, 25)], [60]),
+    "lambda": lambda s, o: s.LambdaLR(o, [lambda e: 0.95**e, lambda e: 1 / (1 + e)]), "multiplicative": lambda s,
+    o: s.MultiplicativeLR(o, lambda e: 0.97), "step": lambda s, o: s.StepLR(o, 30, 0.3),
+    "multistep": lambda s, o: s.MultiStepLR(o, [20, 50, 50, 120], 0.5), "constant": lambda s,
+    o: s.ConstantLR(o, 0.25, 15), "linear": lambda s, o: s.LinearLR(o, 0.2, 0.8, 40), "exponential": lambda s,
+    o: s.ExponentialLR(o, 0.98),
+    "polynomial": lambda s, o: s.PolynomialLR(o, 120, 1.7), "cosine": lambda s, o: s.CosineAnnealingLR(o, 30, 0.001),
+    "restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 10, 2, 0.001), "restarts1": lambda s,
+    o: s.CosineAnnealingWarmRestarts(o, 15),
+    "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 13, 21), "cyclic2": lambda s,
+    o: s.CyclicLR(o, [0.01, 0.02], [0.2, 0.3], 10, mode="triangular2"), "cyclic3": lambda s,
+    o: s.CyclicLR(o, 0.01, 0.2, 7, mode="exp_range", gamma=0.99, cycle_momentum=False),
+    "cyclic4": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 7, scale_fn=lambda x: 0.9**x, scale_mode="iterations"),
+    "onecycle": lambda s, o: s.OneCycleLR(o, 0.3, total_steps=201), "onecycle3": lambda s,
+    o: s.OneCycleLR(o, [0.3, 0.1], epochs=21, steps_per_epoch=10, three_phase=True, anneal_strategy="linear"),
+    "sequential": lambda s,
+    o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95), s.CosineAnnealingLR(o, 25)], [20, 90]),
+    "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95)]),
+    "nested": lambda s,
+    o: s.SequentialLR(o,
+        [s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.99)]),
+        s.CosineAnnealingWarmRestarts(o, 25)], [60]),
     "warmup": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.01, 1.0, 10), s.CosineAnnealingLR(o, 150)], [10]),
 }  # fmt: skip
 
@@ -40,7 +58,8 @@ def test_rates(name: str, kind: str) -> None:
     ours, other = CASES[name](numod.optim.lr_scheduler, mine), CASES[name](torch.optim.lr_scheduler, theirs)
     for step in range(200):
         assert str(settings(mine)) == str(settings(theirs)) or all(
-            a[0] == pytest.approx(b[0], rel=1e-12) and a[1] == pytest.approx(b[1], rel=1e-12) for a, b in zip(settings(mine), settings(theirs))
+            a[0] == pytest.approx(b[0], rel=1e-12) and a[1] == pytest.approx(b[1], rel=1e-12)
+            for a, b in zip(settings(mine), settings(theirs))
         ), step
         assert ours.get_last_lr() == pytest.approx(other.get_last_lr(), rel=1e-12)
         mine.step(), theirs.step()
@@ -62,10 +81,20 @@ def test_saved_and_resumed(name: str) -> None:
         assert settings(first) == settings(second)
 
 
-@pytest.mark.parametrize("options", [{}, {"mode": "max"}, {"patience": 2, "cooldown": 3}, {"threshold_mode": "abs", "threshold": 0.05, "patience": 1}, {"min_lr": [0.01, 0.02], "patience": 0, "factor": 0.5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mode": "max"},
+        {"patience": 2, "cooldown": 3},
+        {"threshold_mode": "abs", "threshold": 0.05, "patience": 1},
+        {"min_lr": [0.01, 0.02], "patience": 0, "factor": 0.5},
+    ],
+)
 def test_plateau(options: dict) -> None:
     mine, theirs = optimizer(numod), optimizer(torch)
-    ours, other = numod.optim.lr_scheduler.ReduceLROnPlateau(mine, **options), torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
+    ours = numod.optim.lr_scheduler.ReduceLROnPlateau(mine, **options)
+    other = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
     for step in range(80):
         metric = 1 / (1 + step % 17) + 0.001 * step
         ours.step(metric), other.step(metric)

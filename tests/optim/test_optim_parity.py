@@ -50,20 +50,39 @@ def test_numod_continues_from_a_state_of_torch(name, options):
         mine.copy_(numod.from_numpy(theirs.detach().numpy()))
     saved = copy.deepcopy(first.state_dict())
     for values in saved["state"].values():
-        values.update({key: numod.from_numpy(value.numpy()) for key, value in values.items() if isinstance(value, torch.Tensor)})
+        values.update(
+            {key: numod.from_numpy(value.numpy()) for key, value in values.items() if isinstance(value, torch.Tensor)}
+        )
     second.load_state_dict(saved)
     play(torch, first, theirs, range(5, 10))
     play(numod, second, mine, range(5, 10))
-    assert [x for row in mine.tolist() for x in row] == pytest.approx([x for row in theirs.tolist() for x in row], rel=1e-9, abs=1e-12)
+    assert [x for row in mine.tolist() for x in row] == pytest.approx(
+        [x for row in theirs.tolist() for x in row], rel=1e-9, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 def test_text_shows_the_options_as_torch_does(name, options):
     mine, theirs = (
-        repr(getattr(library.optim, name)([{"params": [start(library)]}, {"params": [start(library)], "lr": 5.0}], **options)) for library in (numod, torch)
+        repr(
+            getattr(library.optim, name)(
+                [{"params": [start(library)]}, {"params": [start(library)], "lr": 5.0}], **options
+            )
+        )
+        for library in (numod, torch)
     )
-    shared = {"Parameter Group", "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps", "amsgrad"}
-    kept = [[line for line in text.splitlines() if line.strip().partition(":")[0].rstrip(" 01") in shared or ":" not in line] for text in (mine, theirs)]
+    shared = {
+        "Parameter Group", "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps",
+        "amsgrad",
+    }  # fmt: skip
+    kept = [
+        [
+            line
+            for line in text.splitlines()
+            if line.strip().partition(":")[0].rstrip(" 01") in shared or ":" not in line
+        ]
+        for text in (mine, theirs)
+    ]
     assert kept[0] == kept[1]
 
 
@@ -79,7 +98,9 @@ def test_names_of_the_state(name):
     states = []
     for library in (numod, torch):
         w = start(library)
-        optimizer = getattr(library.optim, name)([w], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {"amsgrad": True}))
+        optimizer = getattr(library.optim, name)(
+            [w], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {"amsgrad": True})
+        )
         play(library, optimizer, w, range(2))
         states.append(list(optimizer.state_dict()["state"][0]))
     assert states[0] == states[1]

@@ -202,7 +202,10 @@ def test_the_state_dict_is_a_copy(make):
             if isinstance(value, numod.Tensor):
                 value.fill_(100.0)
     saved["param_groups"][0]["lr"] = 100.0
-    assert 100.0 not in str(plain(optimizer.state_dict())).replace("[", " ").split() and optimizer.param_groups[0]["lr"] == 7.0
+    assert (
+        100.0 not in str(plain(optimizer.state_dict())).replace("[", " ").split()
+        and optimizer.param_groups[0]["lr"] == 7.0
+    )
 
 
 def test_loading_copies():
@@ -276,7 +279,9 @@ def test_text():
     assert not any("params" in line for line in lines)
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))], ids=["deepcopy", "pickle"]
+)
 @pytest.mark.parametrize("make", MAKERS, ids=["SGD", "Adam", "AdamW"])
 def test_copies_of_an_optimizer(make, duplicate):
     params = parameters()
@@ -320,7 +325,9 @@ def test_a_subclass_defines_its_update():
 
 
 def test_hooks_run_around_a_step_of_ones_own():
-    """A subclass that writes its own step, as people do, has its hooks, those of all optimizers, and the arguments a hook gives."""
+    """A subclass that writes its own step, as people do, has its hooks, those of all optimizers, and the arguments a
+    hook gives.
+    """
 
     class Plain(optim.Optimizer):
         def __init__(self, params):
@@ -332,7 +339,9 @@ def test_hooks_run_around_a_step_of_ones_own():
                     each.data.add_(each.grad, alpha=-group["lr"] * scale)
 
     p = nn.Parameter(torch.ones(2))
-    with pytest.raises(ValueError, match="parameter group didn't specify a value of required optimization parameter lr"):
+    with pytest.raises(
+        ValueError, match="parameter group didn't specify a value of required optimization parameter lr"
+    ):
         Plain([p])
     optimizer, calls = Plain([{"params": [p], "lr": 0.5}]), []
     optimizer.register_step_pre_hook(lambda optimizer, args, named: (args, {"scale": 2.0}))

@@ -13,7 +13,9 @@ def test_the_first_step_of_touched_rows_is_adams():
         optimizer = make([weight], lr=0.1)
         nn.functional.embedding(numod.tensor([1, 3, 1]), weight, sparse=True).pow(2).sum().backward()
         optimizer.step()
-    assert np.allclose(weights[0].detach().numpy(), weights[1].detach().numpy(), atol=1e-6) and weights[0][::2].tolist() == [[0, 1], [4, 5]]
+    assert np.allclose(weights[0].detach().numpy(), weights[1].detach().numpy(), atol=1e-6) and weights[0][
+        ::2
+    ].tolist() == [[0, 1], [4, 5]]
 
 
 def test_moments_of_other_rows_wait():
@@ -24,9 +26,16 @@ def test_moments_of_other_rows_wait():
         weight.grad[row] = 2.0
         optimizer.step()
     state = optimizer.state[weight]
-    assert state["step"] == 3 and state["exp_avg"].tolist() == [[-1.5], [0], [-1.0]] and state["exp_avg_sq"].tolist() == [[3.0], [0], [2.0]]
+    assert (
+        state["step"] == 3
+        and state["exp_avg"].tolist() == [[-1.5], [0], [-1.0]]
+        and state["exp_avg_sq"].tolist() == [[3.0], [0], [2.0]]
+    )
     size = lambda n: 0.5 * np.sqrt(1 - 0.5**n) / (1 - 0.5**n)  # noqa: E731
-    assert np.allclose(weight.detach().numpy().ravel(), [size(1) * 1 / np.sqrt(2) + size(3) * 1.5 / np.sqrt(3), 0, size(2) * 1 / np.sqrt(2)])
+    assert np.allclose(
+        weight.detach().numpy().ravel(),
+        [size(1) * 1 / np.sqrt(2) + size(3) * 1.5 / np.sqrt(3), 0, size(2) * 1 / np.sqrt(2)],
+    )
 
 
 @pytest.mark.parametrize("options", [{"lr": 0}, {"eps": 0}, {"betas": (1.0, 0.9)}])

@@ -64,7 +64,11 @@ CASES = [
     (numod.optim.Adam, adam, {"lr": 0.1, "betas": (0.0, 0.0)}),
     (numod.optim.AdamW, adamw, {}),
     (numod.optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.3}),
-    (numod.optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.3, "betas": (0.5, 0.6), "amsgrad": True, "maximize": True}),
+    (
+        numod.optim.AdamW,
+        adamw,
+        {"lr": 0.1, "weight_decay": 0.3, "betas": (0.5, 0.6), "amsgrad": True, "maximize": True},
+    ),
 ]
 
 
@@ -83,7 +87,9 @@ def test_twenty_steps(case):
     make, reference, options = case
     parameter = numod.tensor(START, dtype=numod.float32).requires_grad_()
     run(make([parameter], **options), parameter)
-    assert parameter.tolist() == [pytest.approx(row, rel=1e-4, abs=1e-5) for row in reference(START, **options).tolist()]
+    assert parameter.tolist() == [
+        pytest.approx(row, rel=1e-4, abs=1e-5) for row in reference(START, **options).tolist()
+    ]
 
 
 @pytest.mark.parametrize("case", [CASES[5], CASES[11]], ids=name)
@@ -191,7 +197,15 @@ def test_training_reaches_the_minimum():
         assert w.tolist() == pytest.approx(target.tolist(), abs=1e-2)
 
 
-@pytest.mark.parametrize("name, options", [("Adagrad", {"initial_accumulator_value": 0.1}), ("Rprop", {}), ("LBFGS", {}), ("LBFGS", {"line_search_fn": "strong_wolfe"})])
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("Adagrad", {"initial_accumulator_value": 0.1}),
+        ("Rprop", {}),
+        ("LBFGS", {}),
+        ("LBFGS", {"line_search_fn": "strong_wolfe"}),
+    ],
+)
 def test_complex_numbers_step_as_pairs_of_real_ones(name, options):
     w = numod.tensor([1.0 + 2.0j, -0.5j], dtype=numod.complex128, requires_grad=True)
     pairs = numod.view_as_real(w.detach()).clone().requires_grad_()

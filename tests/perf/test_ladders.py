@@ -1,4 +1,7 @@
-"""The ladders: every version computes what it should, and the command shows them. No test looks at how long anything took."""
+"""The ladders: every version computes what it should, and the command shows them.
+
+No test looks at how long anything took.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ Pace = importlib.import_module("perf.row").Pace
 modules = {name: importlib.import_module(f"perf.ladders.{name}") for name in ladders.NAMES}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.parity) if name == "conv" else name for name in ladders.NAMES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.parity) if name == "conv" else name for name in ladders.NAMES]
+)
 def test_every_version_is_right(name):
     ladder = modules[name].ladder()
-    assert max(ladder.check()) <= ladder.tolerance and len({version.name for version in ladder.versions}) == len(ladder.versions)
+    assert max(ladder.check()) <= ladder.tolerance and len({version.name for version in ladder.versions}) == len(
+        ladder.versions
+    )
 
 
 def test_a_wrong_version_is_refused():

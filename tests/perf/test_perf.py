@@ -1,4 +1,7 @@
-"""The instrument that measures: bars, ratios, the table, and that every row runs. No test looks at how long anything took."""
+"""The instrument that measures: bars, ratios, the table, and that every row runs.
+
+No test looks at how long anything took.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from perf.row import Bar, FreshRow, Pace, Row, Timed  # noqa: E402
 Result = measure.Result
 RESULT = Result({"numod": [3.0, 2.0, 9.0], "A": [5.0, 4.0], "B": [1.0, 8.0]})
 ROWS = [row for row in rows.ROWS if isinstance(row, Row)]
-SLOW = "ResNet|GPT|GRU|LSTM(|16 M|LeNet|2048|conv2d|pool2d|784-256"  # minutes to compile, or seconds to run: with the suite `parity`
+# minutes to compile, or seconds to run: with the suite `parity`
+SLOW = "ResNet|GPT|GRU|LSTM(|16 M|LeNet|2048|conv2d|pool2d|784-256"
 
 
 def test_a_result_has_best_median_and_ratio_to_the_best_peer():
@@ -56,13 +60,21 @@ def test_a_statement_is_timed_per_run():
 
 
 def test_the_foot_counts_judged_bars_only():
-    entries = [{"met": True, "bar": "≤ 1"}, {"met": None, "bar": "≤ 1"}, {"met": False, "bar": "≤ 1"}, {"met": None, "bar": None}]
+    entries = [
+        {"met": True, "bar": "≤ 1"},
+        {"met": None, "bar": "≤ 1"},
+        {"met": False, "bar": "≤ 1"},
+        {"met": None, "bar": None},
+    ]
     foot = table.foot({"rows": entries, "quick": True})
     assert "Bars met: 1 of 2, 1 more had no peer to be judged by." in foot and "quick" in foot
     assert "Bars met: 0 of 0." in table.foot({"rows": [], "quick": False})
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(1.234, "1.23 s"), (0.0999, "99.9 ms"), (12e-6, "12.0 µs"), (123e-6, "123 µs"), (5e-8, "0.05 µs")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.234, "1.23 s"), (0.0999, "99.9 ms"), (12e-6, "12.0 µs"), (123e-6, "123 µs"), (5e-8, "0.05 µs")],
+)
 def test_times_are_shown_with_a_unit(seconds, text):
     assert table.seconds(seconds) == text
 
@@ -70,13 +82,25 @@ def test_times_are_shown_with_a_unit(seconds, text):
 def test_a_line_tells_the_named_peer_beside_the_best_and_what_has_no_peer():
     row = Row("row", {}, Bar(0.5, peer="A"))
     assert table.cells(row, RESULT)[3:] == ("B", "1.00 s", "4.50 s", "2.00", "", "≤ 0.5 × A (0.50)", "yes")
-    assert table.cells(row, Result({"numod": [1.0]}, limit=0.25))[3:] == ("none", "", "", "", "25 %", "≤ 0.5 × A", "no peer")
+    assert table.cells(row, Result({"numod": [1.0]}, limit=0.25))[3:] == (
+        "none",
+        "",
+        "",
+        "",
+        "25 %",
+        "≤ 0.5 × A",
+        "no peer",
+    )
 
 
 def test_a_row_leaves_out_peers_that_are_not_there():
     row = Row("row", {name: lambda: Timed("pass", {}) for name in ("numod", "A", "B")})
     result = row.measure(["B"], Pace(1e-6, 2), None)
-    assert list(result.rounds) == ["numod", "B"] and [len(each) for each in result.rounds.values()] == [2, 2] and result.limit is None
+    assert (
+        list(result.rounds) == ["numod", "B"]
+        and [len(each) for each in result.rounds.values()] == [2, 2]
+        and result.limit is None
+    )
     json.dumps(table.entry(row, result))
 
 
@@ -96,7 +120,13 @@ def test_row_names_differ():
 
 
 def test_starts_name_rows_that_are_there():
-    scripts = [each.args[-1] for row in rows.ROWS if isinstance(row, FreshRow) for each in row.contenders.values() if hasattr(each, "args")]
+    scripts = [
+        each.args[-1]
+        for row in rows.ROWS
+        if isinstance(row, FreshRow)
+        for each in row.contenders.values()
+        if hasattr(each, "args")
+    ]
     named = [text.split("first_call('")[1].split("',")[0] for text in scripts if "first_call('" in text]
     assert named and set(named) <= {row.name for row in ROWS}
 
@@ -107,7 +137,9 @@ def values_of(row: Row, name: str) -> list[np.ndarray]:
     return [np.asarray(each, np.float64).ravel() for each in row.contenders[name]().values()]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not any(each in row.name for each in SLOW.split("|"))], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if not any(each in row.name for each in SLOW.split("|"))], ids=lambda row: row.name
+)
 def test_numod_runs_and_numpy_agrees(row):
     values = values_of(row, "numod")
     assert all(np.isfinite(each).all() for each in values)
@@ -136,10 +168,25 @@ def test_the_limit_is_of_what_was_counted():
 
 def test_the_command_prints_a_table_and_writes_every_round(tmp_path):
     file = tmp_path / "times.json"
-    finished = subprocess.run([sys.executable, "-m", "perf", "--quick", "--rows", "^add, (32|1 k)", "--peers", "NumPy", "--json", str(file)], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "Absolute times mean little" in finished.stdout and "add, 32 floats" in finished.stdout and "Bars met:" in finished.stdout
+    finished = subprocess.run(
+        [sys.executable, "-m", "perf", "--quick", "--rows", "^add, (32|1 k)", "--peers", "NumPy", "--json", str(file)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (
+        "Absolute times mean little" in finished.stdout
+        and "add, 32 floats" in finished.stdout
+        and "Bars met:" in finished.stdout
+    )
     report = json.loads(file.read_text())
-    assert report["threads"] == 1 and report["peers"] == ["NumPy"] and report["limits"]["gflops"] > 0 and {"numod", "NumPy"} == set(report["versions"])
+    assert (
+        report["threads"] == 1
+        and report["peers"] == ["NumPy"]
+        and report["limits"]["gflops"] > 0
+        and {"numod", "NumPy"} == set(report["versions"])
+    )
     for row in report["rows"]:
         assert set(row) == {"row", "best_peer", "ratios", "of_limit", "bar", "met", "seconds"}
         assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and 0 < row["of_limit"]

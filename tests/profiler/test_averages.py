@@ -15,7 +15,9 @@ def test_the_table_fits_100_columns_and_is_sorted(profiled: profile) -> None:
         lines = averages.table(sort_by="self_cpu_time_total", **options).splitlines()
         assert max(map(len, lines)) <= 100
     assert len(averages.table(row_limit=3).splitlines()) == 8
-    wide = profiled.key_averages(group_by_input_shape=True, group_by_stack_n=2).table(sort_by="count", max_name_column_width=20)
+    wide = profiled.key_averages(group_by_input_shape=True, group_by_stack_n=2).table(
+        sort_by="count", max_name_column_width=20
+    )
     assert max(map(len, wide.splitlines())) <= 100 and "[4, 1, 8, 8]"[:6] in wide and "profiled.py" in wide
     with pytest.raises(AttributeError):
         averages.table(sort_by="bogus")

@@ -22,10 +22,15 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
     ends = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "f"}
     nodes = [each for each in profiled.events() if each.category == "node"]
     assert begins.keys() == ends.keys() and len(begins) == len(nodes) and all(begins[k] < ends[k] for k in begins)
-    counters = [each["args"]["bytes"] for each in document["traceEvents"] if each["ph"] == "C" and "bytes" in each["args"]]
+    counters = [
+        each["args"]["bytes"] for each in document["traceEvents"] if each["ph"] == "C" and "bytes" in each["args"]
+    ]
     assert counters and counters[-1] == sum(each.size for each in profiled.memory())
     convolution = next(each for each in slices if each["name"] == "numod::convolution")
-    assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [[4, 1, 8, 8], [2, 1, 3, 3]]
+    assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [
+        [4, 1, 8, 8],
+        [2, 1, 3, 3],
+    ]
 
 
 def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path) -> None:
@@ -37,11 +42,17 @@ def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path)
         stack = open_.setdefault(each["tid"], [])
         while stack and stack[-1]["ts"] + stack[-1]["dur"] <= each["ts"]:
             stack.pop()
-        assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (stack[-1]["name"], each["name"])
+        assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (
+            stack[-1]["name"],
+            each["name"],
+        )
         stack.append(each)
-    assert set(open_) == named and [each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"] == ["MainThread"]
+    assert set(open_) == named and [
+        each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"
+    ] == ["MainThread"]
     places = {(each["tid"], each["ts"]) for each in events if each["ph"] == "X"}
-    assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")  # an arrow begins and ends where a slice does
+    # an arrow begins and ends where a slice does
+    assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")
     for name in {each["name"] for each in events if each["ph"] == "C"}:
         moments = [each["ts"] for each in events if each["ph"] == "C" and each["name"] == name]
         assert moments == sorted(moments)
@@ -55,7 +66,11 @@ def test_traces_for_tensorboard_and_stacks(profiled: profile, tmp_path: Path) ->
         assert json.load(file)["traceEvents"]
     profiled.export_stacks(str(tmp_path / "stacks"))
     lines = (tmp_path / "stacks").read_text().splitlines()
-    assert lines and all(line.rsplit(" ", 1)[1].isdigit() for line in lines) and any("profiled.py" in line for line in lines)
+    assert (
+        lines
+        and all(line.rsplit(" ", 1)[1].isdigit() for line in lines)
+        and any("profiled.py" in line for line in lines)
+    )
     with pytest.raises(ValueError, match="with_stack"):
         profile().export_stacks("nowhere")
     with pytest.raises(AssertionError, match="initialized"):

@@ -1,4 +1,6 @@
-"""What the profiler finds: nested slices, gradients with their forward ops, memory, on every thread; and times that add up."""
+"""What the profiler finds: nested slices, gradients with their forward ops, memory, on every thread; and times that add
+up.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def test_slices_nest_from_the_users_own_down_to_the_kernel(profiled: profile) ->
     (convolution,) = find(profiled, "numod::convolution")
     (kernel,) = [each for each in convolution.cpu_children if each.category == "kernel"]
     assert ancestors(kernel)[1:] == [
-        "numod::convolution", "nn.Module: net.layer1.conv", "nn.Module: net.layer1", "nn.Module: net", "training", "profile",
+        "numod::convolution", "nn.Module: net.layer1.conv", "nn.Module: net.layer1", "nn.Module: net", "training",
+        "profile",
     ]  # fmt: skip
     assert "convolution" in kernel.name
 
@@ -88,7 +91,11 @@ def test_gradients_of_the_users_own_functions_belong_to_them() -> None:
     with profile(with_stack=True) as prof:
         net(x).sum().backward()
     ((forward,), (gradient,)) = find(prof, "Doubled"), find(prof, "DoubledBackward")
-    assert gradient.forward is forward and gradient.module == forward.module == "net.0" and forward.sequence_nr == gradient.sequence_nr > 0
+    assert (
+        gradient.forward is forward
+        and gradient.module == forward.module == "net.0"
+        and forward.sequence_nr == gradient.sequence_nr > 0
+    )
     assert gradient.stack == forward.stack and "test_event.py" in forward.stack[0]
     assert [each.name for each in forward.cpu_children] == ["numod::mul"]
 
@@ -126,7 +133,9 @@ def profiled_threads(call: Callable) -> profile:
 def test_ops_know_their_nodes_on_every_thread() -> None:
     prof = profiled_threads(lambda: numod.ones(3, requires_grad=True).exp().sum().backward())
     gradients = find(prof, "ExpBackward0")
-    assert len(gradients) == 150 and all(each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients)
+    assert len(gradients) == 150 and all(
+        each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients
+    )
 
 
 def test_other_threads_have_slices_of_their_own() -> None:
@@ -144,7 +153,9 @@ def test_a_module_reached_through_another_is_found_by_its_path() -> None:
 
 
 def test_optimizer_steps_have_pytorchs_names(profiled: profile) -> None:
-    assert len(find(profiled, "Optimizer.step#SGD.step")) == len(find(profiled, "Optimizer.zero_grad#SGD.zero_grad")) == 1
+    assert (
+        len(find(profiled, "Optimizer.step#SGD.step")) == len(find(profiled, "Optimizer.zero_grad#SGD.zero_grad")) == 1
+    )
     (update,) = find(profiled, "numod::sgd_momentum")
     assert ancestors(update)[1] == "Optimizer.step#SGD.step"
 
@@ -153,7 +164,11 @@ def test_loading_data_is_a_slice() -> None:
     loader = DataLoader(TensorDataset(numod.arange(6.0)), batch_size=2)
     with profile() as prof:
         batches = list(loader)
-    assert len(batches) == 3 and len([each for each in prof.events() if each.name.startswith("enumerate(DataLoader)#")]) == 4  # the last finds the end
+    # the last finds the end
+    assert (
+        len(batches) == 3
+        and len([each for each in prof.events() if each.name.startswith("enumerate(DataLoader)#")]) == 4
+    )
 
 
 def test_shapes_and_memory(profiled: profile) -> None:
@@ -177,4 +192,6 @@ def test_memory_of_ops_made_of_ops_is_counted_once() -> None:
         with profile(profile_memory=True) as prof:
             y = x @ x
     changes = [each.size for each in prof.memory()]
-    assert sorted(changes) == [-64, -64, -64, 32, 64, 64, 64] and sum(changes) == y.nbytes == sum(each.self_cpu_memory_usage for each in prof.events())
+    assert sorted(changes) == [-64, -64, -64, 32, 64, 64, 64] and sum(changes) == y.nbytes == sum(
+        each.self_cpu_memory_usage for each in prof.events()
+    )

@@ -15,7 +15,8 @@ LENET = 28 * 28 * 6 * 25 + 10 * 10 * 16 * 6 * 25 + 400 * 120 + 120 * 84 + 84 * 1
 
 def lenet() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(),
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
     )  # fmt: skip
 
@@ -53,14 +54,35 @@ def test_gradients_of_recurrent_layers_cost_twice_their_forward(layer: type, gat
 
 
 def test_multiply_adds_of_alexnet() -> None:
-    convolutions = ((3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1), (256, 256, 3, 1, 1))
+    convolutions = (
+        (3, 64, 11, 4, 2),
+        (64, 192, 5, 1, 2),
+        (192, 384, 3, 1, 1),
+        (384, 256, 3, 1, 1),
+        (256, 256, 3, 1, 1),
+    )
     with numod.device("meta"):  # shapes and no values, as no more is asked
-        layers = [[nn.Conv2d(*each), nn.ReLU(), *([nn.MaxPool2d(3, 2)] if k in (0, 1, 4) else [])] for k, each in enumerate(convolutions)]
-        net = nn.Sequential(*sum(layers, []), nn.Flatten(), nn.Linear(9216, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000))
+        layers = [
+            [nn.Conv2d(*each), nn.ReLU(), *([nn.MaxPool2d(3, 2)] if k in (0, 1, 4) else [])]
+            for k, each in enumerate(convolutions)
+        ]
+        net = nn.Sequential(
+            *sum(layers, []),
+            nn.Flatten(),
+            nn.Linear(9216, 4096),
+            nn.ReLU(),
+            nn.Linear(4096, 4096),
+            nn.ReLU(),
+            nn.Linear(4096, 1000),
+        )
         x = numod.empty(1, 3, 224, 224)
     with profile(with_flops=True) as prof, numod.no_grad():
         assert net(x).shape == (1, 1000)
-    assert sum(each.multiply_adds for each in prof.events()) == summary(net, input_data=x, verbose=0).total_mult_adds == 714_188_480
+    assert (
+        sum(each.multiply_adds for each in prof.events())
+        == summary(net, input_data=x, verbose=0).total_mult_adds
+        == 714_188_480
+    )
 
 
 def test_flops_of_pointwise_ops_reductions_and_products() -> None:
@@ -74,7 +96,11 @@ def test_flops_of_pointwise_ops_reductions_and_products() -> None:
     assert found["numod::add"] == (12, 3 * 48)
     assert found["numod::sum"] == (12, 48 + 4)
     assert found["numod::matmul"] == (2 * 3 * 4 * 5, 4 * (12 + 20 + 15))
-    assert all(flops == 0 for name, (flops, _) in found.items() if "add" not in name and "sum" not in name and "matmul" not in name)
+    assert all(
+        flops == 0
+        for name, (flops, _) in found.items()
+        if "add" not in name and "sum" not in name and "matmul" not in name
+    )
 
 
 def test_half_precision_is_counted_once() -> None:

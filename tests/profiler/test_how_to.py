@@ -12,18 +12,26 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 def first_rows(folder: Path) -> tuple[list[str], list[str]]:
     """The words of the first module and of the first line that the command names."""
-    finished = subprocess.run([sys.executable, "-m", "numod", "profile", "slow.py"], capture_output=True, text=True, cwd=folder, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-m", "numod", "profile", "slow.py"], capture_output=True, text=True, cwd=folder, check=True
+    )
     assert finished.stderr == ""
-    return tuple(re.search(rf"^{what} .*\n(.*)$", finished.stdout, re.MULTILINE)[1].split() for what in ("module", "line"))
+    return tuple(
+        re.search(rf"^{what} .*\n(.*)$", finished.stdout, re.MULTILINE)[1].split() for what in ("module", "line")
+    )
 
 
 def test_the_commands_find_the_slow_spot_and_that_it_is_gone(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
-    script.write_text(re.search(r"^```python\n(# slow\.py\n.*?)^```", README, re.MULTILINE | re.DOTALL)[1], encoding="utf-8")
+    script.write_text(
+        re.search(r"^```python\n(# slow\.py\n.*?)^```", README, re.MULTILINE | re.DOTALL)[1], encoding="utf-8"
+    )
     module, line = first_rows(tmp_path)
     assert module[:3] == ["net.1", "RowNorm", "10"]
     assert line[0].endswith("slow.py(8)") and line[1] == "forward"
-    _, pattern, replacement = re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", README, re.MULTILINE)[1].strip("|").split("|")
+    _, pattern, replacement = (
+        re.search(r"^\$ sed -i '(s\|.*\|)' slow\.py$", README, re.MULTILINE)[1].strip("|").split("|")
+    )
     script.write_text(re.sub(pattern, replacement, script.read_text(encoding="utf-8")), encoding="utf-8")
     _, after = first_rows(tmp_path)
     assert int(after[2]) < int(line[2]) / 40

@@ -32,7 +32,9 @@ print(counts["compile"], counts["load"], counts["pass"] > 20, counts["kernel"], 
 def test_compilations_are_seen_when_they_happen_and_not_when_kernels_are_cached(tmp_path: Path) -> None:
     def run() -> list[str]:
         environment = {**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}
-        finished = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, env=environment, check=True)
+        finished = subprocess.run(
+            [sys.executable, "-c", COMPILES], capture_output=True, text=True, env=environment, check=True
+        )
         return finished.stdout.split()
 
     assert run() == ["3", "0", "True", "3", "compile", "no", "entry", "True"]
@@ -40,7 +42,9 @@ def test_compilations_are_seen_when_they_happen_and_not_when_kernels_are_cached(
 
 
 def test_a_kernels_report(profiled: profile) -> None:
-    report = next(each for each in profiled.kernels() if each.kernel.name.startswith("relu_") and "grad" not in each.kernel.name)
+    report = next(
+        each for each in profiled.kernels() if each.kernel.name.startswith("relu_") and "grad" not in each.kernel.name
+    )
     assert report.calls == 1 and report.time > 0 and report.dispatch > 0 and "numod::relu" in report.ops
     assert report.flops == 4 * 2 * 6 * 6 and report.bytes_moved == 2 * 4 * report.flops
     assert report.gflops == pytest.approx(report.flops / report.time / 1e3)
@@ -62,7 +66,8 @@ def test_instructions_know_their_lines_of_the_source() -> None:
         numod.ones(100).mul(1.5)
     kernel = next(each.kernel for each in prof.kernels() if each.kernel.name.startswith("mul_"))
     plain, lined = inspection.machine_code(kernel), inspection.machine_code(kernel, lines=True)
-    assert lined.assembly.splitlines()[1:] == plain.assembly.splitlines()[1:] and plain.lines == ()  # the same instructions but for the function's name
+    # the same instructions but for the function's name
+    assert lined.assembly.splitlines()[1:] == plain.assembly.splitlines()[1:] and plain.lines == ()
     source = [""] + kernel.source.splitlines()
     assert len(lined.lines) == len(lined.assembly.splitlines())
     texts = " ".join(source[line] for line in lined.hot_lines)
@@ -91,8 +96,10 @@ def test_the_bodies_of_parallel_loops_are_shown() -> None:
 def test_every_kernel_of_many_ops_is_timed() -> None:
     x = numod.randn(16, 16)
     calls = [
-        lambda: x.sort(), lambda: x.softmax(1), lambda: x @ x, lambda: x.cumsum(0), lambda: x.sum(), lambda: x[:, 0].exp(), lambda: x.gather(1, numod.zeros(16, 1).long()),
-        lambda: F.layer_norm(x, (16,)), lambda: x.argmax(1), lambda: x.add_(1), lambda: numod.cat([x, x]), lambda: F.max_pool2d(x[None, None], 2),
+        lambda: x.sort(), lambda: x.softmax(1), lambda: x @ x, lambda: x.cumsum(0), lambda: x.sum(),
+        lambda: x[:, 0].exp(), lambda: x.gather(1, numod.zeros(16, 1).long()),
+        lambda: F.layer_norm(x, (16,)), lambda: x.argmax(1), lambda: x.add_(1), lambda: numod.cat([x, x]),
+        lambda: F.max_pool2d(x[None, None], 2),
     ]  # fmt: skip
     for call in calls:
         call()
@@ -115,11 +122,16 @@ def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
         assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
         busy = launch.parts.busy.values()
         assert reports[0].imbalance == pytest.approx(2 * max(busy) / sum(busy)) and 1 <= reports[0].imbalance <= 2
-        assert reports[0].waiting == pytest.approx(1 - max(busy) / launch.duration) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
+        assert reports[0].waiting == pytest.approx(
+            1 - max(busy) / launch.duration
+        ) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
         prof.export_chrome_trace(str(tmp_path / "trace.json"))
         trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
         assert [each["args"]["threads"] for each in trace if each["name"] == "threads in kernels"] == [2, 0]
-        (kernel,), (part,) = ([each for each in trace if each["ph"] == "X" and each["name"] == name] for name in (launch.name, f"part of {launch.name}"))
+        (kernel,), (part,) = (
+            [each for each in trace if each["ph"] == "X" and each["name"] == name]
+            for name in (launch.name, f"part of {launch.name}")
+        )
         assert part["tid"] != kernel["tid"] and kernel["ts"] <= part["ts"] and len(kernel["args"]["us by thread"]) == 2
     finally:
         numod.set_num_threads(before)
@@ -139,7 +151,11 @@ def test_a_compiled_step_is_one_slice_with_its_kernel() -> None:
         forward(x)
         expected = forward(x)
     compiled = find(prof, "compiled forward")
-    assert len(compiled) == 2 and all(each.category == "kernel" for event in compiled for each in event.cpu_children) and compiled[1].cpu_children
+    assert (
+        len(compiled) == 2
+        and all(each.category == "kernel" for event in compiled for each in event.cpu_children)
+        and compiled[1].cpu_children
+    )
     assert numod.equal(forward(x), expected)
 
 
@@ -163,7 +179,13 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
             found += [step(x, y).item() for _ in range(3)]
         steps = find(prof, "compiled step")
         assert len(steps) == 3 and all(len(each.cpu_children) == timed for each in steps)
-        assert all(f"{each.flops:,} floating-point operations, {each.bytes_moved:,} bytes" in step.explain() for each in steps) and steps[0].flops > 5 * 6 * 8 * 2 * 3
+        assert (
+            all(
+                f"{each.flops:,} floating-point operations, {each.bytes_moved:,} bytes" in step.explain()
+                for each in steps
+            )
+            and steps[0].flops > 5 * 6 * 8 * 2 * 3
+        )
         assert not timed or next(each for each in prof.kernels() if each.calls).flops == 3 * steps[0].flops
         return found + [step(x, y).item()]
 

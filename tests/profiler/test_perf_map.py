@@ -35,7 +35,9 @@ def test_helpers_of_kernels_have_names_for_perf() -> None:
     numod.ones(64, 64) @ numod.ones(64, 64)
     F.conv2d(numod.ones(1, 2, 8, 8), numod.ones(3, 2, 3, 3))
     roles = {name.partition(" (")[2].rstrip(")") for _, _, name in perf_map.functions(build.kernels())}
-    assert {"", "wrapper"} < roles and all(each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles), roles
+    assert {"", "wrapper"} < roles and all(
+        each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles
+    ), roles
 
 
 def test_functions_that_kernels_share_go_by_their_own_names() -> None:
@@ -54,7 +56,10 @@ def test_functions_that_kernels_share_go_by_their_own_names() -> None:
 
 def test_parts_of_threads_have_names_of_their_own() -> None:
     text = "def kernel(x):\n    for i in parallel_range(x.shape[0]):\n        x[i] += {}\n"
-    first, second = (build.build(cpu, "part", divided(text.format(number)), "float64[], int64", parallel=True) for number in (2.625, 2.875))
+    first, second = (
+        build.build(cpu, "part", divided(text.format(number)), "float64[], int64", parallel=True)
+        for number in (2.625, 2.875)
+    )
     assert len(first.symbols) > 2 and not {*first.symbols} & {*second.symbols}
 
 
@@ -76,7 +81,11 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
     dump.close()
     text = Path(dump.path).read_bytes()
     magic, version, size, machine, _, process, when, flags = struct.unpack_from("<IIIIIIQQ", text)
-    assert (magic, version, size, process, flags) == (0x4A695444, 1, 40, os.getpid(), 0) and machine in (62, 183) and Path(dump.path).name == f"jit-{process}.dump"
+    assert (
+        (magic, version, size, process, flags) == (0x4A695444, 1, 40, os.getpid(), 0)
+        and machine in (62, 183)
+        and Path(dump.path).name == f"jit-{process}.dump"
+    )
     *loads, last = records(text)
     assert last[0] == 3 and last[2] == b"" and {kind for kind, _, _ in loads} == {0}
     assert when <= loads[0][1] <= middle and [each for _, each, _ in loads] == sorted(each for _, each, _ in loads)
@@ -84,7 +93,12 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
     for _, _, rest in loads:
         process, thread, address, begin, size, index = struct.unpack_from("<IIQQQQ", rest)
         name, _, code = rest[40:].partition(b"\0")
-        assert process == os.getpid() and thread == threading.get_native_id() and address == begin and len(code) == size > 0
+        assert (
+            process == os.getpid()
+            and thread == threading.get_native_id()
+            and address == begin
+            and len(code) == size > 0
+        )
         indices.add(index)
         named[name.decode()] = code, address
     assert len(indices) == len(loads)

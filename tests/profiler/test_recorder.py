@@ -19,8 +19,25 @@ def test_notes_are_kept_in_order_and_given_once() -> None:
     note(begin, "user", "mine", 7)
     assert sys.getrefcount(thing) == references + 10_000
     notes = take()
-    assert notes[:12] == [0, 1, threading.get_ident(), "op", thing, None, 1, 2, threading.get_ident(), "op", thing, None]
-    assert len(notes) == 6 * 10_001 and notes[-6] == begin <= notes[-5] <= time.perf_counter_ns() and notes[-4:] == [threading.get_ident(), "user", "mine", 7]
+    assert notes[:12] == [
+        0,
+        1,
+        threading.get_ident(),
+        "op",
+        thing,
+        None,
+        1,
+        2,
+        threading.get_ident(),
+        "op",
+        thing,
+        None,
+    ]
+    assert (
+        len(notes) == 6 * 10_001
+        and notes[-6] == begin <= notes[-5] <= time.perf_counter_ns()
+        and notes[-4:] == [threading.get_ident(), "user", "mine", 7]
+    )
     del notes
     assert sys.getrefcount(thing) == references and take() == []
 

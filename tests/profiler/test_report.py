@@ -1,4 +1,6 @@
-"""The HTML report: its numbers are the table's, it is one file, and a browser draws it without an error (marker `browser`, needs Chromium)."""
+"""The HTML report: its numbers are the table's, it is one file, and a browser draws it without an error (marker
+`browser`, needs Chromium).
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def page(profiled: profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def data_of(page: Path) -> dict:
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1].replace("<\\/", "</"))
+    return json.loads(
+        re.search(
+            r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL
+        )[1].replace("<\\/", "</")
+    )
 
 
 def test_the_page_is_one_file_that_asks_for_nothing(page: Path) -> None:
@@ -53,9 +59,14 @@ def test_the_page_is_one_file_that_asks_for_nothing(page: Path) -> None:
 def test_its_numbers_are_the_tables(profiled: profile, page: Path) -> None:
     data, averages = data_of(page), profiled.key_averages()
     assert {row[0]: row[2:] for row in data["averages"]} == {
-        each.key: [each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops] for each in averages
+        each.key: [each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops]
+        for each in averages
     }
-    assert sum(time for _, time in data["kinds"]) == pytest.approx(data["wall"]) == pytest.approx(sum(each.self_cpu_time_total for each in averages))
+    assert (
+        sum(time for _, time in data["kinds"])
+        == pytest.approx(data["wall"])
+        == pytest.approx(sum(each.self_cpu_time_total for each in averages))
+    )
     assert len(data["slices"]["rows"]) == len(profiled.events()) and data["left_out"] == 0
 
 
@@ -84,7 +95,11 @@ def test_kernels_have_source_and_the_longest_their_machine_code(profiled: profil
     assert all(0 <= each["roofline"] < 3 for each in kernels)
     for each in kernels[:2]:
         first, last = each["hot"]
-        assert len(each["lines"]) == len(each["assembly"].splitlines()) and max(each["lines"]) <= len(each["source"].splitlines()) and any(each["lines"])
+        assert (
+            len(each["lines"]) == len(each["assembly"].splitlines())
+            and max(each["lines"]) <= len(each["source"].splitlines())
+            and any(each["lines"])
+        )
         assert -1 <= last < len(each["lines"]) and 0 <= first
 
 
@@ -121,8 +136,18 @@ document.body.append(element("pre", {id: "probe"}, JSON.stringify({first, inner,
 def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp_path: Path, dark: bool) -> None:
     probed = tmp_path / "page.html"
     probed.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
-    command = [CHROMIUM, *flags.split(), *(["--force-dark-mode"] if dark else []), f"--user-data-dir={tmp_path / 'user'}", "--enable-logging=stderr", "--virtual-time-budget=4000"]
+    flags = (
+        "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+        "--disable-component-update --disable-sync"
+    )
+    command = [
+        CHROMIUM,
+        *flags.split(),
+        *(["--force-dark-mode"] if dark else []),
+        f"--user-data-dir={tmp_path / 'user'}",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=4000",
+    ]
     finished = subprocess.run([*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, timeout=120)
     assert "CONSOLE" not in finished.stderr
     text = finished.stdout
@@ -142,13 +167,28 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
 
 def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
-    script.write_text("import sys\nimport numod\nfrom numod import nn\nnet = nn.Linear(3, 2)\nnet(numod.ones(4, 3)).sum().backward()\nprint(sys.argv[1:])\nsys.exit(3)\n")
-    finished = subprocess.run([sys.executable, "-m", "numod", "profile", "--rows", "200", str(script), "--fast", "7"], capture_output=True, text=True, cwd=tmp_path)
+    script.write_text(
+        "import sys\nimport numod\nfrom numod import nn\nnet = nn.Linear(3, 2)\nnet(numod.ones(4, "
+        "3)).sum().backward()\nprint(sys.argv[1:])\nsys.exit(3)\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-m", "numod", "profile", "--rows", "200", str(script), "--fast", "7"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
     assert finished.returncode == 3 and finished.stderr == ""
-    assert "['--fast', '7']" in finished.stdout and "numod::linear" in finished.stdout and "\nnet  " in finished.stdout and "work.py(5)" in finished.stdout
+    assert (
+        "['--fast', '7']" in finished.stdout
+        and "numod::linear" in finished.stdout
+        and "\nnet  " in finished.stdout
+        and "work.py(5)" in finished.stdout
+    )
     assert data_of(tmp_path / "work_profile.html")["modules"][0][0] == "net"
     assert json.loads((tmp_path / "work_profile.trace.json").read_text())["traceEvents"]
-    missing = subprocess.run([sys.executable, "-m", "numod", "profile", "nowhere.py"], capture_output=True, text=True, cwd=tmp_path)
+    missing = subprocess.run(
+        [sys.executable, "-m", "numod", "profile", "nowhere.py"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert missing.returncode == 2 and "no file nowhere.py" in missing.stderr
 
 

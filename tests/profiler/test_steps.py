@@ -24,9 +24,19 @@ def test_steps_are_recorded_as_scheduled() -> None:
     ready = []
 
     def trace_ready(prof: profile) -> None:
-        ready.append((prof.step_num, sorted({each.name for each in prof.events() if each.category == "step"}), len(find(prof, "numod::exp"))))
+        ready.append(
+            (
+                prof.step_num,
+                sorted({each.name for each in prof.events() if each.category == "step"}),
+                len(find(prof, "numod::exp")),
+            )
+        )
 
-    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=trace_ready) as prof:
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=2),
+        on_trace_ready=trace_ready,
+    ) as prof:
         for _ in range(9):
             numod.ones(2).exp()
             prof.step()
@@ -38,5 +48,9 @@ def test_steps_without_a_schedule() -> None:
         for _ in range(3):
             numod.ones(2).exp()
             prof.step()
-    assert [each.name for each in prof.events() if each.category == "step"][:3] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
+    assert [each.name for each in prof.events() if each.category == "step"][:3] == [
+        "ProfilerStep#0",
+        "ProfilerStep#1",
+        "ProfilerStep#2",
+    ]
     assert all(ancestors(each)[1].startswith("ProfilerStep#") for each in find(prof, "numod::exp"))

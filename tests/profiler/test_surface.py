@@ -25,22 +25,37 @@ def torch() -> ModuleType:
 
 
 def network(torch: ModuleType) -> object:
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 5))
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 5)
+    )
 
 
 def test_the_recipe(torch: ModuleType, tmp_path: Path) -> None:
     from_profiler = torch.profiler
     model, inputs = network(torch), torch.randn(5, 3, 8, 8)
-    with from_profiler.profile(activities=[from_profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as prof:
+    with from_profiler.profile(
+        activities=[from_profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True
+    ) as prof:
         with from_profiler.record_function("model_inference"):
             model(inputs)
     assert "model_inference" in prof.key_averages().table(sort_by="cpu_time_total", row_limit=10)
-    assert "[5, 3, 8, 8]" in prof.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total", max_name_column_width=20)
+    assert "[5, 3, 8, 8]" in prof.key_averages(group_by_input_shape=True).table(
+        sort_by="cpu_time_total", max_name_column_width=20
+    )
     assert prof.key_averages().table(sort_by="self_cpu_memory_usage", row_limit=3, time_unit="ms").count("\n") >= 7
     (inference,) = [each for each in prof.key_averages() if each.key == "model_inference"]
-    assert inference.count == 1 and inference.cpu_time_total >= inference.self_cpu_time_total > 0 and inference.cpu_time_total_str.endswith("s")
+    assert (
+        inference.count == 1
+        and inference.cpu_time_total >= inference.self_cpu_time_total > 0
+        and inference.cpu_time_total_str.endswith("s")
+    )
     (event,) = [each for each in prof.events() if each.name == "model_inference"]
-    assert event.time_range.start <= event.time_range.end and event.cpu_children and event.is_user_annotation and not event.is_async
+    assert (
+        event.time_range.start <= event.time_range.end
+        and event.cpu_children
+        and event.is_user_annotation
+        and not event.is_async
+    )
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     names = {each.get("name") for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
     assert "model_inference" in names
@@ -55,7 +70,9 @@ def test_a_schedule_with_a_handler(torch: ModuleType, tmp_path: Path) -> None:
         p.export_chrome_trace(str(tmp_path / f"trace_{p.step_num}.json"))
 
     plan = torch.profiler.schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=2)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=plan, on_trace_ready=trace_handler) as p:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], schedule=plan, on_trace_ready=trace_handler
+    ) as p:
         for _ in range(10):
             model(inputs)
             p.step()
@@ -87,7 +104,12 @@ def test_the_older_module(torch: ModuleType) -> None:
 def test_the_handler_for_tensorboard(torch: ModuleType, tmp_path: Path) -> None:
     optimizer = torch.optim.SGD((model := network(torch)).parameters(), lr=0.01)
     handler = torch.profiler.tensorboard_trace_handler(str(tmp_path / "log"))
-    with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1), on_trace_ready=handler, record_shapes=True, with_stack=True) as prof:
+    with torch.profiler.profile(
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1),
+        on_trace_ready=handler,
+        record_shapes=True,
+        with_stack=True,
+    ) as prof:
         for _ in range(4):
             prof.step()
             optimizer.zero_grad()
@@ -95,7 +117,9 @@ def test_the_handler_for_tensorboard(torch: ModuleType, tmp_path: Path) -> None:
             optimizer.step()
     (path,) = (tmp_path / "log").iterdir()
     names = [each.get("name", "") for each in json.loads(path.read_text())["traceEvents"]]
-    assert any(each.startswith("Optimizer.step#SGD.step") for each in names) and any(each.startswith("ProfilerStep#") for each in names)
+    assert any(each.startswith("Optimizer.step#SGD.step") for each in names) and any(
+        each.startswith("ProfilerStep#") for each in names
+    )
 
 
 # ---- numod's own reading of the rest
@@ -105,7 +129,9 @@ def test_times_in_a_unit() -> None:
     with profile() as prof:
         numod.ones(3).exp()
     for unit in ("s", "ms", "us"):
-        row = next(line for line in prof.key_averages().table(time_unit=unit).splitlines() if line.startswith("numod::exp"))
+        row = next(
+            line for line in prof.key_averages().table(time_unit=unit).splitlines() if line.startswith("numod::exp")
+        )
         assert row.split()[1].endswith(unit) and row.split()[1][-len(unit) - 1].isdigit()
     with pytest.raises(ValueError, match="time_unit"):
         prof.key_averages().table(time_unit="ns")
@@ -116,7 +142,11 @@ def test_what_never_differs_is_there() -> None:
         numod.ones(2, 3).add(1)
     event = next(each for each in prof.events() if each.name == "numod::add")
     assert event.input_dtypes == ["float32", "int"] and event.input_shapes == [[2, 3], []]
-    assert event.device_type is DeviceType.CPU and not (event.is_remote or event.is_legacy) and event.self_cpu_time_total_str.endswith("us")
+    assert (
+        event.device_type is DeviceType.CPU
+        and not (event.is_remote or event.is_legacy)
+        and event.self_cpu_time_total_str.endswith("us")
+    )
     assert prof.key_averages()[0].cpu_parent is None and not kineto_available()
 
 
@@ -126,7 +156,12 @@ def test_memory_over_time(tmp_path: Path) -> None:
         del x
     prof.export_memory_timeline(str(tmp_path / "memory.json.gz"))
     times, sizes = json.loads(gzip.open(tmp_path / "memory.json.gz").read())
-    assert times == sorted(times) and len(times) == len(sizes) and all(len(row) == 9 for row in sizes) and sizes[-1][-1] == 0
+    assert (
+        times == sorted(times)
+        and len(times) == len(sizes)
+        and all(len(row) == 9 for row in sizes)
+        and sizes[-1][-1] == 0
+    )
     prof.export_memory_timeline(str(tmp_path / "memory.html"))
     assert "Memory timeline" in (tmp_path / "memory.html").read_text()
     with pytest.raises(ValueError, match="profile_memory"):
@@ -219,7 +254,9 @@ def test_one_profiler_is_on_in_all_threads() -> None:
 def test_a_forked_child_is_not_profiled_and_may_be() -> None:
     program = "import os, numod\nfrom numod.profiler import profile\nwith profile(with_jit=True) as prof:\n    numod.ones(2)\n    child = os.fork()\n    if not child:\n" \
         "        with profile() as own: numod.ones(2)\n        os._exit(len(own.events()))\n    code = os.waitpid(child, 0)[1]\nprint(os.waitstatus_to_exitcode(code))"  # fmt: skip
-    finished = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True
+    )
     assert finished.stdout == "2\n"
 
 
@@ -241,7 +278,11 @@ def test_a_slice_that_began_before_the_profiler_is_cut() -> None:
 def test_ranges_are_slices(torch: ModuleType) -> None:
     nvtx, itt = torch.cuda.nvtx, torch.profiler.itt
     assert importlib.import_module(f"{torch.__name__}.cuda.nvtx") is nvtx and not itt.is_available()
-    with torch.profiler.profile() as prof, torch.autograd.profiler.emit_nvtx(), torch.autograd.profiler.emit_itt(record_shapes=True):
+    with (
+        torch.profiler.profile() as prof,
+        torch.autograd.profiler.emit_nvtx(),
+        torch.autograd.profiler.emit_itt(record_shapes=True),
+    ):
         assert (nvtx.range_push("outer"), nvtx.range_push("inner")) == (0, 1)
         torch.ones(2).exp()
         assert (nvtx.range_pop(), nvtx.range_pop()) == (1, 0)
@@ -260,12 +301,19 @@ def test_traces_are_begun_and_ended_by_hand(torch: ModuleType) -> None:
     prof.start_trace()
     torch.ones(2).exp()
     prof.stop_trace()
-    assert prof.get_trace_id() == "mine" and prof.events().key_averages(group_by_input_shapes=True, group_by_overload_name=False)
+    assert prof.get_trace_id() == "mine" and prof.events().key_averages(
+        group_by_input_shapes=True, group_by_overload_name=False
+    )
     assert isinstance(prof.events()[0], torch.autograd.profiler.FunctionEvent)
 
 
 def test_pytorchs_paths_lead_here(torch: ModuleType) -> None:
-    for path, name in (("profiler.profiler", "schedule"), ("profiler.profiler", "profile"), ("autograd.profiler_util", "EventList"), ("autograd.profiler_util", "FunctionEvent")):
+    for path, name in (
+        ("profiler.profiler", "schedule"),
+        ("profiler.profiler", "profile"),
+        ("autograd.profiler_util", "EventList"),
+        ("autograd.profiler_util", "FunctionEvent"),
+    ):
         assert callable(getattr(importlib.import_module(f"{torch.__name__}.{path}"), name))
 
 

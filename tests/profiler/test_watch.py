@@ -15,14 +15,28 @@ from numod.profiler import profile, record_function
 
 
 def test_off_is_as_if_it_had_never_been_on() -> None:
-    before = (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record)
+    before = (
+        waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk,
+        nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record,
+    )  # fmt: skip
     step = training_step()
-    runs = lambda: [plan.run for plan in numod.ops.table.relu.plans.values() if getattr(plan, "run", None) is not None]  # noqa: E731  plans in place have none
+    # plans in place have none
+    runs = lambda: [plan.run for plan in numod.ops.table.relu.plans.values() if getattr(plan, "run", None) is not None]  # noqa: E731
     kernels = {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     with profile(with_jit=True):
         assert waist.apply.__code__ is not before[0]
         step()
-    assert (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record) == before
+    assert (
+        waist.apply.__code__,
+        waist.apply_into.__code__,
+        waist.apply_updates.__code__,
+        engine._walk,
+        nn.Module.__call__,
+        bind._built,
+        numod.Tensor.item.__code__,
+        Op.plan.__code__,
+        waist.record,
+    ) == before
     assert kernels <= {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     step()
 

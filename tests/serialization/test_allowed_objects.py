@@ -1,4 +1,6 @@
-"""Objects of public scripts in checkpoints: with `weights_only=False`, and under `safe_globals` with their classes; refused without. Python 2's names too."""
+"""Objects of public scripts in checkpoints: with `weights_only=False`, and under `safe_globals` with their classes;
+refused without. Python 2's names too.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +53,19 @@ def test_hooks_that_are_functions_are_refused():
         numod.load(file_of(model))
 
 
-@pytest.mark.parametrize("value", [range(3), int, str, chr, zip, map, filter, functools.reduce, BlockingIOError, range(1, 10, 3), {int: str}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [range(3), int, str, chr, zip, map, filter, functools.reduce, BlockingIOError, range(1, 10, 3), {int: str}],
+    ids=repr,
+)
 def test_names_of_python_2(value):
     assert numod.load(file_of(value), weights_only=False)["value"] == value
 
 
 def test_every_name_of_python_2_is_todays():
     assert all(renamed(*old) == new for old, new in _compat_pickle.NAME_MAPPING.items())
-    assert renamed("__builtin__", "set") == ("builtins", "set") and renamed("copy_reg", "_reconstructor") == ("copyreg", "_reconstructor")
+    assert renamed("__builtin__", "set") == ("builtins", "set") and renamed("copy_reg", "_reconstructor") == (
+        "copyreg",
+        "_reconstructor",
+    )
     assert renamed("numpy.core.multiarray", "scalar") == ("numpy._core.multiarray", "scalar")

@@ -1,4 +1,6 @@
-"""`save` and `load` of whole checkpoints, in both formats: what comes back, what is refused, and that a save is whole or not at all."""
+"""`save` and `load` of whole checkpoints, in both formats: what comes back, what is refused, and that a save is whole
+or not at all.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,14 @@ NAMES = ["model.pt", "model.safetensors"]
 both = pytest.mark.parametrize("name", NAMES)
 
 VALUES = {
-    "none": None, "true": True, "integer": -3, "long": 1 << 70, "very long": -(1 << 3000), "float": 0.1, "minus zero": -0.0, "inf": float("-inf"), "complex": 1 - 2j, "text": "ü\n\ud800", "bytes": b"\0\xff",
-    "bytearray": bytearray(b"x"), "list": [1, [2, []]], "tuple": (1, (2, ())), "set": {1, "a"}, "frozenset": frozenset({1}), "size": numod.Size([2, 3]),
-    "dtype": numod.float32, "device": numod.device("cpu"), "cuda": numod.device("cuda", 1), "keys": {1: "a", "1": "b", None: 0, 2.5: 1, (1, "x"): 2, False: 3},
-    "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"), "empty": {}, "numpy": np.float64(0.1), "numpy int": np.int16(-7), "numpy bool": np.bool_(True), "numpy dtype": np.dtype("f4"),
+    "none": None, "true": True, "integer": -3, "long": 1 << 70, "very long": -(1 << 3000), "float": 0.1,
+    "minus zero": -0.0, "inf": float("-inf"), "complex": 1 - 2j, "text": "ü\n\ud800", "bytes": b"\0\xff",
+    "bytearray": bytearray(b"x"), "list": [1, [2, []]], "tuple": (1, (2, ())), "set": {1, "a"},
+    "frozenset": frozenset({1}), "size": numod.Size([2, 3]),
+    "dtype": numod.float32, "device": numod.device("cpu"), "cuda": numod.device("cuda", 1),
+    "keys": {1: "a", "1": "b", None: 0, 2.5: 1, (1, "x"): 2, False: 3},
+    "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"), "empty": {}, "numpy": np.float64(0.1),
+    "numpy int": np.int16(-7), "numpy bool": np.bool_(True), "numpy dtype": np.dtype("f4"),
     "dict": {"dict": {"tuple": [1]}, "tensor": "a", "float": "nan"},
 }  # fmt: skip
 
@@ -51,7 +57,14 @@ def test_plain_values_come_back(name, case):
 
 
 KEYS = st.none() | st.booleans() | st.integers(-(1 << 59), 1 << 59) | st.text(max_size=5)
-LEAVES = KEYS | st.integers() | st.floats(allow_nan=False) | st.complex_numbers(allow_nan=False) | st.binary(max_size=5) | st.builds(numod.Size, st.lists(st.integers(0, 9), max_size=3))
+LEAVES = (
+    KEYS
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.complex_numbers(allow_nan=False)
+    | st.binary(max_size=5)
+    | st.builds(numod.Size, st.lists(st.integers(0, 9), max_size=3))
+)
 OBJECTS = st.recursive(
     LEAVES,
     lambda inner: (
@@ -74,13 +87,21 @@ def test_any_plain_object_comes_back(name, value):
 
 @both
 def test_nan_and_arrays_come_back(name):
-    result = saved({"nan": float("nan"), "array": np.arange(6, dtype=">i2").reshape(2, 3).T, "flags": np.array([True])}, name)
+    result = saved(
+        {"nan": float("nan"), "array": np.arange(6, dtype=">i2").reshape(2, 3).T, "flags": np.array([True])}, name
+    )
     assert result["nan"] != result["nan"]
-    assert result["array"].tolist() == [[0, 3], [1, 4], [2, 5]] and result["array"].dtype == np.int16 and result["flags"].tolist() == [True]
+    assert (
+        result["array"].tolist() == [[0, 3], [1, 4], [2, 5]]
+        and result["array"].dtype == np.int16
+        and result["flags"].tolist() == [True]
+    )
 
 
 @both
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+)
 def test_dtypes(name, dtype):
     kind = getattr(numod, dtype) if dtype != "bool" else numod.bool
     tensor = numod.tensor([0.0, 1.0, 1.5]).to(kind)
@@ -90,7 +111,13 @@ def test_dtypes(name, dtype):
 
 @both
 def test_shapes(name):
-    tensors = [numod.tensor(2.5), numod.zeros(0, 3), numod.ones(1, 2, 1), numod.arange(6).reshape(2, 3).T, numod.arange(3).expand(2, 3)]
+    tensors = [
+        numod.tensor(2.5),
+        numod.zeros(0, 3),
+        numod.ones(1, 2, 1),
+        numod.arange(6).reshape(2, 3).T,
+        numod.arange(3).expand(2, 3),
+    ]
     for tensor, result in zip(tensors, saved(tensors, name)):
         assert result.shape == tensor.shape and result.tolist() == tensor.tolist()
 
@@ -107,7 +134,15 @@ def test_ties_and_views_are_kept(name):
 @both
 def test_parameters_stay_parameters_and_gradients_stay_wanted(name):
     weight = nn.Parameter(numod.ones(2))
-    result = saved({"p": weight, "frozen": nn.Parameter(numod.ones(2), requires_grad=False), "t": numod.ones(2, requires_grad=True), "tied": weight}, name)
+    result = saved(
+        {
+            "p": weight,
+            "frozen": nn.Parameter(numod.ones(2), requires_grad=False),
+            "t": numod.ones(2, requires_grad=True),
+            "tied": weight,
+        },
+        name,
+    )
     assert [type(each) is nn.Parameter for each in result.values()] == [True, True, False, True]
     assert [each.requires_grad for each in result.values()] == [True, False, True, True]
     assert result["p"].data_ptr() == result["tied"].data_ptr()
@@ -130,7 +165,10 @@ def test_a_whole_training_state(name):
         return loss.item()
 
     step(model, optimizer)
-    checkpoint = saved({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "rng": numod.get_rng_state()}, name)
+    checkpoint = saved(
+        {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3, "rng": numod.get_rng_state()},
+        name,
+    )
     other.load_state_dict(checkpoint["model"])
     second.load_state_dict(checkpoint["optimizer"])
     assert checkpoint["epoch"] == 3 and list(checkpoint["model"]) == list(model.state_dict())
@@ -142,9 +180,15 @@ def test_a_dict_of_tensors_is_a_plain_file_and_a_nested_one_a_legal_one(tmp_path
     package = pytest.importorskip("safetensors.numpy")
     tensors = {"a": numod.ones(2), "b": numod.zeros(3)}
     numod.save(tensors, tmp_path / "flat.safetensors")
-    assert (tmp_path / "flat.safetensors").read_bytes() == package.save({name: tensor.numpy() for name, tensor in tensors.items()})
+    assert (tmp_path / "flat.safetensors").read_bytes() == package.save(
+        {name: tensor.numpy() for name, tensor in tensors.items()}
+    )
     numod.save({"model": nn.Linear(2, 1).state_dict(), "epochs": [1]}, tmp_path / "nested.safetensors")
-    assert sorted(package.load_file(tmp_path / "nested.safetensors")) == ["model.bias", "model.weight"] == sorted(load_file(tmp_path / "nested.safetensors"))
+    assert (
+        sorted(package.load_file(tmp_path / "nested.safetensors"))
+        == ["model.bias", "model.weight"]
+        == sorted(load_file(tmp_path / "nested.safetensors"))
+    )
 
 
 def test_other_readers_find_every_name_of_a_tied_state_dict(tmp_path):
@@ -152,14 +196,22 @@ def test_other_readers_find_every_name_of_a_tied_state_dict(tmp_path):
     base = numod.arange(4.0)
     numod.save(OrderedDict(z=base, a=base, part=base[1:], alone=numod.ones(1)), tmp_path / "tied.safetensors")
     found = package.load_file(tmp_path / "tied.safetensors")
-    assert {name: found[name].tolist() for name in ("z", "a", "part", "alone")} == {"z": [0, 1, 2, 3], "a": [0, 1, 2, 3], "part": [1, 2, 3], "alone": [1]}
+    assert {name: found[name].tolist() for name in ("z", "a", "part", "alone")} == {
+        "z": [0, 1, 2, 3],
+        "a": [0, 1, 2, 3],
+        "part": [1, 2, 3],
+        "alone": [1],
+    }
     loaded = numod.load(tmp_path / "tied.safetensors")
     loaded["z"][1] = 9
     assert list(loaded) == ["z", "a", "part", "alone"] and loaded["a"][1] == 9 and loaded["part"][0] == 9
 
 
 def test_names_that_meet_are_told_apart():
-    result = saved({"a": {"b": numod.ones(1)}, "a.b": numod.zeros(1), "__metadata__": {"x": 1}, 3: [numod.ones(2)]}, "x.safetensors")
+    result = saved(
+        {"a": {"b": numod.ones(1)}, "a.b": numod.zeros(1), "__metadata__": {"x": 1}, 3: [numod.ones(2)]},
+        "x.safetensors",
+    )
     assert result["a"]["b"].tolist() == [1] and result["a.b"].tolist() == [0] and result[3][0].tolist() == [1, 1]
 
 
@@ -167,7 +219,12 @@ def test_memory_that_is_shared_has_a_name_of_its_own(tmp_path):
     base = numod.arange(4)
     numod.save({"a": base, "b": base[1:], "a.storage": numod.zeros(4), "": numod.ones(1)}, tmp_path / "x.safetensors")
     loaded = numod.load(tmp_path / "x.safetensors")
-    assert {name: tensor.tolist() for name, tensor in loaded.items()} == {"a": [0, 1, 2, 3], "b": [1, 2, 3], "a.storage": [0] * 4, "": [1]}
+    assert {name: tensor.tolist() for name, tensor in loaded.items()} == {
+        "a": [0, 1, 2, 3],
+        "b": [1, 2, 3],
+        "a.storage": [0] * 4,
+        "": [1],
+    }
     assert load_file(tmp_path / "x.safetensors")["a.storage"].tolist() == [0] * 4
 
 
@@ -201,7 +258,13 @@ def test_compressed_files(tmp_path):
 def test_tensors_on_the_meta_device():
     weight = nn.Linear(2, 3, device="meta").weight
     tensor, parameter = saved([weight.detach().t(), weight], "model.pt")
-    assert tensor.is_meta and tensor.shape == (2, 3) and tensor.stride() == (1, 2) and isinstance(parameter, nn.Parameter) and parameter.requires_grad
+    assert (
+        tensor.is_meta
+        and tensor.shape == (2, 3)
+        and tensor.stride() == (1, 2)
+        and isinstance(parameter, nn.Parameter)
+        and parameter.requires_grad
+    )
 
 
 @pytest.mark.parametrize("name", ["checkpoint.pth.tar", "last.th", "model", None])
@@ -259,7 +322,18 @@ def test_mapped_files_are_left_as_they_are(tmp_path, name):
         numod.load(io.BytesIO(content), mmap=True)
 
 
-@pytest.mark.parametrize("location", ["cpu", numod.device("cpu"), {"cpu": "cpu"}, {"cuda:0": "cpu"}, lambda values, place: values, lambda values, place: None, lambda values, place: values.cpu()])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "cpu",
+        numod.device("cpu"),
+        {"cpu": "cpu"},
+        {"cuda:0": "cpu"},
+        lambda values, place: values,
+        lambda values, place: None,
+        lambda values, place: values.cpu(),
+    ],
+)
 def test_map_location(tmp_path, location):
     numod.save({"a": numod.ones(2)}, tmp_path / "a.pt")
     assert numod.load(tmp_path / "a.pt", map_location=location)["a"].device.type == "cpu"
@@ -406,7 +480,9 @@ numod.save({"a": numod.ones(1000), "n": 2}, path)
 def test_a_killed_save_leaves_the_old_file_whole(tmp_path, name, step):
     numod.save({"a": numod.zeros(2), "n": 1}, tmp_path / name)
     old = (tmp_path / name).read_bytes()
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / name), step], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / name), step], capture_output=True, text=True, check=False
+    )
     assert ended.returncode == -9, ended.stderr
     assert (tmp_path / name).read_bytes() == old and numod.load(tmp_path / name)["n"] == 1
     assert len(os.listdir(tmp_path)) == 2  # what the killed process had begun lies beside it
@@ -439,12 +515,21 @@ def test_overlapping_views_of_the_midst_of_a_tensor(tmp_path):
 
 def test_storages_in_checkpoints():
     x = numod.arange(4.0)
-    value = {"typed": x.storage(), "tensor": x, "inside": ([x.storage()],), "bytes": numod.arange(3).untyped_storage(), "part": x.clone().untyped_storage()[4:12]}
+    value = {
+        "typed": x.storage(),
+        "tensor": x,
+        "inside": ([x.storage()],),
+        "bytes": numod.arange(3).untyped_storage(),
+        "part": x.clone().untyped_storage()[4:12],
+    }
     found = saved(value, "model.pt")
     assert isinstance(found["typed"], numod.FloatStorage) and found["inside"][0][0].tolist() == [0, 1, 2, 3]
     found["typed"][1] = 7.0
     assert found["tensor"].tolist() == [0, 7, 2, 3]
-    assert bytes(found["bytes"].tolist()) == np.arange(3).tobytes() and bytes(found["part"].tolist()) == np.arange(1, 3, dtype="f4").tobytes()
+    assert (
+        bytes(found["bytes"].tolist()) == np.arange(3).tobytes()
+        and bytes(found["part"].tolist()) == np.arange(1, 3, dtype="f4").tobytes()
+    )
     assert saved(x.storage(), "model.pt").tolist() == [0, 1, 2, 3]
     with pytest.raises(RuntimeError, match="one storage as numod.float32 and as numod.uint8"):
         saved([x, x.untyped_storage()], "model.pt")
@@ -463,7 +548,8 @@ class Bare:
         def call(*arguments):
             self.calls.add(name)
             found = method(*arguments)
-            return None if name in ("seek", "write") else found  # as those of some libraries, which do not say where they are
+            # as those of some libraries, which do not say where they are
+            return None if name in ("seek", "write") else found
 
         return call
 

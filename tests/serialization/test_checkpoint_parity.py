@@ -26,7 +26,12 @@ formats = pytest.mark.parametrize("modern", [True, False], ids=["zip", "legacy"]
 def from_torch(value, modern=True, **options):
     """`value` saved by PyTorch and loaded by numod."""
     file = io.BytesIO()
-    torch.save(value, file, _use_new_zipfile_serialization=modern, **({"pickle_protocol": options.pop("protocol")} if "protocol" in options else {}))
+    torch.save(
+        value,
+        file,
+        _use_new_zipfile_serialization=modern,
+        **({"pickle_protocol": options.pop("protocol")} if "protocol" in options else {}),
+    )
     file.seek(0)
     return numod.load(file, **options)
 
@@ -46,7 +51,9 @@ def plain(module):
 
 
 def network(library):
-    return library.Sequential(library.Linear(3, 4), library.ReLU(), library.Sequential(library.Linear(4, 2, bias=False)))
+    return library.Sequential(
+        library.Linear(3, 4), library.ReLU(), library.Sequential(library.Linear(4, 2, bias=False))
+    )
 
 
 @formats
@@ -60,9 +67,17 @@ def test_several_objects_saved_into_one_file_load_one_after_another(modern):
 
 WHOLE = {
     "linear": (lambda of: of.Sequential(of.Linear(4, 3), of.ReLU(), of.LayerNorm(3)), (2, 4)),
-    "convolution": (lambda of: of.Sequential(of.Conv2d(1, 3, 3), of.BatchNorm2d(3), of.GELU(), of.MaxPool2d(2), of.Flatten()).eval(), (2, 1, 8, 8)),
+    "convolution": (
+        lambda of: of.Sequential(
+            of.Conv2d(1, 3, 3), of.BatchNorm2d(3), of.GELU(), of.MaxPool2d(2), of.Flatten()
+        ).eval(),
+        (2, 1, 8, 8),
+    ),
     "recurrent": (lambda of: of.GRU(4, 3, num_layers=2, bidirectional=True), (5, 2, 4)),
-    "transformer": (lambda of: of.TransformerEncoder(of.TransformerEncoderLayer(4, 2, 8), 2, enable_nested_tensor=False).eval(), (5, 2, 4)),
+    "transformer": (
+        lambda of: of.TransformerEncoder(of.TransformerEncoderLayer(4, 2, 8), 2, enable_nested_tensor=False).eval(),
+        (5, 2, 4),
+    ),
     "lazy": (lambda of: of.Sequential(of.Linear(4, 3), of.LazyLinear(2))[:1], (2, 4)),
 }
 
@@ -103,7 +118,11 @@ def test_state_dict_goes_over(modern):
     theirs, ours = network(torch.nn), network(nn)
     state = from_torch(theirs.state_dict(), modern)
     assert str(ours.load_state_dict(state)) == "<All keys matched successfully>" and plain(ours) == plain(theirs)
-    assert type(state) is OrderedDict and list(state) == list(theirs.state_dict()) and state._metadata == theirs.state_dict()._metadata
+    assert (
+        type(state) is OrderedDict
+        and list(state) == list(theirs.state_dict())
+        and state._metadata == theirs.state_dict()._metadata
+    )
     values = [[0.5, -1.0, 2.0]]
     np.testing.assert_allclose(ours(numod.tensor(values)).tolist(), theirs(torch.tensor(values)).tolist(), rtol=1e-5)
 
@@ -143,7 +162,9 @@ def test_ties_views_and_strides(modern):
     assert ours[1][0, 1] == ours[2][0, 0] == ours[6][1, 0] == 99
     theirs = to_torch(ours)
     theirs[1][0, 1] = -1
-    assert theirs[0][1, 0] == theirs[2][0, 0] == -1 and [each.stride() for each in theirs] == [tuple(each.stride()) for each in ours]
+    assert theirs[0][1, 0] == theirs[2][0, 0] == -1 and [each.stride() for each in theirs] == [
+        tuple(each.stride()) for each in ours
+    ]
 
 
 @formats
@@ -159,15 +180,20 @@ def test_parameters(modern):
     assert ours["noted"].note == tensor_note and ours["tensor"].mark == 3 and ours["a"] is ours["b"]
     theirs = to_torch(ours)
     assert theirs["noted"].note == "kept"
-    assert [type(each) for each in theirs.values()] == [torch.nn.Parameter] * 3 + [torch.Tensor] * 2 and theirs["a"] is theirs["b"]
+    assert [type(each) for each in theirs.values()] == [torch.nn.Parameter] * 3 + [torch.Tensor] * 2 and theirs[
+        "a"
+    ] is theirs["b"]
     assert [each.requires_grad for each in theirs.values()] == [True, True, False, True, True]
 
 
 def plain_values(library):
     return {
-        "none": None, "flag": True, "numbers": [0, 255, 256, 65536, -1, 1 << 40, 1 << 100, 0.1, float("inf")], "complex": 1 - 2j, "text": "ü" * 300, "bytes": b"\0\xff",
-        "bytearray": bytearray(b"ab"), "tuples": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)), "set": {1, 2}, "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"),
-        "keys": {1: "a", "1": "b", None: 0, 2.5: 1, (1, "x"): 2}, "size": library.Size([2, 3]), "dtype": library.float32, "device": library.device("cpu"), "gpu": library.device("cuda", 1),
+        "none": None, "flag": True, "numbers": [0, 255, 256, 65536, -1, 1 << 40, 1 << 100, 0.1, float("inf")],
+        "complex": 1 - 2j, "text": "ü" * 300, "bytes": b"\0\xff",
+        "bytearray": bytearray(b"ab"), "tuples": ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)), "set": {1, 2},
+        "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"),
+        "keys": {1: "a", "1": "b", None: 0, 2.5: 1, (1, "x"): 2}, "size": library.Size([2, 3]),
+        "dtype": library.float32, "device": library.device("cpu"), "gpu": library.device("cuda", 1),
     }  # fmt: skip
 
 
@@ -183,7 +209,12 @@ def test_plain_values_come_back():
 
 @formats
 def test_numpy_values(modern):
-    values = {"number": np.float64(0.1), "flag": np.bool_(True), "array": np.arange(6, dtype=np.int16).reshape(2, 3), "fortran": np.ones((2, 3)).T}
+    values = {
+        "number": np.float64(0.1),
+        "flag": np.bool_(True),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "fortran": np.ones((2, 3)).T,
+    }
     ours = from_torch(values, modern)
     for name, value in values.items():
         assert type(ours[name]) is type(value) and ours[name].dtype == value.dtype and np.array_equal(ours[name], value)
@@ -201,7 +232,8 @@ def test_optimizer_states_go_both_ways(kind):
         return loss.item()
 
     theirs, ours = torch.nn.Linear(3, 2), nn.Linear(3, 2)
-    their_optimizer, our_optimizer = getattr(torch.optim, kind)(theirs.parameters(), **options), getattr(optim, kind)(ours.parameters(), **options)
+    their_optimizer = getattr(torch.optim, kind)(theirs.parameters(), **options)
+    our_optimizer = getattr(optim, kind)(ours.parameters(), **options)
     step(torch, theirs, their_optimizer)
     checkpoint = from_torch({"model": theirs.state_dict(), "optimizer": their_optimizer.state_dict(), "epoch": 3})
     ours.load_state_dict(checkpoint["model"])
@@ -218,7 +250,10 @@ def test_optimizer_states_go_both_ways(kind):
 def test_a_step_that_is_a_number():
     """Optimizer states of before PyTorch 1.12 count in Python numbers."""
     theirs = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))])
-    state = {"state": {0: {"step": 7, "exp_avg": torch.ones(2), "exp_avg_sq": torch.ones(2)}}, "param_groups": theirs.state_dict()["param_groups"]}
+    state = {
+        "state": {0: {"step": 7, "exp_avg": torch.ones(2), "exp_avg_sq": torch.ones(2)}},
+        "param_groups": theirs.state_dict()["param_groups"],
+    }
     optimizer = optim.Adam([nn.Parameter(numod.ones(2))])
     optimizer.load_state_dict(from_torch(state))
     assert int(optimizer.state_dict()["state"][0]["step"]) == 7
@@ -247,7 +282,10 @@ def test_what_numod_writes_can_be_mapped_by_torch(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: {"layer": {"weight": torch.ones(2, dtype=torch.complex32)}}, "'layer.weight'.*complex32|'layer.weight'.*ComplexHalf"),
+        (
+            lambda: {"layer": {"weight": torch.ones(2, dtype=torch.complex32)}},
+            "'layer.weight'.*complex32|'layer.weight'.*ComplexHalf",
+        ),
         (lambda: {"weight": torch.ones(2, dtype=torch.uint16)}, "'weight'.*uint16|'weight'.*UInt16"),
         (lambda: {"weight": torch.ones(2).to(torch.float8_e5m2)}, "'weight'.*float8_e5m2|'weight'.*Float8"),
         (lambda: torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear.*state_dict"),
@@ -314,16 +352,34 @@ def test_lazily_conjugated_and_negated_tensors(modern):
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages(modern):
     x = torch.arange(4.0)
-    found = from_torch({"typed": x.storage(), "tensor": x, "pair": (x.storage(),), "bytes": torch.arange(3).untyped_storage()}, modern)
-    assert found["typed"].tolist() == found["pair"][0].tolist() == [0, 1, 2, 3] and found["typed"].dtype is numod.float32
+    found = from_torch(
+        {"typed": x.storage(), "tensor": x, "pair": (x.storage(),), "bytes": torch.arange(3).untyped_storage()}, modern
+    )
+    assert (
+        found["typed"].tolist() == found["pair"][0].tolist() == [0, 1, 2, 3] and found["typed"].dtype is numod.float32
+    )
     found["typed"][0] = 9.0
-    assert found["tensor"].tolist() == [9, 1, 2, 3] and found["bytes"].tolist() == torch.arange(3).untyped_storage().tolist()
+    assert (
+        found["tensor"].tolist() == [9, 1, 2, 3]
+        and found["bytes"].tolist() == torch.arange(3).untyped_storage().tolist()
+    )
     assert from_torch(x.untyped_storage()[4:8], modern).tolist() == x.untyped_storage()[4:8].tolist()
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages_come_back():
     x = numod.arange(4.0)
-    found = to_torch({"typed": x.storage(), "tensor": x, "bytes": numod.arange(3).untyped_storage(), "part": numod.arange(2.0).untyped_storage()[4:8], "form": numod.strided})
-    assert found["typed"].dtype is torch.float32 and found["typed"].data_ptr() == found["tensor"].untyped_storage().data_ptr()
+    found = to_torch(
+        {
+            "typed": x.storage(),
+            "tensor": x,
+            "bytes": numod.arange(3).untyped_storage(),
+            "part": numod.arange(2.0).untyped_storage()[4:8],
+            "form": numod.strided,
+        }
+    )
+    assert (
+        found["typed"].dtype is torch.float32
+        and found["typed"].data_ptr() == found["tensor"].untyped_storage().data_ptr()
+    )
     assert found["part"].tolist() == [0, 0, 128, 63] and len(found["bytes"]) == 24 and found["form"] is torch.strided

@@ -1,4 +1,6 @@
-"""Damaged and hostile files, thousands of them: each gives an object or a CheckpointError, takes memory like its size, and runs nothing."""
+"""Damaged and hostile files, thousands of them: each gives an object or a CheckpointError, takes memory like its size,
+and runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from numod import nn
 from numod.serialization import CheckpointError
 
 QUICK, FULL = 120, 1100  # files per kind; there are six kinds
-BYTES_PER_BYTE, BYTES_AT_ALL = 150, 400_000  # a dict takes 64 times its pickle; a zip archive needs its reader's buffers
+# a dict takes 64 times its pickle; a zip archive needs its reader's buffers
+BYTES_PER_BYTE, BYTES_AT_ALL = 150, 400_000
 watched: list[str] = []
 watching = False
 FORBIDDEN = ("import", "exec", "compile", "os.", "subprocess.", "shutil.", "socket.", "ctypes.", "pickle.find_class")
@@ -40,8 +43,20 @@ def contents() -> dict[str, bytes]:
     """One small sound file of each kind."""
     base = numod.arange(12).reshape(3, 4)
     flat = {"a": numod.ones(3), "b.weight": numod.ones(2, dtype=numod.int64), "c": numod.tensor([True, False])}
-    nested = OrderedDict(model=nn.Linear(3, 2).state_dict(), views=(base, base.T, base[1:, ::2]), p=nn.Parameter(numod.ones(2)), epoch=3, lr=float("inf"))
-    nested |= {"ids": {1: b"x", None: {1, 2}}, "dtype": numod.float32, "device": numod.device("cpu"), "size": numod.Size([1, 2]), "big": 1 << 70}
+    nested = OrderedDict(
+        model=nn.Linear(3, 2).state_dict(),
+        views=(base, base.T, base[1:, ::2]),
+        p=nn.Parameter(numod.ones(2)),
+        epoch=3,
+        lr=float("inf"),
+    )
+    nested |= {
+        "ids": {1: b"x", None: {1, 2}},
+        "dtype": numod.float32,
+        "device": numod.device("cpu"),
+        "size": numod.Size([1, 2]),
+        "big": 1 << 70,
+    }
     files = {"plain": flat, "structured": nested, "archive.pt": nested, "flat.pt": flat}
     result = {kind: saved(value, kind) for kind, value in files.items()}
     return {**result, "pickle.pt": result["archive.pt"], "legacy.pt": legacy(flat)}
@@ -61,7 +76,9 @@ def damaged(kind: str, draw: random.Random) -> bytes:
     if kind == "structured" and draw.random() < 0.5:  # sound header, damaged description
         (length,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + length])
-        header["__metadata__"]["numod.structure"] = changed_bytes(header["__metadata__"]["numod.structure"].encode(), draw).decode("latin1")
+        header["__metadata__"]["numod.structure"] = changed_bytes(
+            header["__metadata__"]["numod.structure"].encode(), draw
+        ).decode("latin1")
         text = json.dumps(header).encode()
         return struct.pack("<Q", len(text)) + text + content[8 + length :]
     return changed_bytes(content, draw)
@@ -122,7 +139,13 @@ def storage(kind=b"ctorch\nFloatStorage\n", key="0", location="cpu", count=b"K\x
     return b"(" + text(first) + kind + text(key) + text(location) + count + b"tQ"
 
 
-def tensor(stored=None, offset=b"K\x00", shape=b"K\x04\x85", strides=b"K\x01\x85", function=b"ctorch._utils\n_rebuild_tensor_v2\n"):
+def tensor(
+    stored=None,
+    offset=b"K\x00",
+    shape=b"K\x04\x85",
+    strides=b"K\x01\x85",
+    function=b"ctorch._utils\n_rebuild_tensor_v2\n",
+):
     return function + b"(" + (stored or storage()) + offset + shape + strides + b"\x89ccollections\nOrderedDict\n)RtR"
 
 
@@ -141,7 +164,10 @@ HOSTILE = {
     "dotted name": (entry(text("collections") + text("OrderedDict.__init__") + b"\x93"), "none of the plain data"),
     "name of no text": (entry(b"NN\x93"), "must be text"),
     "import of a private module": (entry(b"cnumod.serialization\nsave\n"), "none of the plain data"),
-    "a module's class": (entry(b"ctorch.nn.modules.linear\nLinear\n)\x81"), "torch.nn.modules.linear.Linear.*state_dict"),
+    "a module's class": (
+        entry(b"ctorch.nn.modules.linear\nLinear\n)\x81"),
+        "torch.nn.modules.linear.Linear.*state_dict",
+    ),
     "endless name": (entry(b"c" + b"a" * 5000), "a name without an end"),
     "inst": (entry(b"(ios\nsystem\n"), "INST"),
     "obj": (entry(b"(cos\nsystem\no"), "os.system"),
@@ -168,36 +194,76 @@ HOSTILE = {
     "a list as a key": (b"\x80\x02}]Ns.", "as a key"),
     "a huge integer as a key": (b"\x80\x02}" + BIG + b"Ns.", "as a key"),
     "nested tuples as a key": (b"\x80\x02})" + b"\x85" * 3 + b"Ns.", "as a key"),
-    "a large set": (entry(b"c__builtin__\nset\n](" + b"K\x01" * 500 + b"eq\x01\x85q\x02R0" + b"c__builtin__\nset\nq\x03h\x02R0" + b"h\x03h\x02R0" * 2000 + b"N"), "more memory"),
+    "a large set": (
+        entry(
+            b"c__builtin__\nset\n]("
+            + b"K\x01" * 500
+            + b"eq\x01\x85q\x02R0"
+            + b"c__builtin__\nset\nq\x03h\x02R0"
+            + b"h\x03h\x02R0" * 2000
+            + b"N"
+        ),
+        "more memory",
+    ),
     "protocol 0": (b"(dp0\n.", "does not write"),
     "a persistent id of text": (entry(text("x") + b"Q"), "no storage"),
     "another persistent id": (entry(storage(first="module")), "no storage"),
     "a function alone": (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n.", "no data"),
     "a storage's class alone": (b"\x80\x02ctorch\nFloatStorage\n.", "no data"),
-    "a sparse tensor": (entry(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"), "'some.weight': a sparse tensor.*to_dense"),
-    "a layout that there is not": (entry(b"ctorch.serialization\n_get_layout\n" + text("os") + b"\x85R"), "'os' is no layout"),
-    "a tensor with other metadata": (entry(tensor().replace(b")RtR", b")R}" + text("backend") + b"\x88stR")), "with metadata"),
-    "hooks of another class": (entry(b"cnumod.nn.hooks\nHooks\n)R}" + text("__class__") + b"Nsb"), "no dict of attributes"),
-    "hooks with attributes of another class": (entry(b"cnumod.nn.hooks\nHooks\n)R}K\x01K\x01sb"), "no dict of attributes"),
+    "a sparse tensor": (
+        entry(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
+        "'some.weight': a sparse tensor.*to_dense",
+    ),
+    "a layout that there is not": (
+        entry(b"ctorch.serialization\n_get_layout\n" + text("os") + b"\x85R"),
+        "'os' is no layout",
+    ),
+    "a tensor with other metadata": (
+        entry(tensor().replace(b")RtR", b")R}" + text("backend") + b"\x88stR")),
+        "with metadata",
+    ),
+    "hooks of another class": (
+        entry(b"cnumod.nn.hooks\nHooks\n)R}" + text("__class__") + b"Nsb"),
+        "no dict of attributes",
+    ),
+    "hooks with attributes of another class": (
+        entry(b"cnumod.nn.hooks\nHooks\n)R}K\x01K\x01sb"),
+        "no dict of attributes",
+    ),
     "a storage's type of text": (entry(storage(kind=text("FloatStorage"))), "lacks its type"),
     "a storage's key is a path": (entry(tensor(storage(key="../../etc/passwd"))), "no record 'data/../../etc/passwd'"),
     "a missing storage": (entry(tensor(storage(key="7"))), "no record 'data/7'"),
     "a shorter storage": (entry(tensor(storage(count=b"K\x05"))), "has 16 bytes, where 5 elements"),
     "a huge storage": (entry(tensor(storage(count=b"\x8a\x07" + b"\xff" * 6 + b"\x0f"))), "has 16 bytes"),
     "a negative storage": (entry(tensor(storage(count=NEGATIVE))), "lacks its type"),
-    "a storage in two types": (entry(tensor() + b"0" + tensor(storage(kind=b"ctorch\nIntStorage\n"))), "described in two ways"),
-    "a dtype numod has not": (entry(tensor(storage(kind=b"ctorch\nComplexHalfStorage\n"))), "'some.weight': it holds a ComplexHalfStorage"),
+    "a storage in two types": (
+        entry(tensor() + b"0" + tensor(storage(kind=b"ctorch\nIntStorage\n"))),
+        "described in two ways",
+    ),
+    "a dtype numod has not": (
+        entry(tensor(storage(kind=b"ctorch\nComplexHalfStorage\n"))),
+        "'some.weight': it holds a ComplexHalfStorage",
+    ),
     "negative offset": (entry(tensor(offset=NEGATIVE)), "some.weight.*non-negative"),
     "offset beyond the end": (entry(tensor(offset=b"K\x01")), "to element 5 of a storage of 4"),
     "huge offset": (entry(tensor(offset=BIG)), "non-negative"),
     "negative size": (entry(tensor(shape=NEGATIVE + b"\x85")), "non-negative"),
     "true as a size": (entry(tensor(shape=b"\x88\x85")), "non-negative"),
-    "too many sizes": (entry(tensor(shape=b"(" + b"K\x01" * 65 + b"t", strides=b"(" + b"K\x01" * 65 + b"t")), "64 at most"),
-    "sizes that overflow": (entry(tensor(shape=b"J\xff\xff\xff\x7fJ\xff\xff\xff\x7f\x86", strides=b"K\x00K\x00\x86")), "larger than any memory"),
+    "too many sizes": (
+        entry(tensor(shape=b"(" + b"K\x01" * 65 + b"t", strides=b"(" + b"K\x01" * 65 + b"t")),
+        "64 at most",
+    ),
+    "sizes that overflow": (
+        entry(tensor(shape=b"J\xff\xff\xff\x7fJ\xff\xff\xff\x7f\x86", strides=b"K\x00K\x00\x86")),
+        "larger than any memory",
+    ),
     "negative stride": (entry(tensor(strides=NEGATIVE + b"\x85")), "non-negative"),
     "stride beyond the end": (entry(tensor(strides=b"K\x02\x85")), "to element 7"),
     "fewer strides than sizes": (entry(tensor(strides=b")")), "as many sizes"),
-    "integers with a gradient": (entry(tensor(storage(kind=b"ctorch\nIntStorage\n")).replace(b"\x89cc", b"\x88cc")), "floating point"),
+    "integers with a gradient": (
+        entry(tensor(storage(kind=b"ctorch\nIntStorage\n")).replace(b"\x89cc", b"\x88cc")),
+        "floating point",
+    ),
     "an unknown device": (entry(tensor(storage(location="mars"))), "'mars'.*map_location='cpu'"),
     "an object array": (entry(b"cnumpy\ndtype\n" + text("O8") + b"\x89\x88\x87R"), "no NumPy dtype of numbers"),
 }
@@ -228,7 +294,12 @@ def test_the_hand_written_tensor_is_sound():
 
 def test_a_state_dict_of_python_2_is_read():
     key = b"U\x06weight"
-    program = b"\x80\x02ccollections\nOrderedDict\n](](" + key + tensor(function=b"ctorch._utils\n_rebuild_tensor\n").replace(b"\x89ccollections\nOrderedDict\n)R", b"") + b"ee\x85R."
+    program = (
+        b"\x80\x02ccollections\nOrderedDict\n](]("
+        + key
+        + tensor(function=b"ctorch._utils\n_rebuild_tensor\n").replace(b"\x89ccollections\nOrderedDict\n)R", b"")
+        + b"ee\x85R."
+    )
     loaded = numod.load(io.BytesIO(with_pickle(program)))
     assert list(loaded) == ["weight"] and loaded["weight"].tolist() == [0, 0, 0, 0]
 
@@ -247,21 +318,36 @@ def test_deep_and_doubling_objects_are_small(program, depth):
     assert check_quietly(with_pickle(program))
 
 
-@pytest.mark.parametrize("program", [b")R", b"cnumpy\ndtype\nh\x00\x85R", b"}b", b"Q", b"h\x00s", b"ctorch\nSize\nh\x00R"])
+@pytest.mark.parametrize(
+    "program", [b")R", b"cnumpy\ndtype\nh\x00\x85R", b"}b", b"Q", b"h\x00s", b"ctorch\nSize\nh\x00R"]
+)
 def test_messages_about_doubling_objects_are_short(program):
     doubling = b"\x80\x02)" + b"q\x00h\x00\x86" * 60
     assert not check_quietly(with_pickle(doubling + b"q\x00" + program + b"."))
 
 
 def test_calls_on_remembered_arguments_cannot_grow():
-    program = b"\x80\x02]c_codecs\nencode\nq\x01" + text("a" * 5000) + text("latin1") + b"\x86q\x02R0" + b"h\x01h\x02Ra" * 1000 + b"."
+    program = (
+        b"\x80\x02]c_codecs\nencode\nq\x01"
+        + text("a" * 5000)
+        + text("latin1")
+        + b"\x86q\x02R0"
+        + b"h\x01h\x02Ra" * 1000
+        + b"."
+    )
     with pytest.raises(CheckpointError, match="more memory than its own length"):
         numod.load(io.BytesIO(with_pickle(program)))
 
 
 def test_attributes_of_a_tensor_cannot_replace_what_makes_it_one():
     state = b"}" + text("_storage") + b"Ns" + text("shape") + b"Ns" + text("note") + b"K\x07s"
-    program = b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n(" + storage() + b"K\x00K\x04\x85K\x01\x85\x89)t" + state + b"tR"
+    program = (
+        b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_tensor_v2\nctorch\nTensor\n("
+        + storage()
+        + b"K\x00K\x04\x85K\x01\x85\x89)t"
+        + state
+        + b"tR"
+    )
     loaded = numod.load(io.BytesIO(with_pickle(entry(program))))["some.weight"]
     assert loaded.note == 7 and loaded.tolist() == [0, 0, 0, 0]
 
@@ -323,7 +409,10 @@ def test_bad_description(case):
 RECORDS = {"archive/data.pkl": entry(tensor()), "archive/data/0": b"\0" * 16}
 ARCHIVES = {
     "compressed": (zipped(RECORDS, zipfile.ZIP_DEFLATED), "compressed"),
-    "a bomb": (zipped({**RECORDS, "archive/data/0": b"\0" * 10_000_000}, zipfile.ZIP_DEFLATED), "more bytes than the file has"),
+    "a bomb": (
+        zipped({**RECORDS, "archive/data/0": b"\0" * 10_000_000}, zipfile.ZIP_DEFLATED),
+        "more bytes than the file has",
+    ),
     "no pickle": (zipped({"a": b"1"}), "no record|without a record"),
     "two roots": (zipped({**RECORDS, "other/data.pkl": b"N."}), "without a record"),
     "a program": (zipped({**RECORDS, "archive/code/a.py": b""}), "TorchScript"),
@@ -359,7 +448,11 @@ def test_paths_in_an_archive_are_never_opened(tmp_path):
 
 
 def test_big_endian_storages_are_turned():
-    records = {"archive/data.pkl": entry(tensor()), "archive/data/0": struct.pack(">4f", 1, 2, 3, 4), "archive/byteorder": b"big"}
+    records = {
+        "archive/data.pkl": entry(tensor()),
+        "archive/data/0": struct.pack(">4f", 1, 2, 3, 4),
+        "archive/byteorder": b"big",
+    }
     assert numod.load(io.BytesIO(zipped(records)))["some.weight"].tolist() == [1, 2, 3, 4]
 
 
@@ -369,7 +462,10 @@ def test_other_pickles_are_named(tmp_path):
         numod.load(tmp_path / "a.pkl")
 
 
-@pytest.mark.parametrize("text", [b"<!DOCTYPE html><title>404</title>", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"Not found"])
+@pytest.mark.parametrize(
+    "text",
+    [b"<!DOCTYPE html><title>404</title>", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"Not found"],
+)
 def test_text_in_place_of_a_file_is_shown(text):
     with pytest.raises(CheckpointError, match="text that begins with '" + text[:7].decode()):
         numod.load(io.BytesIO(text))

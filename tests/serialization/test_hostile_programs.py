@@ -1,6 +1,8 @@
-"""Programs whose files were changed: each is refused with the op and its attribute named, or is a program that runs within its tensors' memory and no other code.
+"""Programs whose files were changed: each is refused with the op and its attribute named, or is a program that runs
+within its tensors' memory and no other code.
 
-The sample takes about ten seconds, mostly to record the programs; the marker `fuzz` about a minute for each kind of change.
+The sample takes about ten seconds, mostly to record the programs; the marker `fuzz` about a minute for each kind of
+change.
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def test_many_programs_with_other_attributes(tmp_path: Path) -> None:
     assert loaded > 100 and refused > 100
 
 
-@pytest.mark.parametrize("name", [*SAMPLE, *[pytest.param(each, marks=pytest.mark.fuzz) for each in hostile.PROGRAMS if each not in SAMPLE]])
+@pytest.mark.parametrize(
+    "name", [*SAMPLE, *[pytest.param(each, marks=pytest.mark.fuzz) for each in hostile.PROGRAMS if each not in SAMPLE]]
+)
 def test_what_is_recorded_loads_and_computes_the_same(name: str, tmp_path: Path) -> None:
     content, inputs = hostile.program_file(name)
     (tmp_path / "p").write_bytes(content)
@@ -104,7 +108,11 @@ def test_what_is_recorded_loads_and_computes_the_same(name: str, tmp_path: Path)
 def _flat(results: object) -> list:
     if isinstance(results, numod.Tensor):
         results = results.detach()
-        return numod.view_as_real(results).reshape(-1).tolist() if results.is_complex() else results.reshape(-1).to(numod.float64).tolist()
+        return (
+            numod.view_as_real(results).reshape(-1).tolist()
+            if results.is_complex()
+            else results.reshape(-1).to(numod.float64).tolist()
+        )
     return [] if results is None else [each for part in results for each in _flat(part)]
 
 
@@ -115,10 +123,15 @@ def test_every_op_that_a_file_can_name_has_a_contract() -> None:
     for key, op in _known().items():
         parsed = contract.parse(op.takes)
         assert parsed.any_count or tuple(each.name for each in parsed.inputs) == tuple(op.inputs), key
-        assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(each.name for each in parsed.attributes) == tuple(op.parameters), key
+        assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(each.name for each in parsed.attributes) == tuple(
+            op.parameters
+        ), key
         for each in parsed.attributes:
             words = each.kind.split("|")
-            assert each.kind in (*contract._KINDS, "axis") or contract._RANGE.fullmatch(each.kind) or len(words) > 1, (key, each)
+            assert each.kind in (*contract._KINDS, "axis") or contract._RANGE.fullmatch(each.kind) or len(words) > 1, (
+                key,
+                each,
+            )
 
 
 def test_every_portable_op_can_be_named() -> None:
@@ -129,7 +142,13 @@ def test_every_portable_op_can_be_named() -> None:
     from numod.ops.reduction import Closing
 
     known = {id(each) for each in _known().values()}
-    home = [each for each in every_op() if each.portable and type(each).__module__.startswith("numod.ops") and not isinstance(each, (Move, OverComplex, Pointwise, Closing, Update))]
+    home = [
+        each
+        for each in every_op()
+        if each.portable
+        and type(each).__module__.startswith("numod.ops")
+        and not isinstance(each, (Move, OverComplex, Pointwise, Closing, Update))
+    ]
     assert [each.name for each in home if id(each) not in known] == [] and len(home) > 100
 
 
@@ -160,33 +179,64 @@ X, N = hostile.r(2, 4, 4), hostile.i(2, 3)
 IMAGE, GRID = hostile.r(1, 1, 4, 4), hostile.r(1, 3, 3, 2)
 CODE = "0) or __import__('os') #"
 REFUSED = {
-    "text for a number": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID), attribute(".grid_sample", 3, {"tuple": [0, CODE]}), "grid_sample: attribute 'orders' must be a tuple of 2, each an int from 0 to 3"),
-    "text for a word": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID), attribute(".grid_sample", 0, CODE), "grid_sample: attribute 'mode' must be one of 'nearest', 'bilinear', 'bicubic'"),
-    "a number for a flag": (lambda x: x.sum(1), (X,), attribute(".sum", 1, 1), "sum: attribute 'keepdim' must be True or False, got 1"),
-    "a flag for a number": (lambda x: x.cumsum(1), (X,), attribute(".cumsum", 0, True), "cumsum: attribute 'dim' must be a dimension, got True"),
-    "an axis that is not there": (lambda x: F.softmax(x, 1), (X,), attribute(".softmax", 0, 3), "softmax: attribute 'dim' must be a dimension, got 3"),
-    "a list for a tuple": (lambda x: x.flip(0), (X,), attribute(".flip", 0, {"list": [0]}), r"flip: attribute 'dims' must be a tuple of any length, each a dimension, got \[0\]"),
-    "too few attributes": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step["parameters"].pop()), r"sum: has 3 attributes \(dims, keepdim, dtype\), got 2"),
-    "a huge number": (lambda x: x.select(0, 1), (X,), attribute(".select", 1, 1 << 63), "select: attribute 'index' must be an int from 0 to any"),
-    "a slice beyond its tensor": (lambda x: x[1:, :2], (X,), attribute(".slice", 2, 5), "slice: attribute 'length' must end within"),
-    "a view beyond its memory": (lambda x: x.as_strided((2, 2), (1, 1)), (X,), attribute(".as_strided", 2, 30), r"step 0 \(as_strided\) makes a view of elements 30 to 33 of 32"),
-    "windows beyond an image": (lambda x: F.avg_pool2d(x, 2), (X,), attribute(".average_pool", 4, {"tuple": [9, 9]}), "average_pool: attribute 'sizes' must fit windows"),
-    "another op": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "Softmax.softmax")), "softmax: has 1 attributes"),
-    "no op": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "os.system")), "there is no op 'os.system'"),
-    "an optimizer's step": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "Update.sgd")), "there is no op 'Update.sgd'"),
-    "text for an input": (lambda x: x * 2, (X,), of(".mul", lambda step: step["inputs"].__setitem__(1, CODE)), r"step 0 \(mul\): an input must be a value, a number or null"),
-    "text for what a check finds": (lambda x, n: F.embedding(n, x[0]), (X, N), lambda program: next(each for each in program["steps"] if "check" in each).__setitem__("found", CODE), "a check must find a number"),
-    "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}), "there is no dtype 'os'"),
-    "a part of what is not complex": (lambda x: x.exp(), (X,), of(".exp", lambda step: step.__setitem__("op", "Part.sgn")), "sgn: it must compute with a complex dtype"),
-    "complex numbers as integers": (lambda x: torch.where(x > 0, x, 1), (X,), of(".where", lambda step: (step["inputs"].__setitem__(1, {"complex": ["1.0", "2.0"]}), step.__setitem__("parameters", [{"dtype": "int64"}]))), "where: attribute 'compute' must be complex"),
-    "an index of floats": (lambda x, n: x[0].gather(1, n), (X, N), of(".gather", lambda step: step["inputs"].__setitem__(1, {"value": 0})), "gather: input 'index' must be a tensor of int64"),
-    "sizes that do not fit": (lambda x: x @ x, (X,), lambda program: program["layouts"].__setitem__(0, [0, "float32", [2, 4, 5], [20, 5, 1]]), "matmul|size"),
-    "a step without a line": (lambda x: x * 2, (X,), of(".mul", lambda step: step.pop("where")), "step 0 lacks 'where'"),
-    "deep results": (lambda x: x * 2, (X,), lambda program: program.__setitem__("outputs", _deep(60)), "nested too deeply"),
+    "text for a number": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID),
+        attribute(".grid_sample", 3, {"tuple": [0, CODE]}),
+        "grid_sample: attribute 'orders' must be a tuple of 2, each an int from 0 to 3"),
+    "text for a word": (lambda x, g: F.grid_sample(x, g, align_corners=False), (IMAGE, GRID),
+        attribute(".grid_sample", 0, CODE),
+        "grid_sample: attribute 'mode' must be one of 'nearest', 'bilinear', 'bicubic'"),
+    "a number for a flag": (lambda x: x.sum(1), (X,), attribute(".sum", 1, 1),
+        "sum: attribute 'keepdim' must be True or False, got 1"),
+    "a flag for a number": (lambda x: x.cumsum(1), (X,), attribute(".cumsum", 0, True),
+        "cumsum: attribute 'dim' must be a dimension, got True"),
+    "an axis that is not there": (lambda x: F.softmax(x, 1), (X,), attribute(".softmax", 0, 3),
+        "softmax: attribute 'dim' must be a dimension, got 3"),
+    "a list for a tuple": (lambda x: x.flip(0), (X,), attribute(".flip", 0, {"list": [0]}),
+        r"flip: attribute 'dims' must be a tuple of any length, each a dimension, got \[0\]"),
+    "too few attributes": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step["parameters"].pop()),
+        r"sum: has 3 attributes \(dims, keepdim, dtype\), got 2"),
+    "a huge number": (lambda x: x.select(0, 1), (X,), attribute(".select", 1, 1 << 63),
+        "select: attribute 'index' must be an int from 0 to any"),
+    "a slice beyond its tensor": (lambda x: x[1:, :2], (X,), attribute(".slice", 2, 5),
+        "slice: attribute 'length' must end within"),
+    "a view beyond its memory": (lambda x: x.as_strided((2, 2), (1, 1)), (X,), attribute(".as_strided", 2, 30),
+        r"step 0 \(as_strided\) makes a view of elements 30 to 33 of 32"),
+    "windows beyond an image": (lambda x: F.avg_pool2d(x, 2), (X,), attribute(".average_pool", 4, {"tuple": [9, 9]}),
+        "average_pool: attribute 'sizes' must fit windows"),
+    "another op": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "Softmax.softmax")),
+        "softmax: has 1 attributes"),
+    "no op": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "os.system")),
+        "there is no op 'os.system'"),
+    "an optimizer's step": (lambda x: x.sum(1), (X,), of(".sum", lambda step: step.__setitem__("op", "Update.sgd")),
+        "there is no op 'Update.sgd'"),
+    "text for an input": (lambda x: x * 2, (X,), of(".mul", lambda step: step["inputs"].__setitem__(1, CODE)),
+        r"step 0 \(mul\): an input must be a value, a number or null"),
+    "text for what a check finds": (lambda x, n: F.embedding(n, x[0]), (X, N),
+        lambda program: next(each for each in program["steps"] if "check" in each).__setitem__("found", CODE),
+        "a check must find a number"),
+    "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}),
+        "there is no dtype 'os'"),
+    "a part of what is not complex": (lambda x: x.exp(), (X,),
+        of(".exp", lambda step: step.__setitem__("op", "Part.sgn")), "sgn: it must compute with a complex dtype"),
+    "complex numbers as integers": (lambda x: torch.where(x > 0, x, 1), (X,),
+        of(".where",
+            lambda step: (step["inputs"].__setitem__(1, {"complex": ["1.0", "2.0"]}),
+                step.__setitem__("parameters", [{"dtype": "int64"}]))), "where: attribute 'compute' must be complex"),
+    "an index of floats": (lambda x, n: x[0].gather(1, n), (X, N),
+        of(".gather", lambda step: step["inputs"].__setitem__(1, {"value": 0})),
+        "gather: input 'index' must be a tensor of int64"),
+    "sizes that do not fit": (lambda x: x @ x, (X,),
+        lambda program: program["layouts"].__setitem__(0, [0, "float32", [2, 4, 5], [20, 5, 1]]), "matmul|size"),
+    "a step without a line": (lambda x: x * 2, (X,), of(".mul", lambda step: step.pop("where")),
+        "step 0 lacks 'where'"),
+    "deep results": (lambda x: x * 2, (X,), lambda program: program.__setitem__("outputs", _deep(60)),
+        "nested too deeply"),
     "very deep results": (lambda x: x * 2, (X,), lambda program: program.__setitem__("outputs", _deep(400)), "damaged"),
-    "not a number of JSON": (lambda x: x * 2, (X,), of(".mul", lambda step: step["inputs"].__setitem__(1, float("nan"))), "NaN is not JSON"),
+    "not a number of JSON": (lambda x: x * 2, (X,),
+        of(".mul", lambda step: step["inputs"].__setitem__(1, float("nan"))), "NaN is not JSON"),
     "the same input twice": (lambda x: x * 2, (X,), lambda program: program["inputs"].append(0), "twice"),
-    "a layout of a huge size": (lambda x: x * 2, (X,), lambda program: program["layouts"][0].__setitem__(2, [1 << 40, 1 << 40, 1]), "a layout of shape"),
+    "a layout of a huge size": (lambda x: x * 2, (X,),
+        lambda program: program["layouts"][0].__setitem__(2, [1 << 40, 1 << 40, 1]), "a layout of shape"),
 }  # fmt: skip
 
 
@@ -206,7 +256,9 @@ def test_what_is_wrong_is_named(case: str, tmp_path: Path) -> None:
 
 def test_a_lines_name_is_only_shown(tmp_path: Path) -> None:
     line = f"'''\n\nopen({str(tmp_path / hostile.MARK)!r}, 'w')\n#" + "x" * 5000
-    program = changed(lambda x: (x * 2 + 1).sum(), (X,), of(".mul", lambda step: step.__setitem__("where", line)), tmp_path)()
+    program = changed(
+        lambda x: (x * 2 + 1).sum(), (X,), of(".mul", lambda step: step.__setitem__("where", line)), tmp_path
+    )()
     assert "\n" not in program.steps[0].where and len(program.steps[0].where) <= 200
     Executable(program)(X)
     assert not (tmp_path / hostile.MARK).exists()
@@ -216,7 +268,10 @@ INDEXED = {
     "embedding": (lambda x, n: F.embedding(n, x[0]), (X, N)),
     "gather": (lambda x, n: x[0].gather(1, n), (X, N)),
     "scatter": (lambda x, n: x[0].clone().scatter_add_(1, n, x[0]), (X, N)),
-    "a loss's gradient": (hostile.slope(lambda x, n: F.nll_loss(x[0], n[0, :1].expand(4).contiguous(), reduction="none")), (X, N)),
+    "a loss's gradient": (
+        hostile.slope(lambda x, n: F.nll_loss(x[0], n[0, :1].expand(4).contiguous(), reduction="none")),
+        (X, N),
+    ),
 }
 
 
@@ -236,7 +291,10 @@ def test_indices_are_checked_though_the_file_has_no_checks(case: str, way: str, 
 
 def test_the_rows_of_recurrent_steps_are_what_the_attribute_says(tmp_path: Path) -> None:
     layer, x = numod.nn.LSTM(3, 4), hostile.r(5, 2, 3)
-    change = of("fill", lambda step: step["inputs"].__setitem__(0, 1000) if step["parameters"][0] == {"dtype": "int64"} else None)
+    change = of(
+        "fill",
+        lambda step: step["inputs"].__setitem__(0, 1000) if step["parameters"][0] == {"dtype": "int64"} else None,
+    )
 
     def every(program: dict) -> None:
         for step in program["steps"]:

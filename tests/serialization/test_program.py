@@ -17,8 +17,16 @@ from numod.nn import functional as F
 from numod.serialization import load_file, load_metadata, load_program, save_file, save_program
 
 MODELS = {
-    "mlp": (lambda: nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2), nn.LogSoftmax(1)), lambda: numod.randn(5, 4)),
-    "conv": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), lambda: numod.randn(2, 1, 6, 6)),
+    "mlp": (
+        lambda: nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2), nn.LogSoftmax(1)),
+        lambda: numod.randn(5, 4),
+    ),
+    "conv": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+        ),
+        lambda: numod.randn(2, 1, 6, 6),
+    ),
     "lstm": (lambda: nn.LSTM(3, 4), lambda: numod.randn(5, 2, 3)),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda: numod.randn(2, 3, 8)),
     "embedding": (lambda: nn.Embedding(7, 3), lambda: numod.tensor([[1, 2], [6, 0]])),
@@ -30,7 +38,10 @@ def leaves(each: object) -> list[numod.Tensor]:
 
 
 def same(a: object, b: object, exactly: bool = True) -> bool:
-    return all(np.array_equal(x.numpy(), y.numpy()) if exactly else np.allclose(x.numpy(), y.numpy(), atol=1e-6) for x, y in zip(leaves(a), leaves(b), strict=True))
+    return all(
+        np.array_equal(x.numpy(), y.numpy()) if exactly else np.allclose(x.numpy(), y.numpy(), atol=1e-6)
+        for x, y in zip(leaves(a), leaves(b), strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -51,7 +62,11 @@ def test_gradients_writes_and_draws(tmp_path: Path) -> None:
     def step(x: numod.Tensor) -> dict:
         loss = F.smooth_l1_loss(F.dropout(x * weight, 0.5).tanh(), x.relu())
         buffer.add_(x)
-        return {"loss": loss.detach(), "slope": numod.autograd.grad(loss, weight)[0], "parts": [buffer * 2, (x[1:].flip(0), float("inf"))]}
+        return {
+            "loss": loss.detach(),
+            "slope": numod.autograd.grad(loss, weight)[0],
+            "parts": [buffer * 2, (x[1:].flip(0), float("inf"))],
+        }
 
     x = numod.randn(3)
     save_program(trace(step, x), tmp_path / "p.safetensors")
@@ -61,7 +76,10 @@ def test_gradients_writes_and_draws(tmp_path: Path) -> None:
         found = loaded(x)
     numod.manual_seed(1)
     expected = step(x)
-    assert same([found["loss"], found["slope"], found["parts"][0], found["parts"][1][0]], [expected["loss"], expected["slope"], expected["parts"][0], expected["parts"][1][0]])
+    assert same(
+        [found["loss"], found["slope"], found["parts"][0], found["parts"][1][0]],
+        [expected["loss"], expected["slope"], expected["parts"][0], expected["parts"][1][0]],
+    )
     assert found["parts"][1][1] == float("inf") and type(found["parts"][1]) is tuple
 
 
@@ -87,7 +105,9 @@ def test_another_process_needs_no_python_of_the_model(tmp_path: Path) -> None:
     with numod.no_grad():
         save_program(trace(model, numod.randn(2, 4)), tmp_path / "odd.safetensors")
         expected = model(numod.ones(2, 4)).tolist()
-    told = subprocess.run([sys.executable, "-c", READER, str(tmp_path / "odd.safetensors")], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path / "odd.safetensors")], capture_output=True, text=True, check=True
+    ).stdout
     assert np.allclose(json.loads(told), expected, atol=1e-6)
 
 

@@ -1,4 +1,6 @@
-"""Safetensors files: round trips with the format's own package, every rule broken once, and saving that is whole or not at all."""
+"""Safetensors files: round trips with the format's own package, every rule broken once, and saving that is whole or not
+at all.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def split(path):
 def examples():
     """One array per dtype and layout, with extreme values."""
     arrays = {name: np.array([[0, 1, 1], [1, 0, 1]]).astype(name) for name in DTYPES}
-    arrays |= {"scalar": np.array(3.5, np.float32), "empty": np.zeros((0, 3), np.int64), "line": np.arange(5, dtype=np.uint8)}
+    arrays |= {
+        "scalar": np.array(3.5, np.float32),
+        "empty": np.zeros((0, 3), np.int64),
+        "line": np.arange(5, dtype=np.uint8),
+    }
     arrays["flag"] = np.array(True)
     arrays["extreme"] = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45], np.float32)
     arrays["limits"] = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
@@ -81,12 +87,21 @@ def test_what_the_format_package_writes_is_read(tmp_path):
 def test_the_bytes_are_those_of_the_format_package(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     arrays = {name: np.arange(size, dtype=np.float32) for name, size in (("b.weight", 6), ("a", 3), ("ü", 0))}
-    save_file({name: numod.tensor(array) for name, array in arrays.items()}, tmp_path / "a.safetensors", metadata={"format": "pt"})
+    save_file(
+        {name: numod.tensor(array) for name, array in arrays.items()},
+        tmp_path / "a.safetensors",
+        metadata={"format": "pt"},
+    )
     assert (tmp_path / "a.safetensors").read_bytes() == package.save(arrays, metadata={"format": "pt"})
 
 
 def test_order_padding_and_offsets(tmp_path):
-    tensors = {"b": numod.zeros(1), "a": numod.zeros(3, dtype=numod.uint8), "d": numod.zeros(2, dtype=numod.float64), "c": numod.zeros(2)}
+    tensors = {
+        "b": numod.zeros(1),
+        "a": numod.zeros(3, dtype=numod.uint8),
+        "d": numod.zeros(2, dtype=numod.float64),
+        "c": numod.zeros(2),
+    }
     save_file(tensors, tmp_path / "a.safetensors")
     length, header, data = split(tmp_path / "a.safetensors")
     assert list(header) == ["d", "b", "c", "a"]
@@ -96,7 +111,12 @@ def test_order_padding_and_offsets(tmp_path):
 
 def test_views_and_parameters_are_saved_as_their_values(tmp_path):
     base = numod.arange(12).reshape(3, 4)
-    tensors = {"transposed": base.T, "slice": base[1:, ::2], "expanded": base[:, :1].expand(3, 4), "parameter": nn.Parameter(numod.ones(2))}
+    tensors = {
+        "transposed": base.T,
+        "slice": base[1:, ::2],
+        "expanded": base[:, :1].expand(3, 4),
+        "parameter": nn.Parameter(numod.ones(2)),
+    }
     save_file(tensors, tmp_path / "a.safetensors")
     loaded = load_file(tmp_path / "a.safetensors")
     for name, tensor in tensors.items():
@@ -121,7 +141,10 @@ def test_a_state_dict_goes_into_a_new_module(tmp_path):
 
 def test_load_takes_pytorch_spellings(tmp_path):
     numod.save({"a": numod.ones(2)}, str(tmp_path / "a.safetensors"))
-    for loaded in (numod.load(str(tmp_path / "a.safetensors"), "cpu"), numod.load(tmp_path / "a.safetensors", map_location="cpu", weights_only=True)):
+    for loaded in (
+        numod.load(str(tmp_path / "a.safetensors"), "cpu"),
+        numod.load(tmp_path / "a.safetensors", map_location="cpu", weights_only=True),
+    ):
         assert loaded["a"].tolist() == [1, 1] and loaded["a"].device.type == "cpu"
 
 
@@ -138,7 +161,11 @@ def test_no_tensors_at_all(tmp_path):
 
 
 def test_the_largest_offsets_come_from_sizes_not_from_names(tmp_path):
-    path = write(tmp_path, {"z": entry(offsets=(0, 2)), "a": entry("I16", (1,), (2, 4)), "m": entry("F32", (0, 5), (2, 2))}, b"\1\2\3\0")
+    path = write(
+        tmp_path,
+        {"z": entry(offsets=(0, 2)), "a": entry("I16", (1,), (2, 4)), "m": entry("F32", (0, 5), (2, 2))},
+        b"\1\2\3\0",
+    )
     assert {name: tensor.tolist() for name, tensor in load_file(path).items()} == {"z": [1, 2], "m": [], "a": [3]}
 
 
@@ -190,7 +217,10 @@ BAD_HEADERS = {
     "deeply nested objects": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "for 'a' an object"),
     "a long list": (b'{"a":[' + b"[]," * 1000 + b"1]}", "for 'a' an object"),
     "a long entry": (b'{"a":{' + b" " * 1_000_000 + b"}}", "the entry of 'a' has 1000002 characters"),
-    "an integer of many digits": (b'{"a":{"dtype":"U8","shape":[%s],"data_offsets":[0,2]}}' % (b"9" * 10_000), "not valid|non-negative"),
+    "an integer of many digits": (
+        b'{"a":{"dtype":"U8","shape":[%s],"data_offsets":[0,2]}}' % (b"9" * 10_000),
+        "not valid|non-negative",
+    ),
     "half of a surrogate pair": (b'{"\\ud800":%s}' % json.dumps(entry()).encode(), "not valid Unicode"),
     "metadata of numbers": ({"__metadata__": {"k": 1}, **VALID}, "__metadata__ must map strings to strings"),
     "metadata as a list": ({"__metadata__": [], **VALID}, "for '__metadata__' an object"),
@@ -394,5 +424,7 @@ def test_saving_over_a_file_keeps_links_and_permissions(tmp_path):
     os.chmod(tmp_path / "file.safetensors", 0o640)
     os.symlink("file.safetensors", tmp_path / "link.safetensors")
     numod.save({"a": numod.ones(2)}, tmp_path / "link.safetensors")
-    assert os.path.islink(tmp_path / "link.safetensors") and numod.load(tmp_path / "file.safetensors")["a"].tolist() == [1, 1]
+    assert os.path.islink(tmp_path / "link.safetensors") and numod.load(tmp_path / "file.safetensors")[
+        "a"
+    ].tolist() == [1, 1]
     assert os.stat(tmp_path / "file.safetensors").st_mode & 0o777 == 0o640

@@ -1,4 +1,6 @@
-"""Checkpoints of any object, which only `weights_only=False` reads: modules, optimizers, users' classes, functions, arrays of objects."""
+"""Checkpoints of any object, which only `weights_only=False` reads: modules, optimizers, users' classes, functions,
+arrays of objects.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,10 @@ class Kind(enum.Enum):
 
 
 OBJECTS = {
-    "module": nn.Linear(2, 1), "optimizer": optim.SGD([numod.ones(1, requires_grad=True)], lr=1), "object": Thing(), "function": len,
-    "default dict": defaultdict(list), "objects in an array": np.array([Thing()]), "class as key": {Thing: 1}, "huge key": {1 << 70: 1},
+    "module": nn.Linear(2, 1), "optimizer": optim.SGD([numod.ones(1, requires_grad=True)], lr=1), "object": Thing(),
+    "function": len,
+    "default dict": defaultdict(list), "objects in an array": np.array([Thing()]), "class as key": {Thing: 1},
+    "huge key": {1 << 70: 1},
 }  # fmt: skip
 
 
@@ -43,7 +47,15 @@ def test_only_trusted_checkpoints_hold_objects_that_are_no_data(tmp_path, case):
 def test_containers_that_hold_themselves_and_functions_and_arrays_of_objects(tmp_path):
     cycle = [1]
     cycle.append({"again": cycle})
-    numod.save({"cycle": cycle, "function": nn.functional.relu, "array": np.array([Kind.FAST, "a"], object), "when": np.datetime64("2024-01-02")}, tmp_path / "all.pt")
+    numod.save(
+        {
+            "cycle": cycle,
+            "function": nn.functional.relu,
+            "array": np.array([Kind.FAST, "a"], object),
+            "when": np.datetime64("2024-01-02"),
+        },
+        tmp_path / "all.pt",
+    )
     found = numod.load(tmp_path / "all.pt", weights_only=False)
     assert found["cycle"][1]["again"] is found["cycle"] and found["function"] is nn.functional.relu
     assert found["array"].tolist() == [Kind.FAST, "a"] and found["when"] == np.datetime64("2024-01-02")
@@ -70,8 +82,17 @@ def test_whole_modules_and_optimizers(tmp_path):
     numod.save({"model": model, "optimizer": optimizer, "arguments": argparse.Namespace(rate=0.1)}, tmp_path / "all.pt")
     found = numod.load(tmp_path / "all.pt", weights_only=False)
     other, stepped = found["model"], found["optimizer"]
-    assert numod.equal(other(x), model(x)) and other.tied is other.body[0].weight and other.scale.item() == 2 and "scale" not in other.state_dict()
-    assert stepped.param_groups[0]["params"][0] is other.tied and stepped.state[other.tied]["step"] == 1 and found["arguments"].rate == 0.1
+    assert (
+        numod.equal(other(x), model(x))
+        and other.tied is other.body[0].weight
+        and other.scale.item() == 2
+        and "scale" not in other.state_dict()
+    )
+    assert (
+        stepped.param_groups[0]["params"][0] is other.tied
+        and stepped.state[other.tied]["step"] == 1
+        and found["arguments"].rate == 0.1
+    )
     assert isinstance(other.body[2].weight, nn.parameter.UninitializedParameter)
 
 

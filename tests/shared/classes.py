@@ -1,4 +1,5 @@
-"""Random classes, objects of them, functions that read and write these, and what happens to them between calls: for tests that compare eager and compiled calls.
+"""Random classes, objects of them, functions that read and write these, and what happens to them between calls: for
+tests that compare eager and compiled calls.
 
 A `World` is made of a seed, as often as it is needed, and each is the same but for the objects' identity.
 """
@@ -70,7 +71,11 @@ class World:
         self.counting = self.pick.random() < 0.2
         self.where = self.pick.choice(WHERES)
         self.kind = self._class()
-        self.other = type(self.kind)("Other", (self.kind,), {"__module__": __name__, "rate": 7.0, **({"__slots__": ()} if "slots" in self.traits else {})})
+        self.other = type(self.kind)(
+            "Other",
+            (self.kind,),
+            {"__module__": __name__, "rate": 7.0, **({"__slots__": ()} if "slots" in self.traits else {})},
+        )
         self.tensor = numod.tensor([1.0, -2.0])
         self.readers = [reader(self) for reader in self.pick.sample(READERS, self.pick.randint(1, 3))]
         self.writers = [writer(self) for writer in self.pick.sample(WRITERS, self.pick.choice((0, 0, 1)))]
@@ -97,13 +102,23 @@ class World:
         if "setattr" in traits:
             members["__setattr__"] = _overriding(self.base, "__setattr__", shared, counting)
         for name in ("__len__", "__iter__", "__getitem__", "__setitem__", "__eq__", "__bool__"):
-            if name in traits and (hasattr(self.base, name) or name == "__bool__") and not (name == "__eq__" and self.base in (np.ndarray,)):
+            if (
+                name in traits
+                and (hasattr(self.base, name) or name == "__bool__")
+                and not (name == "__eq__" and self.base in (np.ndarray,))
+            ):
                 members[name] = _overriding(self.base, name, shared, counting)
                 if name == "__eq__" and self.base.__hash__ is not None:
                     members["__hash__"] = self.base.__hash__
         meta = _meta(shared, counting) if "metaclass" in traits and type(self.base) is type else type(self.base)
         if "dataclass" in traits and self.base in (object, list, dict, OrderedDict) and "slots" not in traits:
-            kind = make_dataclass("Random", [("a", Any, None), ("t", Any, None)], bases=bases, namespace={**members, "__init__": _no_init}, eq=False)
+            kind = make_dataclass(
+                "Random",
+                [("a", Any, None), ("t", Any, None)],
+                bases=bases,
+                namespace={**members, "__init__": _no_init},
+                eq=False,
+            )
         else:
             kind = meta("Random", bases, members)
         return kind
@@ -111,7 +126,11 @@ class World:
     def made(self, number: float = 3.0) -> Any:
         """Another object, whose class's constructor is a built-in one."""
         content = BASES[self.base][0]
-        made = self.base.__new__(self.kind, *content) if self.base in (tuple, frozenset, str, bytes, int, float, complex, array.array, np.ndarray) else None
+        made = (
+            self.base.__new__(self.kind, *content)
+            if self.base in (tuple, frozenset, str, bytes, int, float, complex, array.array, np.ndarray)
+            else None
+        )
         if made is None:
             made = self.base.__new__(self.kind)
             self.base.__init__(made, *content)
@@ -187,12 +206,19 @@ def _overriding(base: type, name: str, shared: Shared, counting: bool) -> Callab
 
 
 def _meta(shared: Shared, counting: bool) -> type:
-    return type("Meta", (type,), {"level": 2.0, "__instancecheck__": lambda cls, each: _count(shared, counting, cls.level > 3.0)})
+    return type(
+        "Meta",
+        (type,),
+        {"level": 2.0, "__instancecheck__": lambda cls, each: _count(shared, counting, cls.level > 3.0)},
+    )
 
 
 def _put(made: Any, name: str, value: Any) -> None:
     """Set an attribute past the class's code, where there is room for it."""
-    slot = next((vars(each)[name] for each in type(made).__mro__ if type(vars(each).get(name)).__name__ == "member_descriptor"), None)
+    slot = next(
+        (vars(each)[name] for each in type(made).__mro__ if type(vars(each).get(name)).__name__ == "member_descriptor"),
+        None,
+    )
     try:
         if slot is not None:
             slot.__set__(made, value)
@@ -259,14 +285,24 @@ READERS = [
     lambda world: (lambda o: o.p) if "property" in world.traits else (lambda o: o.rate),
     lambda world: (lambda o: o.d) if "descriptor" in world.traits else (lambda o: type(o).rate),
     lambda world: (lambda o: o.e) if "setting" in world.traits else (lambda o: o.rate),
-    lambda world: (lambda o: getattr(o, "late", 9.0)),
-    lambda world: (lambda o: 2.0 if hasattr(o, "late") else 3.0),
+    lambda world: lambda o: getattr(o, "late", 9.0),
+    lambda world: lambda o: 2.0 if hasattr(o, "late") else 3.0,
     lambda world: (lambda o: len(o) * 1.0) if hasattr(world.base, "__len__") else (lambda o: 1.0),
-    lambda world: (lambda o: o[0]) if world.base in (list, tuple, deque, array.array) else (lambda o: o["k"]) if world.base in (dict, OrderedDict, UserDict) else (lambda o: 1.0),
-    lambda world: (lambda o: sum(each for each in o)) if world.base in (tuple, set, frozenset, bytearray, bytes) else (lambda o: 1.0),
+    lambda world: (
+        (lambda o: o[0])
+        if world.base in (list, tuple, deque, array.array)
+        else (lambda o: o["k"])
+        if world.base in (dict, OrderedDict, UserDict)
+        else (lambda o: 1.0)
+    ),
+    lambda world: (
+        (lambda o: sum(each for each in o))
+        if world.base in (tuple, set, frozenset, bytearray, bytes)
+        else (lambda o: 1.0)
+    ),
     lambda world: (lambda o: list(o)[0] + "x") if world.base in (dict, OrderedDict, str) else (lambda o: 1.0),
     lambda world: (lambda o: o * 2.0) if world.base in (int, float) else (lambda o: 1.0),
-    lambda world, : (lambda o, kind=world.kind: 2.0 if isinstance(1, kind) else 5.0),
+    lambda world,: lambda o, kind=world.kind: 2.0 if isinstance(1, kind) else 5.0,
     lambda world: (lambda o, kind=world.kind: kind.level) if hasattr(type(world.kind), "level") else (lambda o: 1.0),
     lambda world: (lambda o: 2.0 if o else 5.0) if world.base is not np.ndarray else (lambda o: 1.0),
 ]
@@ -300,7 +336,9 @@ WRITERS = [
     lambda world: _set_tensor if _held(world, "t") else _nothing,
     lambda world: _set_new if "slots" not in world.traits or _takes_any(world) else _nothing,
     lambda world: _step if _held(world, "n") else _nothing,
-    lambda world: _set_item if world.base is list else _set_entry if world.base in (dict, OrderedDict, UserDict) else _nothing,
+    lambda world: (
+        _set_item if world.base is list else _set_entry if world.base in (dict, OrderedDict, UserDict) else _nothing
+    ),
 ]
 
 
@@ -349,7 +387,8 @@ CHANGES = [
     _remove, _change_content, _change_class, _change_meta, _change_descriptor,
     lambda world, number: setattr(world.kind, "rate", number),
     lambda world, number: setattr(world.shared, "scale", number),
-    lambda world, number: setattr(world.kind, "p", property(lambda self: number)) if "property" in world.traits else None,
+    lambda world,
+    number: setattr(world.kind, "p", property(lambda self: number)) if "property" in world.traits else None,
 ]  # fmt: skip
 
 

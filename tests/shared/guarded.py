@@ -1,4 +1,6 @@
-"""Guard words: tensors that lie as views between bytes that nothing may write to, and memory whose surroundings are checked. Not tests themselves."""
+"""Guard words: tensors that lie as views between bytes that nothing may write to, and memory whose surroundings are
+checked. Not tests themselves.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,15 @@ from numod.device import cpu
 GUARD, WORD = 256, 0xA5  # bytes on either side of a buffer, and what they hold
 SHAPES = {0: (), 1: (37,), 2: (9, 13), 3: (5, 17, 3), 4: (3, 4, 6, 5), 5: (2, 3, 2, 4, 3)}
 SQUARE = {1: (8,), 2: (6, 6), 3: (3, 5, 5), 4: (2, 2, 4, 4), 5: (2, 1, 2, 3, 3)}  # for ops of square matrices
-LARGE = {1: (140_001,), 2: (400, 350), 3: (50, 41, 70), 4: (30, 8, 20, 30), 5: (10, 11, 9, 12, 12)}  # two threads share them
+# two threads share them
+LARGE = {1: (140_001,), 2: (400, 350), 3: (50, 41, 70), 4: (30, 8, 20, 30), 5: (10, 11, 9, 12, 12)}
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """How a view lies in its base: which slice it has of each dimension, in which order these are, and whether its first dimension is expanded."""
+    """How a view lies in its base: which slice it has of each dimension, in which order these are, and whether its
+    first dimension is expanded.
+    """
 
     before: int = 0
     after: int = 0
@@ -56,7 +61,8 @@ def _swapped(ndim: int) -> list[int]:
 
 
 WRITABLE = {
-    "dense": Arrangement(), "sliced": Arrangement(1, 2), "stepped": Arrangement(1, 0, 2), "transposed": Arrangement(order=_turned),
+    "dense": Arrangement(), "sliced": Arrangement(1, 2), "stepped": Arrangement(1, 0, 2),
+    "transposed": Arrangement(order=_turned),
     "swapped": Arrangement(0, 1, order=_swapped),
 }  # fmt: skip
 READABLE = {**WRITABLE, "expanded": Arrangement(expanded=True)}
@@ -71,12 +77,17 @@ class Placed:
         self.memory[...] = np.resize(np.arange(1, 12), self.memory.shape) % (2 if dtype is numod.bool else 128)
         own = numod.tensor(values, dtype=dtype)._storage.data.reshape(values.shape)
         self.outside = np.ones(self.memory.shape, bool)
-        arrangement.part(self.memory)[...], arrangement.part(self.outside)[...] = own[:1] if arrangement.expanded else own, False
+        arrangement.part(self.memory)[...], arrangement.part(self.outside)[...] = (
+            own[:1] if arrangement.expanded else own,
+            False,
+        )
         self.before, self.view = self.memory.copy(), arrangement.view(self.base, values.shape)
 
     def check(self, written: bool = False) -> None:
         """Nothing outside the view has changed, nor the view itself where it was not to be `written`."""
-        changed = np.any([before != now for before, now in zip(*(_bytes(each) for each in (self.before, self.memory)))], 0).reshape(self.outside.shape)
+        changed = np.any(
+            [before != now for before, now in zip(*(_bytes(each) for each in (self.before, self.memory)))], 0
+        ).reshape(self.outside.shape)
         wrong = np.argwhere(changed & self.outside if written else changed)
         assert not wrong.size, f"elements {wrong[:5].tolist()} of the base, which are not the view's, have changed"
 
@@ -87,7 +98,10 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 class Guards:
-    """The memory that ops get for results and scratch, with guard words around each buffer. What a buffer holds at first differs from one to the next."""
+    """The memory that ops get for results and scratch, with guard words around each buffer.
+
+    What a buffer holds at first differs from one to the next.
+    """
 
     def __init__(self) -> None:
         self.made: list[tuple[np.ndarray, int, int]] = []
@@ -111,13 +125,18 @@ class Guards:
         alive = [(whole(), start, size) for whole, start, size in self.older]
         alive = [each for each in alive if each[0] is not None] + self.made
         for whole, start, size in alive:
-            assert (whole[:start] == WORD).all() and (whole[start + size :] == WORD).all(), f"written outside of a buffer of {size} bytes"
+            assert (whole[:start] == WORD).all() and (whole[start + size :] == WORD).all(), (
+                f"written outside of a buffer of {size} bytes"
+            )
         self.older, self.made = [(weakref.ref(whole), start, size) for whole, start, size in alive], []
 
 
 @contextmanager
 def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
-    """Context in which the CPU's memory has guard words. Plans that keep an allocator are made anew, before and after."""
+    """Context in which the CPU's memory has guard words.
+
+    Plans that keep an allocator are made anew, before and after.
+    """
     guards = Guards()
 
     def forget() -> None:
@@ -136,30 +155,50 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
 
 
 class Maker:
-    """Makes an op's arguments in turn, the same numbers every time, as views of these kinds (the last one serves for all further ones), or as dense tensors.
+    """Makes an op's arguments in turn, the same numbers every time, as views of these kinds (the last one serves for
+    all further ones), or as dense tensors.
 
     Without `repeats` no tensor has equal rows: an expanded matrix is singular.
     """
 
-    def __init__(self, shape: tuple[int, ...], kinds: tuple[str, ...], dtype: object, dense: bool = False, repeats: bool = True) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], kinds: tuple[str, ...], dtype: object, dense: bool = False, repeats: bool = True
+    ) -> None:
         self.repeats = repeats
         self.shape, self.kinds, self.dtype, self.dense = shape, kinds, dtype, dense
         self.placed: list[Placed] = []
 
     def __call__(self, shape: tuple[int, ...] | None = None, dtype: object = None) -> numod.Tensor:
-        """A tensor like the first, or of another shape or dtype: floats between 0.1 and 0.9, integers from 1 to 4, bools of both kinds."""
+        """A tensor like the first, or of another shape or dtype: floats between 0.1 and 0.9, integers from 1 to 4,
+        bools of both kinds.
+        """
 
         def values(rng: np.random.Generator, size: tuple[int, ...], kind: str) -> np.ndarray:
-            return rng.uniform(0.1, 0.9, size) if kind in "fc" else rng.integers(*((0, 2) if kind == "b" else (1, 5)), size)
+            return (
+                rng.uniform(0.1, 0.9, size)
+                if kind in "fc"
+                else rng.integers(*((0, 2) if kind == "b" else (1, 5)), size)
+            )
 
-        return self.filled(self.shape if shape is None else tuple(shape), dtype or self.dtype, values, expands=self.repeats)
+        return self.filled(
+            self.shape if shape is None else tuple(shape), dtype or self.dtype, values, expands=self.repeats
+        )
 
     def index(self, shape: tuple[int, ...], below: int) -> numod.Tensor:
         """Indices that differ along the first dimension."""
-        return self.filled(shape, numod.int64, lambda rng, size, kind: np.broadcast_to(rng.permutation(below)[: size[0]].reshape(-1, *[1] * (len(size) - 1)), size))
+        return self.filled(
+            shape,
+            numod.int64,
+            lambda rng, size, kind: np.broadcast_to(
+                rng.permutation(below)[: size[0]].reshape(-1, *[1] * (len(size) - 1)), size
+            ),
+        )
 
     def filled(self, shape: tuple[int, ...], dtype: object, values: Callable, expands: bool = False) -> numod.Tensor:
-        """A tensor of what values(generator, shape, kind of dtype) gives. `expands`: it may have the same values along the first dimension."""
+        """A tensor of what values(generator, shape, kind of dtype) gives.
+
+        `expands`: it may have the same values along the first dimension.
+        """
         turn = len(self.placed)
         kind = self.kinds[min(turn, len(self.kinds) - 1)]
         array = np.array(values(np.random.default_rng(turn), shape, dtype.kind))

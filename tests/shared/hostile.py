@@ -1,7 +1,8 @@
 """Files to damage and what damages them, for the tests of `serialization`; not the tests themselves.
 
-`PROGRAMS` is a table of small functions whose recorded programs hold most of numod's ops. `changed_program` changes the JSON of a program where it stands: values
-of other types, out of range, with text that would write a file if it ran, parts left out, doubled, exchanged; `changed_bytes` changes anything.
+`PROGRAMS` is a table of small functions whose recorded programs hold most of numod's ops. `changed_program` changes the
+JSON of a program where it stands: values of other types, out of range, with text that would write a file if it ran,
+parts left out, doubled, exchanged; `changed_bytes` changes anything.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def slope(function: Callable) -> Callable:
     def gradients(*inputs: numod.Tensor) -> tuple:
         leaves = [each.detach().requires_grad_() if each.is_floating_point() else each for each in inputs]
         found = function(*leaves)
-        total = sum(each.sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point())
+        total = sum(
+            each.sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point()
+        )
         return torch.autograd.grad(total, [each for each in leaves if each.requires_grad], allow_unused=True)
 
     return gradients
@@ -85,47 +88,77 @@ def _written(x: numod.Tensor) -> tuple:
 
 
 PROGRAMS: dict[str, Callable] = {
-    "mlp": _module(lambda: torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 2), torch.nn.LogSoftmax(1)), r(5, 4)),
-    "cnn": _module(lambda: torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2), torch.nn.ReLU(), torch.nn.MaxPool2d(2)), r(2, 1, 6, 6)),
+    "mlp": _module(lambda: torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 2),
+        torch.nn.LogSoftmax(1)), r(5, 4)),
+    "cnn": _module(lambda: torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3, padding=1), torch.nn.BatchNorm2d(2),
+        torch.nn.ReLU(), torch.nn.MaxPool2d(2)), r(2, 1, 6, 6)),
     "lstm": _module(lambda: torch.nn.LSTM(3, 4), r(5, 2, 3)),
     "gru": _module(lambda: torch.nn.GRU(3, 4), r(5, 2, 3)),
     "embedding": _module(lambda: torch.nn.Embedding(7, 3), i(2, 2, below=7)),
-    "views": lambda: (lambda x: (x.t(), x[1], x[:, ::2], x.view(-1), x.unsqueeze(1).expand(3, 2, 4), x.diagonal(), x.as_strided((2, 2), (1, 1))), (r(3, 4),)),
+    "views": lambda: (lambda x: (x.t(), x[1], x[:, ::2], x.view(-1), x.unsqueeze(1).expand(3, 2, 4), x.diagonal(),
+        x.as_strided((2, 2), (1, 1))), (r(3, 4),)),
     "writes": lambda: (_written, (r(4, 4),)),
     "pointwise": _both(lambda x, y: (x * y + 1).tanh() / (x.abs() + 2) - torch.where(x > 0, x, y).exp(), r(3, 4), r(4)),
     "reductions": _both(lambda x: (x.sum(1), x.mean(), x.amax(0, keepdim=True), x.norm(), x.prod(1)), r(3, 4)),
-    "orders": _both(lambda x: (*x.sort(1), *x.topk(2, 1), *x.max(1), x.argmax(), *x.cummax(0), *x.median(1), *x.mode(1)), r(3, 4)),
+    "orders": _both(lambda x: (*x.sort(1), *x.topk(2, 1), *x.max(1), x.argmax(), *x.cummax(0), *x.median(1),
+        *x.mode(1)), r(3, 4)),
     "scans": _both(lambda x: (x.cumsum(1), x.cumprod(0), x.logcumsumexp(1)), r(3, 4)),
     "gather": _both(lambda x, n: (x.gather(1, n), x.index_select(0, n[0]), x[n[:, 0]]), r(3, 4), i(3, 2)),
     "scatter": lambda: (
-        lambda x, n, s: (x.scatter(1, n, s), x.scatter_add(1, n, s), x.scatter_reduce(1, n, s, "amax"), x.index_add(0, n[0], s), x.index_copy(0, n[0], s)), (r(3, 3), i(3, 3), r(3, 3)),
+        lambda x, n,
+        s: (x.scatter(1, n, s), x.scatter_add(1, n, s), x.scatter_reduce(1, n, s, "amax"), x.index_add(0, n[0], s),
+            x.index_copy(0, n[0], s)), (r(3, 3), i(3, 3), r(3, 3)),
     ),
     "grid": _both(lambda x, g: F.grid_sample(x, g, align_corners=False), r(1, 2, 4, 4), r(1, 3, 3, 2)),
-    "pools": _both(lambda x: (F.max_pool2d(x, 2, return_indices=True)[0], F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 3), F.adaptive_max_pool2d(x, 2)), r(1, 2, 6, 6)),
-    "convolutions": _both(lambda x, w: (F.conv2d(x, w, padding=1, dilation=2), F.conv_transpose2d(x, w, stride=2)), r(1, 2, 5, 5), r(2, 2, 3, 3)),
+    "pools": _both(lambda x: (F.max_pool2d(x, 2, return_indices=True)[0], F.avg_pool2d(x, 3, 2, 1),
+        F.adaptive_avg_pool2d(x, 3), F.adaptive_max_pool2d(x, 2)), r(1, 2, 6, 6)),
+    "convolutions": _both(lambda x, w: (F.conv2d(x, w, padding=1, dilation=2), F.conv_transpose2d(x, w, stride=2)),
+        r(1, 2, 5, 5), r(2, 2, 3, 3)),
     "grouped": _both(lambda x, w: F.conv1d(x, w, groups=2, stride=2), r(2, 4, 8), r(4, 2, 3)),
-    "norms": _both(lambda x, w: (F.layer_norm(x, (4,), w, w), F.group_norm(x, 1), F.rms_norm(x, (4,), w), F.batch_norm(x, None, None, training=True)), r(3, 4), r(4)),
-    "losses": _both(lambda x, n: (F.cross_entropy(x, n), F.nll_loss(x, n, reduction="none"), F.cross_entropy(x, n, reduction="none", ignore_index=1)), r(5, 4), i(5)),
-    "attention": _both(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), r(1, 2, 6, 4), r(1, 2, 6, 4), r(1, 2, 6, 4)),
-    "pads": _both(lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 1, 1, 1), "reflect"), F.pad(x, (2, 0), "replicate"), F.pad(x, (1, -1))), r(2, 4, 4)),
+    "norms": _both(lambda x,
+        w: (F.layer_norm(x, (4,), w, w), F.group_norm(x, 1), F.rms_norm(x, (4,), w),
+            F.batch_norm(x, None, None, training=True)), r(3, 4), r(4)),
+    "losses": _both(lambda x,
+        n: (F.cross_entropy(x, n), F.nll_loss(x, n, reduction="none"),
+            F.cross_entropy(x, n, reduction="none", ignore_index=1)), r(5, 4), i(5)),
+    "attention": _both(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), r(1, 2, 6, 4),
+        r(1, 2, 6, 4), r(1, 2, 6, 4)),
+    "pads": _both(lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 1, 1, 1), "reflect"), F.pad(x, (2, 0), "replicate"),
+        F.pad(x, (1, -1))), r(2, 4, 4)),
     "resize": _both(lambda x: F.interpolate(x, size=(5, 3), mode="bilinear"), r(1, 2, 4, 4)),
     "unfold": _both(lambda x: (F.unfold(x, 2, padding=1), F.fold(F.unfold(x, 2), (4, 4), 2)), r(1, 2, 4, 4)),
     "join": _both(lambda x, y: (torch.cat((x, y)), torch.stack((x, x), 1)), r(2, 3), r(4, 3)),
     "flips": _both(lambda x: (x.flip(0), x.roll(1, 1), x.tril(), x.triu(1)), r(3, 4)),
-    "matrices": _both(lambda a: (torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.slogdet(a)[1], torch.linalg.solve(a, a[:, :1])), r(3, 3) @ r(3, 3).mT + 3 * torch.eye(3)),
-    "factors": lambda: (lambda a: (*torch.linalg.svd(a), *torch.linalg.qr(a), torch.linalg.pinv(a), *torch.linalg.lu_factor(a), *torch.linalg.eigh(a @ a.mT)), (r(3, 4),)),
-    "products": _both(lambda a, b: (a @ b, a @ b[0, :, 0], torch.cdist(a, b.mT), torch.linalg.cross(a, a.flip(0))), r(2, 3, 3), r(2, 3, 3)),
-    "fourier": lambda: (lambda x: (torch.fft.rfft(x), torch.fft.fft(x), torch.fft.irfft(torch.fft.rfft(x), 6)), (r(2, 6),)),
-    "search": lambda: (lambda x, e: (torch.searchsorted(e, x), x.unique(return_inverse=True)[1], x.nonzero()), (r(2, 3), torch.tensor([-1.0, 0.0, 1.0]))),
+    "matrices": _both(lambda a: (torch.linalg.inv(a), torch.linalg.cholesky(a), torch.linalg.slogdet(a)[1],
+        torch.linalg.solve(a, a[:, :1])), r(3, 3) @ r(3, 3).mT + 3 * torch.eye(3)),
+    "factors": lambda: (lambda a: (*torch.linalg.svd(a), *torch.linalg.qr(a), torch.linalg.pinv(a),
+        *torch.linalg.lu_factor(a), *torch.linalg.eigh(a @ a.mT)), (r(3, 4),)),
+    "products": _both(lambda a, b: (a @ b, a @ b[0, :, 0], torch.cdist(a, b.mT), torch.linalg.cross(a, a.flip(0))),
+        r(2, 3, 3), r(2, 3, 3)),
+    "fourier": lambda: (lambda x: (torch.fft.rfft(x), torch.fft.fft(x), torch.fft.irfft(torch.fft.rfft(x), 6)),
+        (r(2, 6),)),
+    "search": lambda: (lambda x, e: (torch.searchsorted(e, x), x.unique(return_inverse=True)[1], x.nonzero()),
+        (r(2, 3), torch.tensor([-1.0, 0.0, 1.0]))),
     "bag": _both(lambda x, n, o: F.embedding_bag(n, x, o), r(5, 3), i(6, below=5), torch.tensor([0, 2, 4])),
-    "draws": lambda: (lambda x: (F.dropout(x, 0.5), torch.rand(3), torch.randperm(5), torch.poisson(x.abs()), torch.distributions.Gamma(x.abs() + 1, 1.0).sample()), (r(3, 4),)),
+    "draws": lambda: (lambda x: (F.dropout(x, 0.5), torch.rand(3), torch.randperm(5), torch.poisson(x.abs()),
+        torch.distributions.Gamma(x.abs() + 1, 1.0).sample()), (r(3, 4),)),
     "ctc": _both(lambda x, n: F.ctc_loss(x.log_softmax(2), n + 1, (5, 4), (2, 1)), r(5, 2, 4), i(2, 2)),
-    "integers": lambda: (lambda n: (n * 2 - 1, n // 2, n.sum(), n == 1, n.to(torch.int32), torch.tril_indices(3, 4)), (i(3, 4),)),
-    "complex": _both(lambda x: (torch.complex(x, x).abs(), (torch.complex(x, x) * torch.complex(x, -x)).real, torch.complex(x, x).conj().angle(), torch.complex(x, x + 1).sgn().imag), r(3, 4)),
-    "recurrent": _both(lambda x, h: torch.nn.utils.rnn.pad_packed_sequence(_layer(torch.nn.LSTM)(torch.nn.utils.rnn.pack_padded_sequence(x, [3, 2]))[0])[0] + _layer(torch.nn.GRU)(x)[0], r(3, 2, 3), r(2, 4)),
-    "plain recurrent": _both(lambda x, h: (_layer(torch.nn.RNN)(x)[0], _layer(torch.nn.RNN, nonlinearity="relu")(x)[0], _layer(torch.nn.LSTMCell)(x[0])[0], _layer(torch.nn.GRUCell)(x[0], h)), r(3, 2, 3), r(2, 4)),
-    "more factors": lambda: (lambda a: (torch.det(a), *torch.geqrf(a), torch.linalg.svdvals(a), torch.linalg.eigvalsh(a + a.mT), torch.linalg.eigvals(a).abs(), torch.linalg.lstsq(a, a)[0], torch.linalg.ldl_factor(a + a.mT)[0], torch.linalg.lu(a)[0]), (r(3, 3) + 2 * torch.eye(3),)),
-    "more orders": lambda: (lambda x, a, b: (*x.min(1), x.argmin(0), *x.cummin(1), x.nansum(0), x.norm(1), F.pdist(x), torch._int_mm(a, b)), (r(3, 4), i(4, 8).to(torch.int8), i(8, 3).to(torch.int8))),
+    "integers": lambda: (lambda n: (n * 2 - 1, n // 2, n.sum(), n == 1, n.to(torch.int32), torch.tril_indices(3, 4)),
+        (i(3, 4),)),
+    "complex": _both(lambda x: (torch.complex(x, x).abs(), (torch.complex(x, x) * torch.complex(x, -x)).real,
+        torch.complex(x, x).conj().angle(), torch.complex(x, x + 1).sgn().imag), r(3, 4)),
+    "recurrent": _both(lambda x,
+        h: torch.nn.utils.rnn.pad_packed_sequence(_layer(torch.nn.LSTM)(torch.nn.utils.rnn.pack_padded_sequence(x,
+            [3, 2]))[0])[0] + _layer(torch.nn.GRU)(x)[0], r(3, 2, 3), r(2, 4)),
+    "plain recurrent": _both(lambda x,
+        h: (_layer(torch.nn.RNN)(x)[0], _layer(torch.nn.RNN, nonlinearity="relu")(x)[0],
+            _layer(torch.nn.LSTMCell)(x[0])[0], _layer(torch.nn.GRUCell)(x[0], h)), r(3, 2, 3), r(2, 4)),
+    "more factors": lambda: (lambda a: (torch.det(a), *torch.geqrf(a), torch.linalg.svdvals(a),
+        torch.linalg.eigvalsh(a + a.mT), torch.linalg.eigvals(a).abs(), torch.linalg.lstsq(a, a)[0],
+        torch.linalg.ldl_factor(a + a.mT)[0], torch.linalg.lu(a)[0]), (r(3, 3) + 2 * torch.eye(3),)),
+    "more orders": lambda: (lambda x, a,
+        b: (*x.min(1), x.argmin(0), *x.cummin(1), x.nansum(0), x.norm(1), F.pdist(x), torch._int_mm(a, b)),
+        (r(3, 4), i(4, 8).to(torch.int8), i(8, 3).to(torch.int8))),
     "doubles": _both(lambda x: (x.double().var(1), F.softmax(x, 1), F.smooth_l1_loss(x, x + 2)), r(3, 4)),
 }  # fmt: skip
 
@@ -147,24 +180,38 @@ def parts_of(content: bytes) -> tuple[dict, dict, bytes]:
 
 def assembled(header: dict, program: Any, data: bytes) -> bytes:
     """The file of a program."""
-    header = {**header, "__metadata__": {**header["__metadata__"], "numod.program": program if isinstance(program, str) else json.dumps(program)}}
+    header = {
+        **header,
+        "__metadata__": {
+            **header["__metadata__"],
+            "numod.program": program if isinstance(program, str) else json.dumps(program),
+        },
+    }
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
 def payloads(mark: str) -> list[str]:
-    """Texts that write the file `mark` where they run: as an expression, on lines of their own, from within a string or a comment."""
+    """Texts that write the file `mark` where they run: as an expression, on lines of their own, from within a string or
+    a comment.
+    """
     write = f"open({mark!r}, 'w').write('x')"
     return [
-        write, f"0)\n\nimport os\n{write}\nif 0:\n    if 1:\n        if 1:\n            0 #", f"__import__('builtins').{write}", f"\n{write}\n", f"'''\n{write}\n'''", f"\"+str({write})+\"",
-        f"x\n    {write}", f"1 if {write} else 1", f"{{{write}}}", f"os.system('touch {mark}')", f"0; {write}", f"#\n{write}",
+        write, f"0)\n\nimport os\n{write}\nif 0:\n    if 1:\n        if 1:\n            0 #",
+        f"__import__('builtins').{write}", f"\n{write}\n", f"'''\n{write}\n'''", f"\"+str({write})+\"",
+        f"x\n    {write}", f"1 if {write} else 1", f"{{{write}}}", f"os.system('touch {mark}')", f"0; {write}",
+        f"#\n{write}",
     ]  # fmt: skip
 
 
 WRONG: list[Any] = [
-    None, True, False, 0, 1, -1, 2, 3, 7, 1 << 31, -(1 << 31), 1 << 62, 1 << 63, 1 << 64, -(1 << 63), 10**30, 0.5, 1e300, -0.0, "", "x", "1", [], [0], [[]], {}, {"a": 1}, {"value": 0}, {"value": -1}, {"value": 1 << 70},
-    {"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"tuple": []}, {"tuple": [0]}, {"tuple": [-1, 1 << 40]}, {"list": [0]}, {"Size": [1]}, {"dtype": "int64"}, {"dtype": "os"}, {"device": "cuda"}, {"device": "meta"},
-    {"slice": [0, 1, 2]}, {"dict": [["a", 1]]}, {"draw": 0, "count": 1}, {"draw": 0, "count": -1}, {"draw": [], "count": 1 << 70}, {"call": "os.system"}, "float64", "bool", "cpu", "\ud800", "\0", "sum", "constant", "none",
+    None, True, False, 0, 1, -1, 2, 3, 7, 1 << 31, -(1 << 31), 1 << 62, 1 << 63, 1 << 64, -(1 << 63), 10**30, 0.5,
+    1e300, -0.0, "", "x", "1", [], [0], [[]], {}, {"a": 1}, {"value": 0}, {"value": -1}, {"value": 1 << 70},
+    {"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"tuple": []}, {"tuple": [0]}, {"tuple": [-1, 1 << 40]},
+    {"list": [0]}, {"Size": [1]}, {"dtype": "int64"}, {"dtype": "os"}, {"device": "cuda"}, {"device": "meta"},
+    {"slice": [0, 1, 2]}, {"dict": [["a", 1]]}, {"draw": 0, "count": 1}, {"draw": 0, "count": -1},
+    {"draw": [], "count": 1 << 70}, {"call": "os.system"}, "float64", "bool", "cpu", "\ud800", "\0", "sum", "constant",
+    "none",
 ]  # fmt: skip
 
 
@@ -186,7 +233,8 @@ def changed_program(content: bytes, draw: random.Random, mark: str) -> bytes:
 
 
 def _changed(program: dict, draw: random.Random, mark: str) -> dict:
-    if draw.random() < 0.7 and isinstance(program.get("steps"), list) and program["steps"]:  # attributes and inputs more often than layouts, of which there are more
+    # attributes and inputs more often than layouts, of which there are more
+    if draw.random() < 0.7 and isinstance(program.get("steps"), list) and program["steps"]:
         step = draw.choice(program["steps"])
         places = _places(step, []) if isinstance(step, dict) else [(program, "steps")]
     else:
@@ -223,8 +271,9 @@ def _changed(program: dict, draw: random.Random, mark: str) -> dict:
 
 
 def replanned(content: bytes, draw: random.Random) -> bytes | None:
-    """A program's file with one change of an attribute, an input or a layout, and all later layouts as their ops then plan them: nothing but the ops' contracts
-    can refuse it. None where an op itself refuses to plan it."""
+    """A program's file with one change of an attribute, an input or a layout, and all later layouts as their ops then
+    plan them: nothing but the ops' contracts can refuse it. None where an op itself refuses to plan it.
+    """
     from numod.graph.verify import arguments_of
     from numod.kernel import bind
     from numod.serialization import program as files
@@ -242,7 +291,11 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
             attributes[k] = _nudged(attributes[k], draw)
             recorded.steps[at] = replace(step, parameters=tuple(attributes))
         case 2 if step.inputs:
-            known = [*recorded.inputs, *recorded.held, *(each for one in recorded.steps[:at] if isinstance(one, Step) for each in one.results)]
+            known = [
+                *recorded.inputs,
+                *recorded.held,
+                *(each for one in recorded.steps[:at] if isinstance(one, Step) for each in one.results),
+            ]
             inputs = list(step.inputs)
             k = draw.randrange(len(inputs))
             inputs[k] = draw.choice(known) if isinstance(inputs[k], Value) and known else _nudged(inputs[k], draw)
@@ -254,13 +307,21 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
             strides = None if draw.random() < 0.7 else tuple(draw.choice((0, 1, 2, n)) for n in form.strides)
             if any(type(n) is not int or not 0 <= n < 50 for n in shape):
                 return None
-            recorded.layouts[value] = layout(shape, form.dtype if draw.random() < 0.8 else draw.choice(list(numod.dtypes.ALL.values())), form.device, strides)
+            recorded.layouts[value] = layout(
+                shape,
+                form.dtype if draw.random() < 0.8 else draw.choice(list(numod.dtypes.ALL.values())),
+                form.device,
+                strides,
+            )
         case _:
             return None
     with bind.unbuilt():
         for each in recorded.steps:
             if isinstance(each, Step) and not each.in_place and each.op is not EMPTY:
-                planned = each.op.prepare(tuple(e if isinstance(e, Layout) else type(e) for e in arguments_of(each, recorded.layouts)), each.parameters).layout
+                planned = each.op.prepare(
+                    tuple(e if isinstance(e, Layout) else type(e) for e in arguments_of(each, recorded.layouts)),
+                    each.parameters,
+                ).layout
                 recorded.layouts.update(zip(each.results, planned if isinstance(planned, tuple) else (planned,)))
     return file_of(recorded)
 
@@ -308,7 +369,28 @@ def _nudged(value: Any, draw: random.Random) -> Any:
         k = draw.randrange(len(value))
         return (*value[:k], _nudged(value[k], draw), *value[k + 1 :])
     if type(value) is str:
-        return draw.choice(("none", "mean", "sum", "zeros", "border", "reflection", "nearest", "bilinear", "bicubic", "constant", "reflect", "replicate", "circular", "amax", "prod", "forward", "r", "complete"))
+        return draw.choice(
+            (
+                "none",
+                "mean",
+                "sum",
+                "zeros",
+                "border",
+                "reflection",
+                "nearest",
+                "bilinear",
+                "bicubic",
+                "constant",
+                "reflect",
+                "replicate",
+                "circular",
+                "amax",
+                "prod",
+                "forward",
+                "r",
+                "complete",
+            )
+        )
     if isinstance(value, numod.dtype):
         return draw.choice(list(numod.dtypes.ALL.values()))
     return value
@@ -319,19 +401,83 @@ def op_names() -> list[Any]:
     """Names of ops as files have them, and of what is none."""
     from numod.serialization.program import _known
 
-    return [*_known(), "empty", "Update.sgd", "Fused.x", ["total", "mse"], ["grad", "tanh", 0], ["grad", "mul", 1], ["total_grad", "huber", 0], ["grad", "tanh", 9], ["total", "os"], ["eval", "1", 0], ["grad"], 3]
+    return [
+        *_known(),
+        "empty",
+        "Update.sgd",
+        "Fused.x",
+        ["total", "mse"],
+        ["grad", "tanh", 0],
+        ["grad", "mul", 1],
+        ["total_grad", "huber", 0],
+        ["grad", "tanh", 9],
+        ["total", "os"],
+        ["eval", "1", 0],
+        ["grad"],
+        3,
+    ]
 
 
 # Checkpoints
 
 SNIPPETS = [
-    b"cos\nsystem\n(X\x04\x00\x00\x00truetR", b"cposix\nsystem\n", b"c__builtin__\neval\n(X\x01\x00\x00\x001tR", b"(ios\nsystem\n", b"(cos\nsystem\nX\x01\x00\x00\x00ao",
-    b"ctorch\nTensor\n)\x81", b"\x82\x01", b"\x84\xff\xff\xff\x7f", b"r\xff\xff\xff\xff", b"j\xff\xff\xff\xff", b"h\x00", b"\x8b\xff\xff\xff\x7f", b"X\xff\xff\xff\xff",
-    b"B\xff\xff\xff\xff", b"\x8d" + b"\xff" * 8, b"\x96" + b"\xff" * 7 + b"\x7f", b"((((", b"\x85" * 40, b"h\x00h\x00\x86q\x00" * 20, b")R", b"}b", b"Q", b"t", b"u", b"s", b"a", b"0", b"1",
-    b"J\xff\xff\xff\xff", b"\x8a\x08" + b"\xff" * 7 + b"\x7f", b"\x8a\xff" + b"\x7f" * 255, b"ctorch\nSize\n", b"c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R", b".", b"\x93",
-    b"cnumod.nn.hooks\nHooks\n)R", b"cnumod.nn.hooks\nHooks\n)\x81", b"cnumod.nn.hooks\nRemovableHandle\n)\x81", b"c__builtin__\nxrange\nJ\xff\xff\xff\x7f\x85R", b"ctorch.serialization\n_get_layout\n",
+    b"cos\nsystem\n(X\x04\x00\x00\x00truetR",
+    b"cposix\nsystem\n",
+    b"c__builtin__\neval\n(X\x01\x00\x00\x001tR",
+    b"(ios\nsystem\n",
+    b"(cos\nsystem\nX\x01\x00\x00\x00ao",
+    b"ctorch\nTensor\n)\x81",
+    b"\x82\x01",
+    b"\x84\xff\xff\xff\x7f",
+    b"r\xff\xff\xff\xff",
+    b"j\xff\xff\xff\xff",
+    b"h\x00",
+    b"\x8b\xff\xff\xff\x7f",
+    b"X\xff\xff\xff\xff",
+    b"B\xff\xff\xff\xff",
+    b"\x8d" + b"\xff" * 8,
+    b"\x96" + b"\xff" * 7 + b"\x7f",
+    b"((((",
+    b"\x85" * 40,
+    b"h\x00h\x00\x86q\x00" * 20,
+    b")R",
+    b"}b",
+    b"Q",
+    b"t",
+    b"u",
+    b"s",
+    b"a",
+    b"0",
+    b"1",
+    b"J\xff\xff\xff\xff",
+    b"\x8a\x08" + b"\xff" * 7 + b"\x7f",
+    b"\x8a\xff" + b"\x7f" * 255,
+    b"ctorch\nSize\n",
+    b"c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85R",
+    b".",
+    b"\x93",
+    b"cnumod.nn.hooks\nHooks\n)R",
+    b"cnumod.nn.hooks\nHooks\n)\x81",
+    b"cnumod.nn.hooks\nRemovableHandle\n)\x81",
+    b"c__builtin__\nxrange\nJ\xff\xff\xff\x7f\x85R",
+    b"ctorch.serialization\n_get_layout\n",
 ]
-NUMBERS = [b"\xff" * 8, b"\0" * 8, struct.pack("<Q", 2**63), struct.pack("<I", 2**31), b"\x80", b"\x7f", b"-1", b"9999999999999", b"1e999", b"[", b"{", b'"', b"\\ud800", b"null"]
+NUMBERS = [
+    b"\xff" * 8,
+    b"\0" * 8,
+    struct.pack("<Q", 2**63),
+    struct.pack("<I", 2**31),
+    b"\x80",
+    b"\x7f",
+    b"-1",
+    b"9999999999999",
+    b"1e999",
+    b"[",
+    b"{",
+    b'"',
+    b"\\ud800",
+    b"null",
+]
 
 
 def changed_bytes(content: bytes, draw: random.Random, mark: str = MARK) -> bytes:
@@ -354,7 +500,10 @@ def changed_bytes(content: bytes, draw: random.Random, mark: str = MARK) -> byte
             case 5:
                 other = draw.randrange(len(data) or 1)
                 size = draw.randrange(1, 64)
-                data[here : here + size], data[other : other + size] = data[other : other + size], data[here : here + size]
+                data[here : here + size], data[other : other + size] = (
+                    data[other : other + size],
+                    data[here : here + size],
+                )
             case 6:
                 data[here:here] = b"cos\nsystem\n" + _unicode(f"touch {mark}") + b"\x85R"
             case _:
@@ -383,7 +532,9 @@ def legacy(value: object) -> bytes:
     pickler.dump(value)
     head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
     keys = pickle.dumps([key for key, _, _ in pickler.storages.values()], 2)
-    data = b"".join(struct.pack("<q", len(storage.data)) + storage.data.tobytes() for _, storage, _ in pickler.storages.values())
+    data = b"".join(
+        struct.pack("<q", len(storage.data)) + storage.data.tobytes() for _, storage, _ in pickler.storages.values()
+    )
     return head + file.getvalue() + keys + data
 
 

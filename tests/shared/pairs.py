@@ -1,4 +1,7 @@
-"""What tests of compiled functions share: equal networks, one eager and one compiled, and how results are compared. Not tests themselves."""
+"""What tests of compiled functions share: equal networks, one eager and one compiled, and how results are compared.
+
+Not tests themselves.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ def compile(function: object = None, *, fullgraph: bool = True, **options: objec
 def equal(a: object, b: object) -> bool:
     """Whether two structures of tensors are the same, to rounding."""
     if isinstance(a, numod.Tensor):
-        return a.shape == b.shape and a.dtype is b.dtype and np.allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6, equal_nan=True)
+        return (
+            a.shape == b.shape
+            and a.dtype is b.dtype
+            and np.allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6, equal_nan=True)
+        )
     if isinstance(a, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, dict):
@@ -52,7 +59,13 @@ def step_of(model: nn.Module, optimizer: numod.optim.Optimizer, **zero: bool) ->
 class Pair:
     """Two equal models with optimizers, and their steps: eager and compiled."""
 
-    def __init__(self, *extra: nn.Module, optimizer: object = lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9), make: object = step_of, **zero: bool) -> None:
+    def __init__(
+        self,
+        *extra: nn.Module,
+        optimizer: object = lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9),
+        make: object = step_of,
+        **zero: bool,
+    ) -> None:
         self.models = net(*extra), net(*copy.deepcopy(extra))
         self.optimizers = [optimizer(each.parameters()) for each in self.models]
         steps = [make(*each, **zero) for each in zip(self.models, self.optimizers)]

@@ -1,4 +1,5 @@
-"""What tests beside the installed PyTorch share: a call made with both libraries, and its results, gradients and errors compared. Not tests themselves.
+"""What tests beside the installed PyTorch share: a call made with both libraries, and its results, gradients and errors
+compared. Not tests themselves.
 
 A call takes the library and tensors of it, as in `compare(lambda t, x: t.exp(x), array)`.
 """
@@ -34,27 +35,43 @@ def plain(text: object) -> str:
 
 
 def same(ours: Any, theirs: Any, rtol: float | None = None, atol: float | None = None) -> None:
-    """Results, which may be nested: tensors of equal shape and dtype and of close values (by default to rounding), other values equal."""
+    """Results, which may be nested: tensors of equal shape and dtype and of close values (by default to rounding),
+    other values equal.
+    """
     ours, theirs = flat(ours), flat(theirs)
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs):
         if not isinstance(other, torch.Tensor):
             assert mine == other
             continue
-        assert isinstance(mine, numod.Tensor) and tuple(mine.shape) == tuple(other.shape) and plain(mine.dtype) == plain(other.dtype)
+        assert (
+            isinstance(mine, numod.Tensor)
+            and tuple(mine.shape) == tuple(other.shape)
+            and plain(mine.dtype) == plain(other.dtype)
+        )
         rounding = 2e-6 if other.dtype is torch.float32 else 1e-9
-        np.testing.assert_allclose(mine.detach().numpy(), other.detach().numpy(force=True), rtol=rtol or rounding, atol=atol or rounding)
+        np.testing.assert_allclose(
+            mine.detach().numpy(), other.detach().numpy(force=True), rtol=rtol or rounding, atol=atol or rounding
+        )
 
 
 def gradients(library: Any, results: Any, leaves: Iterable) -> list:
     """The leaves' gradients of a sum of the results with random weights."""
     summands = [each for each in flat(results) if getattr(each, "requires_grad", False)]
     if summands:
-        sum((each * library.tensor(random(*each.shape, seed=k)).to(each.dtype)).sum() for k, each in enumerate(summands)).backward()
+        sum(
+            (each * library.tensor(random(*each.shape, seed=k)).to(each.dtype)).sum() for k, each in enumerate(summands)
+        ).backward()
     return [each.grad for each in leaves]
 
 
-def compare(call: Callable, *arrays: np.ndarray, rtol: float | None = None, atol: float | None = None, differentiable: bool = True) -> None:
+def compare(
+    call: Callable,
+    *arrays: np.ndarray,
+    rtol: float | None = None,
+    atol: float | None = None,
+    differentiable: bool = True,
+) -> None:
     """The results of `call(library, *tensors)`, and the gradients by the floating-point tensors."""
     results, slopes = [], []
     for library in LIBRARIES:
@@ -74,7 +91,9 @@ def twins(make: Callable) -> tuple:
 
 
 def compare_modules(modules: tuple, call: Callable) -> None:
-    """`call(library, module)` gives the results and the inputs: those results, and the gradients by the inputs and by the parameters."""
+    """`call(library, module)` gives the results and the inputs: those results, and the gradients by the inputs and by
+    the parameters.
+    """
     results, slopes = [], []
     for library, module in zip(LIBRARIES, modules):
         module.zero_grad()
@@ -91,5 +110,8 @@ def same_error(call: Callable, text: bool = False) -> None:
         call(torch)
     with pytest.raises(Exception) as ours:
         call(numod)
-    assert issubclass(ours.type, theirs.type) or ours.type.__name__ == theirs.type.__name__.lstrip("_"), (ours.value, theirs.value)
+    assert issubclass(ours.type, theirs.type) or ours.type.__name__ == theirs.type.__name__.lstrip("_"), (
+        ours.value,
+        theirs.value,
+    )
     assert not text or plain(ours.value) == plain(theirs.value)

@@ -1,4 +1,6 @@
-"""What tests of the profiler share: a small network's training step, profiled with everything on, and how slices are found. Not tests themselves."""
+"""What tests of the profiler share: a small network's training step, profiled with everything on, and how slices are
+found. Not tests themselves.
+"""
 
 from __future__ import annotations
 

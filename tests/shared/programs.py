@@ -1,7 +1,10 @@
-"""Random programs for the graph's tests: Python text of a few lines over tensors, each line tried eagerly as it is made. Not the tests themselves.
+"""Random programs for the graph's tests:
 
-A program is a list of lines over the inputs `x0 ...`, the parameters `p0 ...` and results `t0 ...`. It runs as a function of its inputs in one of three
-modes: "forward" (no gradients), "backward" (its results are differentiated outside), "train" (loss, backward and an optimizer's step inside).
+Python text of a few lines over tensors, each line tried eagerly as it is made. Not the tests themselves.
+
+A program is a list of lines over the inputs `x0 ...`, the parameters `p0 ...` and results `t0 ...`. It runs as a
+function of its inputs in one of three modes: "forward" (no gradients), "backward" (its results are differentiated
+outside), "train" (loss, backward and an optimizer's step inside).
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from numod.nn import functional as F
 UNARY = """tanh({a})|sigmoid({a})|sin({a})|{a}.abs()|-{a}|relu({a})|{a}.square()|{a}.clamp(-1, 1)|{a}.abs().sqrt()|F.gelu({a})|F.silu({a})|
 {a}.abs().log1p()|{a}.clamp(max=3).exp()|
 {a}.floor()|{a}.sign()|F.leaky_relu({a}, {s})|{a}.nan_to_num()|{a}.isnan()|{a}.logical_not()""".split("|")
-SCALAR = "{a} * {s}|{s} - {a}|{a} / {s}|{a} ** 2|{a} + {i}|{a} > {s}|{a} // 2|{a} % 3|{a}.pow({s})|{a} == {i}|torch.add({a}, 2, alpha=3)".split("|")
+SCALAR = (
+    "{a} * {s}|{s} - {a}|{a} / {s}|{a} ** 2|{a} + {i}|{a} > {s}|{a} // 2|{a} % 3|{a}.pow({s})|{a} == "
+    "{i}|torch.add({a}, 2, alpha=3)"
+).split("|")
 BINARY = """{a} + {b}|{a} - {b}|{a} * {b}|{a} / ({b}.abs() + 1)|torch.maximum({a}, {b})|torch.minimum({a}, {b})|torch.where({a} > {b}, {a}, {b})|
 {a} < {b}|torch.where({m}, {a}, {b})|
 torch.lerp({a}, {b}, {s})|torch.addcmul({a}, {b}, {b})|torch.atan2({a}, {b})|F.mse_loss({a}, {b})|{a}.masked_fill({m}, {s})|
@@ -43,19 +49,27 @@ torch.stack(({a}, {b}), {d})|{a}[:, {n}]|F.embedding({n}, {b})|torch.take_along_
 F.cross_entropy({a}, {n})|F.one_hot({n}, 5)|torch.roll({a}, 1, {d})|{a}.scatter_add({d}, {n}, {a})""".split("|")
 DRAW = """F.dropout({a}, 0.4)|torch.rand_like({a})|torch.randn(2, 3)|torch.bernoulli({a}.sigmoid())|F.dropout({a}, 0.5, training=False)|
 torch.rand(3)|torch.randint(0, 3, (3,))""".split("|")
-KIND = "{a}.double()|{a}.float()|{a}.long()|{a}.bool()|{a}.to({b}.dtype)|{a}.half()|{a}.type_as({b})|{a}.int()".split("|")
+KIND = "{a}.double()|{a}.float()|{a}.long()|{a}.bool()|{a}.to({b}.dtype)|{a}.half()|{a}.type_as({b})|{a}.int()".split(
+    "|"
+)
 MADE = """torch.zeros(2, 3)|torch.ones_like({a})|torch.arange(3)|torch.full((3,), {s})|torch.eye(3)|{a}.new_zeros(3)|
 torch.zeros_like({a}, dtype=torch.float64)|torch.linspace(0, 1, 3)""".split("|")
 SEVERAL = """torch.max({a}, {d})|torch.sort({a}, {d})|{a}.split([1, 2], {d})|torch.var_mean({a}, {d})|{a}.chunk(2, {d})|torch.topk({a}, 2, {d})|
 {a}.min({d})""".split("|")
 SEVERAL_DIMS = """{a}.sum((0, 1))|{a}.mean((0, -1), keepdim=True)|{a}.amax((0, 1))|{a}.var((0, 1), unbiased=False)|{a}.logsumexp((0, 1))|{a}.sum((-1, 0), dtype=torch.float64)|
 {a}.amin((-1,), keepdim=True)|{a}.norm(dim=(0, 1))|{a}.count_nonzero()|{a}.std_mean((0, 1))[1]|{a}.nansum({d})|{a}.any()|{a}.aminmax(dim={d})[0]|{a}.argmin()|{a}.cummax({d})[0]|
-{a}.median({d})[0]|{a}.mean(dtype=torch.float64)|{a}.argsort({d})|F.layer_norm({a}, {a}.shape[-1:])|F.normalize({a}, dim={d})""".split("|")
+{a}.median({d})[0]|{a}.mean(dtype=torch.float64)|{a}.argsort({d})|F.layer_norm({a}, {a}.shape[-1:])|F.normalize({a}, dim={d})""".split(
+    "|"
+)
 INTEGER = r"""{n} + {n}|{n} * 2 - {n}|{n} // 2|{n} % 2|{n} & 1|{n} << 1|{n} | {n}|{n} ^ 3|-{n}|{n}.sum()|{n} / 2|{n} == {n}|{n}.float() * {a}|{n}.clamp(0, 1)|{n}.bitwise_not()|{n}.abs()|{n}.max()|
-{m} & {m}|{m} \| {m}|~{m}|{m} ^ {m}|{m}.sum({d})|{m}.float()|{m} * {a}|{m}.logical_and({m})|{m}.long()|{a} * {m} + {n}|{m}.cumsum({d})|{n}.to(torch.int32) + 1|{n}.unique().sum()""".replace("\\|", "\0").split("|")
+{m} & {m}|{m} \| {m}|~{m}|{m} ^ {m}|{m}.sum({d})|{m}.float()|{m} * {a}|{m}.logical_and({m})|{m}.long()|{a} * {m} + {n}|{m}.cumsum({d})|{n}.to(torch.int32) + 1|{n}.unique().sum()""".replace(
+    "\\|", "\0"
+).split("|")
 INTEGER = [each.replace("\0", "|") for each in INTEGER]
 EDGE = """{a}[:0]|{a}[:, :0]|{a}.narrow({d}, 0, 0)|{a}.narrow({d}, 0, 1)|{a}.reshape(-1)[:1]|torch.empty(0, 3)|torch.zeros(1)|torch.tensor({s})|{a}[:1]|{a}.sum().reshape(1, 1)|{a}[..., :1]|
-torch.cat(({a}[:0], {b}))|{a}[:0].sum()|{a}[:0].sum(0)|{a}.reshape(1, -1)|{a}[{n}[:0]]|{a}.repeat(2, 1)|{a}.expand(3, -1)|{a}.unfold({d}, 2, 1)|{a}.real|{a}.squeeze({d})""".split("|")
+torch.cat(({a}[:0], {b}))|{a}[:0].sum()|{a}[:0].sum(0)|{a}.reshape(1, -1)|{a}[{n}[:0]]|{a}.repeat(2, 1)|{a}.expand(3, -1)|{a}.unfold({d}, 2, 1)|{a}.real|{a}.squeeze({d})""".split(
+    "|"
+)
 ALIAS = """{c}.t().mul_({s})|{c}[::2].copy_({b})|{c}.narrow({d}, 0, 1).add_({s})|{c}.chunk(2, {d})[0].mul_({s})|{c}.unbind({d})[0].sub_({s})|{c}.select({d}, {i}).fill_({s})|{c}[None].add_({b})|
 {c}.view(-1)[::2] += {s}|{c}.expand_as({c}).mul_(1)|{c}.flatten().add_({s})|{c}.unsqueeze({d}).tanh_()|{c}.reshape(-1)[{i}] = {s}|{c}[:, {i}] *= {s}|{c}[1:] = {c}[:-1].clone()|{c}.detach().add_({s})|
 {c}.index_put_(({n},), {b})|{c}.index_copy_(0, {n}, {b})|{c}.index_fill_({d}, {n}, {s})|{c}.masked_scatter_({m}, {b})|{c}.lerp_({b}, {s})|{c}.addcmul_({b}, {b})|{c}.where({m}, {b}).mul_({s})|
@@ -64,7 +78,9 @@ ALIAS = """{c}.t().mul_({s})|{c}[::2].copy_({b})|{c}.narrow({d}, 0, 1).add_({s})
 JOIN = """torch.stack(({a}, {b}, {a}), {d})|torch.cat(({a}, {b}, {a}), {d})|{a}.split(1, {d})[{i}]|{a}.unbind({d})[{i}]|torch.hstack(({a}, {b}))|torch.vstack(({a}, {b}))|{a}.tile(2)|
 torch.where({m}, 0.0, {a})|torch.where({a} > 0, {a}, torch.zeros_like({a}))|{a}.masked_select({m})|{a}.masked_fill(~{m}, {s})|torch.outer({a}, {b})|torch.einsum("ij,kj->ik", {a}, {b})|
 {a}.bfloat16()|{a}.to(torch.float64)|{a}.byte()|{a}.short()|{a}.half() * 2|{a}.to(torch.bfloat16).float()|torch.result_type({a}, {b}) and {a}|{a}.unflatten(-1, (1, -1))|F.pad({a}, (1, 1))|{a}.repeat_interleave(2, {d})|
-{a}.swapaxes(0, -1)|{a}.triu()|{a}.rot90()|{a}.diff(dim={d})|torch.meshgrid({a}, {b}, indexing="ij")[0]|{a}.block_diag({b})|{a}.index_add(0, {n}, {b})""".split("|")
+{a}.swapaxes(0, -1)|{a}.triu()|{a}.rot90()|{a}.diff(dim={d})|torch.meshgrid({a}, {b}, indexing="ij")[0]|{a}.block_diag({b})|{a}.index_add(0, {n}, {b})""".split(
+    "|"
+)
 STRUCTURED = """F.conv1d({a}[None], torch.ones(2, 2, 2) * p1[:, None, None])|F.conv2d({a}[None, None], p0[None, None, :, :2])|F.conv_transpose1d({a}[None], p0[:, None, :2])|
 F.max_pool1d({a}[None], 2, 1)|F.avg_pool1d({a}[None], 2)|F.adaptive_avg_pool1d({a}[None], 2)|F.max_pool2d({a}[None, None], 2, 1)|F.interpolate({a}[None], size=4)|
 F.interpolate({a}[None], size=4, mode="linear")|F.batch_norm({a}, None, None, training=True)|F.group_norm({a}[None], 1)|F.instance_norm({a}[None])|F.rms_norm({a}, {a}.shape[-1:])|
@@ -76,8 +92,13 @@ torch.addmm({a}, {b}, p2)|torch.linalg.cross({a}, {b})|torch.kron({a}, {b})|torc
 torch.linalg.vector_norm({a}, 1, {d})|{a}.float().item() * {b}.float()|{b}.float() / {a}.float().item()|torch.trapezoid({a})|torch.histc({a}, 4)|{a}.kthvalue(2, {d})[0]|F.unfold({a}[None, None], 2)|
 torch.special.expit({a})|torch.heaviside({a}, {b})|torch.copysign({a}, {b})|torch.fmod({a}, {s})|torch.hypot({a}, {b})|F.hardswish({a})|F.logsigmoid({a})|F.smooth_l1_loss({a}, {b})|
 torch.cartesian_prod({a}.view(-1), {b}.view(-1))|{a}.renorm(2, 0, 1.0)|F.gumbel_softmax({a})|torch.normal({a}, 1.0)|
-F.rrelu({a}, training=True)|F.alpha_dropout({a}, 0.3, training=True)|torch.randperm(3)|torch.multinomial({a}.abs() + 1, 2)""".split("|")
-KINDS = [UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL, SEVERAL_DIMS, INTEGER, EDGE, ALIAS, ALIAS, JOIN]
+F.rrelu({a}, training=True)|F.alpha_dropout({a}, 0.3, training=True)|torch.randperm(3)|torch.multinomial({a}.abs() + 1, 2)""".split(
+    "|"
+)
+KINDS = [
+    UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL,
+    SEVERAL_DIMS, INTEGER, EDGE, ALIAS, ALIAS, JOIN,
+]  # fmt: skip
 
 STRUCTURED_FROM = 10_000  # seeds from here on take every fourth line from these ops, which have kernels of their own
 
@@ -95,7 +116,13 @@ class Program:
 
     def text(self) -> str:
         """The function as text."""
-        return "\n".join(["def program(x0, x1, x2, x3, x4):", *(f"    {line}" for line in self.lines), f"    return ({''.join(f'{each}, ' for each in self.results)})"])
+        return "\n".join(
+            [
+                "def program(x0, x1, x2, x3, x4):",
+                *(f"    {line}" for line in self.lines),
+                f"    return ({''.join(f'{each}, ' for each in self.results)})",
+            ]
+        )
 
     def function(self, parameters: list[numod.Tensor]) -> Callable:
         """The function, over these parameters."""
@@ -115,7 +142,9 @@ class World:
     def __post_init__(self) -> None:
         numod.manual_seed(self.program.seed)
         trained = self.program.mode != "forward"
-        self.parameters = [numod.nn.Parameter(numod.randn(*shape), requires_grad=trained) for shape in ((2, 3), (2,), (3, 3))]
+        self.parameters = [
+            numod.nn.Parameter(numod.randn(*shape), requires_grad=trained) for shape in ((2, 3), (2,), (3, 3))
+        ]
         function = self.program.function(self.parameters)
         if self.program.mode == "train":
             function = self._step(function)
@@ -138,7 +167,13 @@ class World:
         """Fresh inputs, the same for the same turn."""
         numod.manual_seed(1000 * self.program.seed + turn)
         rows = 2 + turn if self.program.growing else 2
-        x = [numod.randn(rows, 3), numod.randn(3), numod.randn(3, 3), numod.randint(0, 2, (3,)), numod.rand(rows, 3) > 0.5]
+        x = [
+            numod.randn(rows, 3),
+            numod.randn(3),
+            numod.randn(3, 3),
+            numod.randint(0, 2, (3,)),
+            numod.rand(rows, 3) > 0.5,
+        ]
         if self.program.overlap:
             x[1] = x[0][1]
         if self.program.mode == "backward":
@@ -238,8 +273,11 @@ def _extend(source: random.Random, program: Program, space: dict) -> None:
 def _filled(source: random.Random, template: str, space: dict) -> str | None:
     names = [name for name in space if re.fullmatch(r"[xpt]\d+", name)]
     of = {
-        "a": names, "b": names, "c": [name for name in names if name[0] != "p"],
-        "m": [name for name in names if space[name].dtype is numod.bool], "n": [name for name in names if space[name].dtype is numod.int64],
+        "a": names,
+        "b": names,
+        "c": [name for name in names if name[0] != "p"],
+        "m": [name for name in names if space[name].dtype is numod.bool],
+        "n": [name for name in names if space[name].dtype is numod.int64],
     }
 
     def recent(pool: list[str]) -> str:
@@ -264,7 +302,11 @@ def difference(program: Program, wrap: Callable, turns: int = 3, exact: bool = F
             if str(error).startswith("compile: "):
                 return None  # refused, clearly
             return f"call {turn}: {type(error).__name__}: {error}"
-        names = [*(f"result {name}" for name in (["loss"] if program.mode == "train" else []) + program.results), *(f"x{k}" for k in range(5)), *(f"p{k}" for k in range(3))]
+        names = [
+            *(f"result {name}" for name in (["loss"] if program.mode == "train" else []) + program.results),
+            *(f"x{k}" for k in range(5)),
+            *(f"p{k}" for k in range(3)),
+        ]
         names += [f"gradient of {name}" for name in names[-8:]] + ["random stream"]
         for name, a, b in zip(names, expected, found, strict=True):
             if not _same(a, b, exact):
@@ -300,7 +342,11 @@ def shrink(program: Program, wrap: Callable, exact: bool = False) -> Program:
 
 
 def _without(program: Program, number: int) -> Program | None:
-    gone = set(re.findall(r"\bt\d+\b", program.lines[number].split(" = ")[0])) if re.match(r"t\d+(, t\d+)* = ", program.lines[number]) else set()
+    gone = (
+        set(re.findall(r"\bt\d+\b", program.lines[number].split(" = ")[0]))
+        if re.match(r"t\d+(, t\d+)* = ", program.lines[number])
+        else set()
+    )
     lines = program.lines[:number]
     for line in program.lines[number + 1 :]:
         if gone & set(re.findall(r"\bt\d+\b", line)):
@@ -328,8 +374,14 @@ def for_all_sizes(function: object) -> object:
 
 
 def check(seed: int, mode: str, wrap: object) -> None:
-    """Compare, and tell the smallest program found that differs. Kernels in turn are those of eager ops, so their results are the same to the bit."""
+    """Compare, and tell the smallest program found that differs.
+
+    Kernels in turn are those of eager ops, so their results are the same to the bit.
+    """
     program, exact = generate(seed, mode, growing=wrap is for_all_sizes), wrap is in_turn and mode == "forward"
     if difference(program, wrap, exact=exact) is not None:
         program = shrink(program, wrap, exact)
-        pytest.fail(f"seed {seed}, {mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{difference(program, wrap, exact=exact)}")
+        pytest.fail(
+            f"seed {seed}, "
+            f"{mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{difference(program, wrap, exact=exact)}"
+        )

@@ -41,7 +41,11 @@ def trunc_divide(x, y):
 
 def floor_divide(x, y):
     """PyTorch's: a number over zero is an infinity, as in Python's `//` but without the error."""
-    return np.where(np.equal(y, 0), np.divide(x, y), np.floor_divide(x, y)) if np.asarray(x).dtype.kind == "f" else np.floor_divide(x, y)
+    return (
+        np.where(np.equal(y, 0), np.divide(x, y), np.floor_divide(x, y))
+        if np.asarray(x).dtype.kind == "f"
+        else np.floor_divide(x, y)
+    )
 
 
 def erfinv(x):
@@ -147,8 +151,9 @@ def gammainc(a, x):
 class Case:
     """A row's reference, where its inputs may lie, numbers for its last inputs, and which tests it takes part in.
 
-    `low`, `high`: bounds per input (the last repeats). `special`: "exact" compares also the sign of zeros, "close" does not, "" leaves special values out
-    (the reference does not define them). `points`: where the gradient is checked, a list per tensor input.
+    `low`, `high`: bounds per input (the last repeats). `special`: "exact" compares also the sign of zeros, "close" does
+    not, "" leaves special values out (the reference does not define them). `points`: where the gradient is checked, a
+    list per tensor input.
     """
 
     reference: Callable
@@ -194,7 +199,13 @@ REFERENCES: dict[str, Case] = {
     "clamp": Case(lambda x, low, high: np.minimum(np.maximum(x, low), high), numbers=(-1, 2)),
     "clamp_min": Case(np.maximum),
     "clamp_max": Case(np.minimum),
-    "lerp": Case(lambda x, end, weight: x + weight * (end - x), (-3.0, -3.0, 0.0), (3.0, 3.0, 1.0), special="", points=([-1.3, 0.4], [0.7, -0.9], [0.3, 0.8])),
+    "lerp": Case(
+        lambda x, end, weight: x + weight * (end - x),
+        (-3.0, -3.0, 0.0),
+        (3.0, 3.0, 1.0),
+        special="",
+        points=([-1.3, 0.4], [0.7, -0.9], [0.3, 0.8]),
+    ),
     "addcmul": Case(lambda x, a, b, value=1: x + value * a * b, numbers=(2,)),
     "addcdiv": Case(lambda x, a, b, value=1: x + value * a / b, (-3.0, -3.0, 0.5), numbers=(2,)),
     "weighted_sum": Case(lambda x, y, share, other: share * x + other * y, numbers=(0.75, 1.5)),
@@ -227,7 +238,15 @@ REFERENCES: dict[str, Case] = {
     "bitwise_left_shift": Case(np.left_shift, integer=lambda x, y: np.left_shift(x, y)),
     "bitwise_right_shift": Case(np.right_shift),
     # rounding and signs
-    "sign": Case(lambda x: np.where(np.isnan(x), 0, np.sign(x)) if np.asarray(x).dtype.kind == "f" else x if np.asarray(x).dtype == bool else np.sign(x)),
+    "sign": Case(
+        lambda x: (
+            np.where(np.isnan(x), 0, np.sign(x))
+            if np.asarray(x).dtype.kind == "f"
+            else x
+            if np.asarray(x).dtype == bool
+            else np.sign(x)
+        )
+    ),
     "floor": Case(np.floor, **EXACT),
     "ceil": Case(np.ceil, **EXACT),
     "trunc": Case(np.trunc, **EXACT),
@@ -235,13 +254,25 @@ REFERENCES: dict[str, Case] = {
     "frac": Case(lambda x: x - np.trunc(x)),
     "copysign": Case(np.copysign, **EXACT),
     "heaviside": Case(lambda x, values: np.where(x == 0, values, np.where(x > 0, 1, 0))),
-    "nan_to_num": Case(lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf), numbers=(4.0, 5.0, -6.0), integer=lambda x, *_: x),
-    # checks of indices: added up, they say in one number whether any is outside, any negative
-    "bounds": Case(lambda x, low, high: np.where((x < low) | (x >= high), 2**32, np.where(x < 0, 1, 0)), numbers=(-4, 5)),
-    "linear_place": Case(
-        lambda x, y, n, m: np.where((x < -n) | (x >= n) | (y < -m) | (y >= m), -1, np.where(x < 0, x + n, x) * m + np.where(y < 0, y + m, y)), numbers=(2, 3)
+    "nan_to_num": Case(
+        lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+        numbers=(4.0, 5.0, -6.0),
+        integer=lambda x, *_: x,
     ),
-    "class_bounds": Case(lambda x, classes, ignored: np.where(x == ignored, 1, np.where((x < 0) | (x >= classes), 2**32, 0)), numbers=(5, -3)),
+    # checks of indices: added up, they say in one number whether any is outside, any negative
+    "bounds": Case(
+        lambda x, low, high: np.where((x < low) | (x >= high), 2**32, np.where(x < 0, 1, 0)), numbers=(-4, 5)
+    ),
+    "linear_place": Case(
+        lambda x, y, n, m: np.where(
+            (x < -n) | (x >= n) | (y < -m) | (y >= m), -1, np.where(x < 0, x + n, x) * m + np.where(y < 0, y + m, y)
+        ),
+        numbers=(2, 3),
+    ),
+    "class_bounds": Case(
+        lambda x, classes, ignored: np.where(x == ignored, 1, np.where((x < 0) | (x >= classes), 2**32, 0)),
+        numbers=(5, -3),
+    ),
     # exponentials and logarithms
     "exp": unary(np.exp),
     "exp2": unary(np.exp2),
@@ -283,7 +314,9 @@ REFERENCES: dict[str, Case] = {
     # special functions (their special values are in tests/core/test_special.py)
     "logaddexp2": Case(np.logaddexp2),
     "xlog1py": Case(lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, 0.0, x * np.log1p(y))), (-3.0, -0.9)),
-    "entr": unary(lambda x: np.where(x > 0, -x * np.log(x), np.where(np.isnan(x), x, np.where(x == 0, 0.0, -np.inf))), 0.1),
+    "entr": unary(
+        lambda x: np.where(x > 0, -x * np.log(x), np.where(np.isnan(x), x, np.where(x == 0, 0.0, -np.inf))), 0.1
+    ),
     "lgamma": unary(np.vectorize(math.lgamma, otypes=[float]), 0.1, 5.0, special=""),
     "digamma": unary(digamma, 0.1, 5.0, special=""),
     "trigamma": unary(lambda x: zeta(2.0, x), 0.1, 5.0, special=""),
@@ -321,7 +354,12 @@ REFERENCES: dict[str, Case] = {
     "hardtanh": Case(lambda x, low=-1.0, high=1.0: np.minimum(np.maximum(x, low), high), numbers=(-1, 2)),
     "leaky_relu": Case(lambda x, slope=0.01: np.where(x > 0, x, slope * x), numbers=(0.1,)),
     "elu": Case(lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))), numbers=(1.5,)),
-    "selu": unary(lambda x: 1.0507009873554804934193349852946 * np.where(x > 0, x, 1.6732632423543772848170429916717 * np.expm1(np.minimum(x, 0)))),
+    "selu": unary(
+        lambda x: (
+            1.0507009873554804934193349852946
+            * np.where(x > 0, x, 1.6732632423543772848170429916717 * np.expm1(np.minimum(x, 0)))
+        )
+    ),
     "celu": Case(lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)), numbers=(1.5,)),
     "gelu": unary(lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2))), rtol=1e-5),
     "gelu_tanh": unary(lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), rtol=1e-5),
@@ -331,12 +369,16 @@ REFERENCES: dict[str, Case] = {
     "logsigmoid": unary(lambda x: -np.logaddexp(0, -x)),
     "softsign": unary(lambda x: x / (1 + np.abs(x))),
     "tanhshrink": unary(lambda x: x - np.tanh(x), rtol=1e-4),
-    "softshrink": Case(lambda x, lambd=0.5: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0 * x)), numbers=(0.7,)),
+    "softshrink": Case(
+        lambda x, lambd=0.5: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0 * x)), numbers=(0.7,)
+    ),
     "hardshrink": Case(lambda x, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), 0, x), numbers=(0.7,)),
     "threshold": Case(lambda x, threshold, value: np.where(x <= threshold, value, x), numbers=(1, 7)),
     "hardsigmoid": unary(lambda x: clip6(x) / 6),
     "hardswish": unary(lambda x: x * clip6(x) / 6, special=""),
-    "margin_gap": Case(lambda use, x, own, margin: np.where(use, np.maximum(margin - own + x, 0), 0), numbers=(0.7,), special=""),
+    "margin_gap": Case(
+        lambda use, x, own, margin: np.where(use, np.maximum(margin - own + x, 0), 0), numbers=(0.7,), special=""
+    ),
     "prelu": Case(lambda x, weight: np.where(x > 0, x, weight * x)),
     # elementwise losses
     "squared_error": Case(lambda x, target: (x - target) ** 2),
@@ -344,15 +386,28 @@ REFERENCES: dict[str, Case] = {
     "smooth_l1": Case(smooth_l1, numbers=(1.5,)),
     "huber": Case(huber, numbers=(1.5,)),
     "binary_cross_entropy": Case(binary_cross_entropy, (0.05,), (0.95,), special="", points=([0.2, 0.7], [0.9, 0.4])),
-    "binary_cross_entropy_with_logits": Case(with_logits, (-3.0, 0.0, 0.5), (3.0, 1.0, 2.0), special="", points=([-1.3, 0.4], [0.9, 0.4], [0.7, 1.6]), rtol=1e-5),
+    "binary_cross_entropy_with_logits": Case(
+        with_logits,
+        (-3.0, 0.0, 0.5),
+        (3.0, 1.0, 2.0),
+        special="",
+        points=([-1.3, 0.4], [0.9, 0.4], [0.7, 1.6]),
+        rtol=1e-5,
+    ),
 }
-CONSTANT = {"index", "fill", "arange", "linspace", "random_uniform", "random_normal", "random_below", "uniform", "normal", "randint"}
+CONSTANT = {
+    "index", "fill", "arange", "linspace", "random_uniform", "random_normal", "random_below", "uniform", "normal",
+    "randint",
+}  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)
 FLOATING = [name for name in NAMES if name in rows and "f" in rows[name].accepts]
-POSITIVE = set("lgamma digamma trigamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1 airy_ai".split()) | {name for name in NAMES if "bessel_k" in name}  # as written here
+# as written here
+POSITIVE = set(
+    "lgamma digamma trigamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1 airy_ai".split()
+) | {name for name in NAMES if "bessel_k" in name}
 INTEGRAL = [name for name in NAMES if name in rows and "i" in rows[name].accepts and name not in POSITIVE]
 BINARY = [name for name in FLOATING if len(rows[name].inputs) == 2 and not REFERENCES[name].numbers]
 
@@ -386,4 +441,6 @@ def check(name, result, reference, factor=1.0):
         reference = reference.astype(kind)
     rtol = REFERENCES[name].rtol * factor if kind == np.float32 else 1e-12 * max(1.0, REFERENCES[name].rtol / 2e-6)
     assert result.shape == reference.shape
-    np.testing.assert_allclose(result.detach().numpy(), reference, rtol=rtol, atol=rtol if kind.kind == "f" else 0, equal_nan=True)
+    np.testing.assert_allclose(
+        result.detach().numpy(), reference, rtol=rtol, atol=rtol if kind.kind == "f" else 0, equal_nan=True
+    )

@@ -5,11 +5,28 @@ from __future__ import annotations
 import numod
 from numod.ops import pointwise
 
-NAMES = sorted(set(pointwise.rows) - {"fill", "arange", "linspace", "index", "uniform", "normal", "randint", "random_uniform", "random_normal", "random_below"})
+NAMES = sorted(
+    set(pointwise.rows)
+    - {
+        "fill",
+        "arange",
+        "linspace",
+        "index",
+        "uniform",
+        "normal",
+        "randint",
+        "random_uniform",
+        "random_normal",
+        "random_below",
+    }
+)
 
 
 def arguments(row: pointwise.Pointwise, rows: int, columns: int) -> list:
-    """Tensors every row is defined for: (rows, columns) and some (columns) that broadcast, conditions as bool, integers as numbers."""
+    """Tensors every row is defined for:
+
+    (rows, columns) and some (columns) that broadcast, conditions as bool, integers as numbers.
+    """
     numod.manual_seed(0)
     kind = numod.float32 if "f" in row.accepts else numod.int64
     values = []

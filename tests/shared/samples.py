@@ -1,4 +1,7 @@
-"""PyTorch's own sample inputs of its operators (`op_db` of its test suite), and their copies as numod's tensors. Not tests themselves."""
+"""PyTorch's own sample inputs of its operators (`op_db` of its test suite), and their copies as numod's tensors.
+
+Not tests themselves.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ torch = pytest.importorskip("torch")
 
 @cache
 def operators() -> dict[str, list]:
-    """The operators by the paths that the table of signatures has for them: functions, methods, in-place forms and aliases."""
+    """The operators by the paths that the table of signatures has for them: functions, methods, in-place forms and
+    aliases.
+    """
     package = ModuleType("expecttest")  # which PyTorch's test suite imports and the samples do not need
     package.TestCase = unittest.TestCase
     sys.modules.setdefault("expecttest", package)
@@ -32,7 +37,9 @@ def operators() -> dict[str, list]:
     for operator in op_db:
         for name in (operator.name, *[alias.name for alias in operator.aliases or ()]):
             short = name.rpartition(".")[2]
-            for path in dict.fromkeys((name, short, f"{short}_", f"Tensor.{short}", f"Tensor.{short}_", f"nn.functional.{short}")):
+            for path in dict.fromkeys(
+                (name, short, f"{short}_", f"Tensor.{short}", f"Tensor.{short}_", f"nn.functional.{short}")
+            ):
                 if signatures.overloads(path):
                     found.setdefault(path, []).append(operator)
     return found
@@ -62,7 +69,11 @@ def ours(value: Any) -> Any:
         if value.layout is not torch.strided or not hasattr(numod, str(value.dtype)[6:]):
             raise LookupError(f"{value.dtype} {value.layout}")
         plain = value.detach().resolve_conj().resolve_neg()
-        return numod.tensor(plain.float().numpy()).bfloat16() if plain.dtype is torch.bfloat16 else numod.from_numpy(np.array(plain.numpy(), order="K"))
+        return (
+            numod.tensor(plain.float().numpy()).bfloat16()
+            if plain.dtype is torch.bfloat16
+            else numod.from_numpy(np.array(plain.numpy(), order="K"))
+        )
     if isinstance(value, (torch.dtype, torch.memory_format, torch.layout)):
         if not hasattr(numod, str(value)[6:]):
             raise LookupError(str(value))
@@ -78,4 +89,10 @@ def ours(value: Any) -> Any:
 
 def copied(value: Any) -> Any:
     """A copy of an argument, for functions that write to it."""
-    return value.clone() if isinstance(value, torch.Tensor) else type(value)(map(copied, value)) if type(value) in (list, tuple) else value
+    return (
+        value.clone()
+        if isinstance(value, torch.Tensor)
+        else type(value)(map(copied, value))
+        if type(value) in (list, tuple)
+        else value
+    )

@@ -1,6 +1,8 @@
-"""Work for several threads at once, each with what is right: nothing raises, nothing warns, and the values are those of one thread.
+"""Work for several threads at once, each with what is right: nothing raises, nothing warns, and the values are those of
+one thread.
 
-A piece of work is a function of (the number of threads, the number of the repeat). `together` runs it, for threads that start at the same moment.
+A piece of work is a function of (the number of threads, the number of the repeat). `together` runs it, for threads that
+start at the same moment.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ from numod.nn import functional as F
 PATIENCE = 120  # seconds, after which threads that have not ended hang
 LAYERS: list[tuple[Callable, tuple]] = [
     (lambda: nn.Conv2d(1, 9, 3), (2, 1, 8, 8)),
-    (lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)), (2, 1, 8, 8)),
+    (
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)),
+        (2, 1, 8, 8),
+    ),
     (lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), (5, 4)),
     (lambda: nn.LSTM(4, 5), (3, 2, 4)),
     (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), (2, 3, 8)),
@@ -30,7 +35,10 @@ fresh = itertools.count(3)  # sizes that no call had before
 
 
 def together(count: int, *works: Callable[[int], object]) -> list:
-    """What `count` threads return for their number, thread k from works[k % len(works)]. They begin at once. Raises what the first of them raises."""
+    """What `count` threads return for their number, thread k from works[k % len(works)].
+
+    They begin at once. Raises what the first of them raises.
+    """
     start, results, errors = threading.Barrier(count), [None] * count, []
 
     def run(k: int) -> None:
@@ -63,7 +71,10 @@ def same(found: object, right: object, tolerance: float = 1e-5) -> None:
     """Raises unless the values are equal to rounding."""
     for one, other in zip(tensors(found), tensors(right), strict=True):
         assert one.dtype is other.dtype and one.shape == other.shape
-        assert numod.allclose(one.detach().double(), other.detach().double(), rtol=tolerance, atol=tolerance), (one, other)
+        assert numod.allclose(one.detach().double(), other.detach().double(), rtol=tolerance, atol=tolerance), (
+            one,
+            other,
+        )
 
 
 def data(*shape: int, k: int = 0) -> numod.Tensor:
@@ -78,13 +89,16 @@ def layer(number: int) -> tuple[nn.Module, tuple]:
     return make().eval(), shape
 
 
-# ---- first uses, sizes, dtypes -----------------------------------------------------------------------------------------
+# ---- first uses, sizes, dtypes
+# -----------------------------------------------------------------------------------------
 
 
 def eager_first_use(count: int, repeat: int) -> None:
     """Operations at sizes and in chains that nobody has used before."""
     n = next(fresh)
-    formula = lambda k: F.softmax((data(2, n, k=k).sin() * (k + 1)).cumsum(1), 1).sum(0)[: n // 2] @ data(n // 2, 3, k=k)  # noqa: E731
+    formula = lambda k: (
+        F.softmax((data(2, n, k=k).sin() * (k + 1)).cumsum(1), 1).sum(0)[: n // 2] @ data(n // 2, 3, k=k)
+    )  # noqa: E731
     found = together(count, formula)
     for k in range(count):
         same(found[k], formula(k))
@@ -167,7 +181,10 @@ def numbers_elsewhere(count: int, repeat: int) -> None:
 
     def call(k: int) -> None:
         for _ in range(4):
-            same(compiled(data(4, k=k)) / data(4, k=k).abs().clamp(min=1), data(4, k=k) * 1.5 / data(4, k=k).abs().clamp(min=1))
+            same(
+                compiled(data(4, k=k)) / data(4, k=k).abs().clamp(min=1),
+                data(4, k=k) * 1.5 / data(4, k=k).abs().clamp(min=1),
+            )
 
     def read(k: int) -> None:
         for _ in range(60):
@@ -181,7 +198,8 @@ def numbers_elsewhere(count: int, repeat: int) -> None:
     together(count, call, read)
 
 
-# ---- training ----------------------------------------------------------------------------------------------------------
+# ---- training
+# ----------------------------------------------------------------------------------------------------------
 
 
 def trained(k: int, compiled: bool, optimizer: type = optim.SGD, steps: int = 4) -> list[numod.Tensor]:
@@ -213,7 +231,9 @@ def training(count: int, repeat: int) -> None:
 
 
 def one_compiled_step(count: int, repeat: int) -> None:
-    """One compiled function with a backward pass inside, and one whose results are differentiated, for every thread's own leaves."""
+    """One compiled function with a backward pass inside, and one whose results are differentiated, for every thread's
+    own leaves.
+    """
 
     def loss(w: numod.Tensor, x: numod.Tensor) -> numod.Tensor:
         return (x @ w).tanh().square().sum()
@@ -240,7 +260,9 @@ def one_compiled_step(count: int, repeat: int) -> None:
 
 
 def modes(count: int, repeat: int) -> None:
-    """What one thread switches on is off for others: no_grad, autocast, hooks on saved tensors, dual levels, vmap, anomaly's own, views while one records."""
+    """What one thread switches on is off for others: no_grad, autocast, hooks on saved tensors, dual levels, vmap,
+    anomaly's own, views while one records.
+    """
     x = data(4, 4)
     right = x @ x
 
@@ -254,7 +276,9 @@ def modes(count: int, repeat: int) -> None:
     def hooked(k: int) -> None:
         for _ in range(5):
             packed = []
-            with numod.autograd.graph.saved_tensors_hooks(lambda each, packed=packed: packed.append(each) or each, lambda each: each):
+            with numod.autograd.graph.saved_tensors_hooks(
+                lambda each, packed=packed: packed.append(each) or each, lambda each: each
+            ):
                 w = data(4, k=k).requires_grad_()
                 w.square().sum().backward()
             assert len(packed) == 1
@@ -264,7 +288,10 @@ def modes(count: int, repeat: int) -> None:
 
     def mapped(k: int) -> None:
         for _ in range(3):
-            same(vmap(lambda row: row * 2 if row.sum() > 0 else row)(x), numod.stack([row * 2 if row.sum() > 0 else row for row in x]))
+            same(
+                vmap(lambda row: row * 2 if row.sum() > 0 else row)(x),
+                numod.stack([row * 2 if row.sum() > 0 else row for row in x]),
+            )
 
     def plain(k: int) -> None:
         for _ in range(10):
@@ -310,7 +337,8 @@ def shared_module(count: int, repeat: int) -> None:
     together(count, call, copied)
 
 
-# ---- what the process shares -------------------------------------------------------------------------------------------
+# ---- what the process shares
+# -------------------------------------------------------------------------------------------
 
 
 def draws(count: int, repeat: int) -> None:
@@ -324,7 +352,10 @@ def draws(count: int, repeat: int) -> None:
         generator = numod.Generator().manual_seed(k)
         return numod.rand(5, generator=generator).tolist()
 
-    found = together(count, lambda k: ([(compiled if j % 2 else numod.rand)(*(() if j % 2 else (3,))).tolist() for j in range(8)], own(k)))
+    found = together(
+        count,
+        lambda k: ([(compiled if j % 2 else numod.rand)(*(() if j % 2 else (3,))).tolist() for j in range(8)], own(k)),
+    )
     assert sorted(row for rows, _ in found for row in rows) == right
     assert [each for _, each in found] == [own(k) for k in range(count)]
 
@@ -401,6 +432,6 @@ def loaded(count: int, repeat: int) -> None:
 
 
 HERE = [
-    eager_first_use, compiled_first_use, new_sizes, new_dtypes, several_functions, kept_state, numbers_elsewhere, training, one_compiled_step, modes,
-    shared_module, draws, settings, profiled, collected, loaded,
+    eager_first_use, compiled_first_use, new_sizes, new_dtypes, several_functions, kept_state, numbers_elsewhere,
+    training, one_compiled_step, modes, shared_module, draws, settings, profiled, collected, loaded,
 ]  # fmt: skip

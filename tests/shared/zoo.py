@@ -1,4 +1,7 @@
-"""Small models in the style of people's model files. Each function takes the library (`torch` or numod) and gives (model, inputs, loss of the outputs)."""
+"""Small models in the style of people's model files.
+
+Each function takes the library (`torch` or numod) and gives (model, inputs, loss of the outputs).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ def lenet(torch):
             return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
 
     y = torch.tensor(RNG(1).integers(0, 10, 4))
-    return LeNet(), [torch.tensor(RNG(0).standard_normal((4, 1, 28, 28)).astype(np.float32))], lambda out: F.cross_entropy(out, y)
+    return (
+        LeNet(),
+        [torch.tensor(RNG(0).standard_normal((4, 1, 28, 28)).astype(np.float32))],
+        lambda out: F.cross_entropy(out, y),
+    )
 
 
 def alexnet(torch):
@@ -36,19 +43,28 @@ def alexnet(torch):
         def __init__(self, num_classes=10, dropout=0.0):
             super().__init__()
             self.features = nn.Sequential(
-                nn.Conv2d(3, 64, kernel_size=11, stride=4, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(kernel_size=3, stride=2), nn.Conv2d(64, 192, kernel_size=5, padding=2), nn.ReLU(inplace=True),
-                nn.MaxPool2d(kernel_size=3, stride=2), nn.Conv2d(192, 384, kernel_size=3, padding=1), nn.ReLU(inplace=True), nn.Conv2d(384, 256, kernel_size=3, padding=1), nn.ReLU(inplace=True),
-                nn.Conv2d(256, 256, kernel_size=3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(kernel_size=3, stride=2),
+                nn.Conv2d(3, 64, kernel_size=11, stride=4, padding=2), nn.ReLU(inplace=True),
+                nn.MaxPool2d(kernel_size=3, stride=2), nn.Conv2d(64, 192, kernel_size=5, padding=2),
+                nn.ReLU(inplace=True),
+                nn.MaxPool2d(kernel_size=3, stride=2), nn.Conv2d(192, 384, kernel_size=3, padding=1),
+                nn.ReLU(inplace=True), nn.Conv2d(384, 256, kernel_size=3, padding=1), nn.ReLU(inplace=True),
+                nn.Conv2d(256, 256, kernel_size=3, padding=1), nn.ReLU(inplace=True),
+                nn.MaxPool2d(kernel_size=3, stride=2),
             )  # fmt: skip
             self.avgpool = nn.AdaptiveAvgPool2d((6, 6))
             self.classifier = nn.Sequential(
-                nn.Dropout(p=dropout), nn.Linear(256 * 6 * 6, 4096), nn.ReLU(inplace=True), nn.Dropout(p=dropout), nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, num_classes),
+                nn.Dropout(p=dropout), nn.Linear(256 * 6 * 6, 4096), nn.ReLU(inplace=True), nn.Dropout(p=dropout),
+                nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, num_classes),
             )  # fmt: skip
 
         def forward(self, x):
             return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))
 
-    return AlexNet(), [torch.tensor(RNG(0).standard_normal((1, 3, 224, 224)).astype(np.float32))], lambda out: out.square().mean()
+    return (
+        AlexNet(),
+        [torch.tensor(RNG(0).standard_normal((1, 3, 224, 224)).astype(np.float32))],
+        lambda out: out.square().mean(),
+    )
 
 
 def resnet18(torch):
@@ -65,7 +81,9 @@ def resnet18(torch):
             self.bn2 = nn.BatchNorm2d(planes)
             self.shortcut = nn.Sequential()
             if stride != 1 or in_planes != planes:
-                self.shortcut = nn.Sequential(nn.Conv2d(in_planes, planes, kernel_size=1, stride=stride, bias=False), nn.BatchNorm2d(planes))
+                self.shortcut = nn.Sequential(
+                    nn.Conv2d(in_planes, planes, kernel_size=1, stride=stride, bias=False), nn.BatchNorm2d(planes)
+                )
 
         def forward(self, x):
             out = F.relu(self.bn1(self.conv1(x)))
@@ -99,7 +117,11 @@ def resnet18(torch):
             return self.linear(out.view(out.size(0), -1))
 
     y = torch.tensor([1, 3])
-    return ResNet(), [torch.tensor(RNG(0).standard_normal((2, 3, 32, 32)).astype(np.float32))], lambda out: F.cross_entropy(out, y, label_smoothing=0.1)
+    return (
+        ResNet(),
+        [torch.tensor(RNG(0).standard_normal((2, 3, 32, 32)).astype(np.float32))],
+        lambda out: F.cross_entropy(out, y, label_smoothing=0.1),
+    )
 
 
 def mobilenet(torch):
@@ -107,10 +129,18 @@ def mobilenet(torch):
 
     def block(inp, oup, stride):
         return nn.Sequential(
-            nn.Conv2d(inp, inp, 3, stride, 1, groups=inp, bias=False), nn.BatchNorm2d(inp), nn.ReLU6(inplace=True), nn.Conv2d(inp, oup, 1, 1, 0, bias=False), nn.BatchNorm2d(oup), nn.Hardswish(),
+            nn.Conv2d(inp, inp, 3, stride, 1, groups=inp, bias=False), nn.BatchNorm2d(inp), nn.ReLU6(inplace=True),
+            nn.Conv2d(inp, oup, 1, 1, 0, bias=False), nn.BatchNorm2d(oup), nn.Hardswish(),
         )  # fmt: skip
 
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), block(8, 16, 1), block(16, 32, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 5))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1),
+        block(8, 16, 1),
+        block(16, 32, 2),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 5),
+    )
     return model, [torch.tensor(RNG(0).standard_normal((4, 3, 24, 24)).astype(np.float32))], lambda out: (out**2).mean()
 
 
@@ -118,13 +148,23 @@ def unet(torch):
     nn, F = torch.nn, torch.nn.functional
 
     def double(inp, out):
-        return nn.Sequential(nn.Conv2d(inp, out, 3, padding=1), nn.GroupNorm(2, out), nn.SiLU(), nn.Conv2d(out, out, 3, padding=1), nn.InstanceNorm2d(out, affine=True), nn.LeakyReLU(0.1))
+        return nn.Sequential(
+            nn.Conv2d(inp, out, 3, padding=1),
+            nn.GroupNorm(2, out),
+            nn.SiLU(),
+            nn.Conv2d(out, out, 3, padding=1),
+            nn.InstanceNorm2d(out, affine=True),
+            nn.LeakyReLU(0.1),
+        )
 
     class UNet(nn.Module):
         def __init__(self):
             super().__init__()
             self.down1, self.down2, self.middle = double(1, 4), double(4, 8), double(8, 16)
-            self.up2, self.up1 = nn.ConvTranspose2d(16, 8, 2, stride=2), nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
+            self.up2, self.up1 = (
+                nn.ConvTranspose2d(16, 8, 2, stride=2),
+                nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False),
+            )
             self.merge2, self.merge1, self.head = double(16, 8), double(12, 4), nn.Conv2d(4, 2, 1)
 
         def forward(self, x):
@@ -135,7 +175,11 @@ def unet(torch):
             return self.head(self.merge1(torch.cat([self.up1(c), a], dim=1)))
 
     y = torch.tensor(RNG(1).integers(0, 2, (2, 16, 16)))
-    return UNet(), [torch.tensor(RNG(0).standard_normal((2, 1, 16, 16)).astype(np.float32))], lambda out: F.cross_entropy(out, y)
+    return (
+        UNet(),
+        [torch.tensor(RNG(0).standard_normal((2, 1, 16, 16)).astype(np.float32))],
+        lambda out: F.cross_entropy(out, y),
+    )
 
 
 def lstm_language_model(torch):
@@ -144,7 +188,11 @@ def lstm_language_model(torch):
     class Model(nn.Module):
         def __init__(self, ntoken=20, ninp=12, nhid=16, nlayers=2):
             super().__init__()
-            self.encoder, self.rnn, self.decoder = nn.Embedding(ntoken, ninp), nn.LSTM(ninp, nhid, nlayers, dropout=0.0), nn.Linear(nhid, ntoken)
+            self.encoder, self.rnn, self.decoder = (
+                nn.Embedding(ntoken, ninp),
+                nn.LSTM(ninp, nhid, nlayers, dropout=0.0),
+                nn.Linear(nhid, ntoken),
+            )
             self.ntoken = ntoken
 
         def forward(self, x):
@@ -179,7 +227,9 @@ def gpt(torch):
             super().__init__()
             self.c_attn, self.c_proj = nn.Linear(n_embd, 3 * n_embd), nn.Linear(n_embd, n_embd)
             self.n_head, self.n_embd = n_head, n_embd
-            self.register_buffer("bias", torch.tril(torch.ones(block_size, block_size)).view(1, 1, block_size, block_size))
+            self.register_buffer(
+                "bias", torch.tril(torch.ones(block_size, block_size)).view(1, 1, block_size, block_size)
+            )
 
         def forward(self, x):
             B, T, C = x.size()
@@ -193,19 +243,35 @@ def gpt(torch):
     class Block(nn.Module):
         def __init__(self, n_embd, n_head, block_size):
             super().__init__()
-            self.ln_1, self.attn, self.ln_2 = nn.LayerNorm(n_embd), CausalSelfAttention(n_embd, n_head, block_size), nn.LayerNorm(n_embd)
-            self.mlp = nn.ModuleDict(dict(c_fc=nn.Linear(n_embd, 4 * n_embd), act=nn.GELU(approximate="tanh"), c_proj=nn.Linear(4 * n_embd, n_embd), dropout=nn.Dropout(0.0)))
+            self.ln_1, self.attn, self.ln_2 = (
+                nn.LayerNorm(n_embd),
+                CausalSelfAttention(n_embd, n_head, block_size),
+                nn.LayerNorm(n_embd),
+            )
+            self.mlp = nn.ModuleDict(
+                dict(
+                    c_fc=nn.Linear(n_embd, 4 * n_embd),
+                    act=nn.GELU(approximate="tanh"),
+                    c_proj=nn.Linear(4 * n_embd, n_embd),
+                    dropout=nn.Dropout(0.0),
+                )
+            )
 
         def forward(self, x):
             x = x + self.attn(self.ln_1(x))
             m = self.mlp
-            return x + m.dropout(m.c_proj(m.act(m.c_fc(self.ln_2(x))))) if hasattr(m, "c_proj") else x + m["c_proj"](m["act"](m["c_fc"](self.ln_2(x))))
+            return (
+                x + m.dropout(m.c_proj(m.act(m.c_fc(self.ln_2(x)))))
+                if hasattr(m, "c_proj")
+                else x + m["c_proj"](m["act"](m["c_fc"](self.ln_2(x))))
+            )
 
     class GPT(nn.Module):
         def __init__(self, vocab_size=30, block_size=16, n_layer=2, n_head=4, n_embd=32):
             super().__init__()
             self.transformer = nn.ModuleDict(dict(
-                wte=nn.Embedding(vocab_size, n_embd), wpe=nn.Embedding(block_size, n_embd), h=nn.ModuleList([Block(n_embd, n_head, block_size) for _ in range(n_layer)]), ln_f=nn.LayerNorm(n_embd),
+                wte=nn.Embedding(vocab_size, n_embd), wpe=nn.Embedding(block_size, n_embd),
+                h=nn.ModuleList([Block(n_embd, n_head, block_size) for _ in range(n_layer)]), ln_f=nn.LayerNorm(n_embd),
             ))  # fmt: skip
             self.lm_head = nn.Linear(n_embd, vocab_size, bias=False)
             self.lm_head.weight = self.transformer["wte"].weight
@@ -231,7 +297,9 @@ def vit(torch):
             self.patch = nn.Conv2d(3, dim, patch, stride=patch)
             self.cls_token = nn.Parameter(torch.zeros(1, 1, dim))
             self.pos = nn.Parameter(torch.zeros(1, (size // patch) ** 2 + 1, dim))
-            layer = nn.TransformerEncoderLayer(dim, heads, 48, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+            layer = nn.TransformerEncoderLayer(
+                dim, heads, 48, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+            )
             self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
             self.head = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, classes))
 
@@ -241,7 +309,11 @@ def vit(torch):
             return self.head(self.encoder(x)[:, 0])
 
     y = torch.tensor([0, 4])
-    return ViT(), [torch.tensor(RNG(0).standard_normal((2, 3, 16, 16)).astype(np.float32))], lambda out: torch.nn.functional.cross_entropy(out, y)
+    return (
+        ViT(),
+        [torch.tensor(RNG(0).standard_normal((2, 3, 16, 16)).astype(np.float32))],
+        lambda out: torch.nn.functional.cross_entropy(out, y),
+    )
 
 
 def vae(torch):
@@ -263,7 +335,9 @@ def vae(torch):
 
     def loss(out):
         recon, mu, logvar = out
-        return F.binary_cross_entropy(recon, x, reduction="sum") - 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())
+        return F.binary_cross_entropy(recon, x, reduction="sum") - 0.5 * torch.sum(
+            1 + logvar - mu.pow(2) - logvar.exp()
+        )
 
     return VAE(), [x, noise], loss
 
@@ -287,7 +361,9 @@ def actor_critic(torch):
         def forward(self, x):
             return self.actor(x), self.log_std.exp(), self.critic(x).squeeze(-1)
 
-    x, actions, advantages = (torch.tensor(RNG(k).standard_normal(shape).astype(np.float32)) for k, shape in enumerate(((8, 6), (8, 3), (8,))))
+    x, actions, advantages = (
+        torch.tensor(RNG(k).standard_normal(shape).astype(np.float32)) for k, shape in enumerate(((8, 6), (8, 3), (8,)))
+    )
 
     def loss(out):
         mean, std, value = out
@@ -314,7 +390,10 @@ def gcn(torch):
             norm = deg.pow(-0.5)
             norm = norm.masked_fill(norm == float("inf"), 0.0)
             messages = self.lin(x)[row] * (norm[row] * norm[col]).unsqueeze(-1)
-            return torch.zeros(x.size(0), messages.size(1)).scatter_add(0, col.unsqueeze(-1).expand_as(messages), messages) + self.bias
+            return (
+                torch.zeros(x.size(0), messages.size(1)).scatter_add(0, col.unsqueeze(-1).expand_as(messages), messages)
+                + self.bias
+            )
 
     class GCN(nn.Module):
         def __init__(self):
@@ -325,14 +404,35 @@ def gcn(torch):
             return self.two(torch.relu(self.one(x, edges)), edges)
 
     edges = torch.tensor(RNG(1).integers(0, 9, (2, 20)))
-    return GCN(), [torch.tensor(RNG(0).standard_normal((9, 5)).astype(np.float32)), edges], lambda out: torch.nn.functional.cross_entropy(out, edges[0, :9] % 3)
+    return (
+        GCN(),
+        [torch.tensor(RNG(0).standard_normal((9, 5)).astype(np.float32)), edges],
+        lambda out: torch.nn.functional.cross_entropy(out, edges[0, :9] % 3),
+    )
 
 
-MODELS = {each.__name__: each for each in (lenet, alexnet, resnet18, mobilenet, unet, lstm_language_model, gru_classifier, gpt, vit, vae, actor_critic, gcn)}
+MODELS = {
+    each.__name__: each
+    for each in (
+        lenet,
+        alexnet,
+        resnet18,
+        mobilenet,
+        unet,
+        lstm_language_model,
+        gru_classifier,
+        gpt,
+        vit,
+        vae,
+        actor_critic,
+        gcn,
+    )
+}
 
 
 def step_of(model, loss_of, optimizer):
     """A step of training: a function of the inputs that gives the loss."""
+
     def step(*inputs):
         optimizer.zero_grad()
         loss = loss_of(model(*inputs))

@@ -32,14 +32,35 @@ def test_close(actual, expected, options):
     ("actual", "expected", "kind", "text"),
     [
         (
-            [numod.tensor([1.0, 2.0, 3.0])], [numod.tensor([1.0, 2.0, 4.0])], AssertionError,
-            "Tensor-likes are not close!\n\nMismatched elements: 1 / 3 (33.3%)\nGreatest absolute difference: 1.0 at index (2,) (up to 1e-05 allowed)\n"
-            "Greatest relative difference: 0.25 at index (2,) (up to 1.3e-06 allowed)\n\nThe failure occurred for item [0]",
+            [numod.tensor([1.0, 2.0, 3.0])],
+            [numod.tensor([1.0, 2.0, 4.0])],
+            AssertionError,
+            "Tensor-likes are not close!\n\nMismatched elements: 1 / 3 (33.3%)\nGreatest absolute difference: 1.0 at "
+            "index (2,) (up to 1e-05 allowed)\n"
+            "Greatest relative difference: 0.25 at index (2,) (up to 1.3e-06 allowed)\n\nThe failure occurred for "
+            "item [0]",
         ),
-        (2, 3, AssertionError, "Scalars are not equal!\n\nExpected 3 but got 2.\nAbsolute difference: 1\nRelative difference: 0.3333333333333333"),
-        (numod.ones(2), numod.ones(3), AssertionError, "The values for attribute 'shape' do not match: numod.Size([2]) != numod.Size([3])."),
+        (
+            2,
+            3,
+            AssertionError,
+            "Scalars are not equal!\n\nExpected 3 but got 2.\nAbsolute difference: 1\nRelative difference: "
+            "0.3333333333333333",
+        ),
+        (
+            numod.ones(2),
+            numod.ones(3),
+            AssertionError,
+            "The values for attribute 'shape' do not match: numod.Size([2]) != numod.Size([3]).",
+        ),
         (True, 1, AssertionError, "The (d)types do not match: <class 'bool'> != <class 'int'>."),
-        ({"a": 1}, {1: 1}, AssertionError, "The keys of the mappings do not match:\nMissing keys in the actual mapping: [1]\nAdditional keys in the actual mapping: ['a']"),
+        (
+            {"a": 1},
+            {1: 1},
+            AssertionError,
+            "The keys of the mappings do not match:\nMissing keys in the actual mapping: [1]\nAdditional keys in the "
+            "actual mapping: ['a']",
+        ),
         ("a", "a", TypeError, "No comparison pair was able to handle inputs of type <class 'str'> and <class 'str'>."),
     ],
 )
@@ -71,7 +92,11 @@ def test_make_tensor(dtype):
 
 
 def test_make_tensor_checks_its_bounds():
-    for options, text in (({"low": 2, "high": 1}, "must be less"), ({"low": NAN}, "cannot be NaN"), ({"low": 256, "high": 300}, "only supports")):
+    for options, text in (
+        ({"low": 2, "high": 1}, "must be less"),
+        ({"low": NAN}, "cannot be NaN"),
+        ({"low": 256, "high": 300}, "only supports"),
+    ):
         with pytest.raises(ValueError, match=text):
             make_tensor(2, dtype=numod.uint8, **options)
     assert make_tensor(3, dtype=numod.int64, low=-float("inf")).shape == (3,)

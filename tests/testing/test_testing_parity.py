@@ -87,7 +87,9 @@ def verdict(library, check, case, options):
     try:
         check(*case(library), **options)
     except Exception as error:
-        return type(error), str(error).replace("torch.", "numod.").replace("numod.nn.parameter.Parameter", "Parameter").replace("numod.core.tensor.Tensor", "numod.Tensor")
+        return type(error), str(error).replace("torch.", "numod.").replace(
+            "numod.nn.parameter.Parameter", "Parameter"
+        ).replace("numod.core.tensor.Tensor", "numod.Tensor")
     return None
 
 
@@ -96,12 +98,23 @@ def test_verdicts(case, options):
     assert verdict(numod, assert_close, case, options) == verdict(torch, torch.testing.assert_close, case, options)
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"])
+@pytest.mark.parametrize(
+    "name", ["float16", "bfloat16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"]
+)
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"low": -3, "high": 2.5}, {"low": 1, "high": 2}, {"low": 3, "high": 3}, {"low": 4, "high": 1}, {"low": NAN}, {"low": -INF, "high": INF},
-        {"low": -5, "high": -3}, {"requires_grad": True}, {"exclude_zero": True, "low": 0, "high": 2}, {"noncontiguous": True},
+        {},
+        {"low": -3, "high": 2.5},
+        {"low": 1, "high": 2},
+        {"low": 3, "high": 3},
+        {"low": 4, "high": 1},
+        {"low": NAN},
+        {"low": -INF, "high": INF},
+        {"low": -5, "high": -3},
+        {"requires_grad": True},
+        {"exclude_zero": True, "low": 0, "high": 2},
+        {"noncontiguous": True},
     ],
 )
 @pytest.mark.filterwarnings("ignore:Passing `low==high`")
@@ -113,7 +126,16 @@ def test_make_tensor(name, options):
             values = result.detach().double()
             low, high = values.min().item(), values.max().item()
             bounds = (round(low), round(high)) if abs(low) < 1e3 else (low < -1e3, high > 1e3)
-            found.append((str(result.dtype).split(".")[1], tuple(result.shape), result.stride(), result.requires_grad, bounds, bool((values == 0).any())))
+            found.append(
+                (
+                    str(result.dtype).split(".")[1],
+                    tuple(result.shape),
+                    result.stride(),
+                    result.requires_grad,
+                    bounds,
+                    bool((values == 0).any()),
+                )
+            )
         except Exception as error:
             found.append((type(error), str(error).replace("torch", "numod")))
     if isinstance(found[0][0], str) and name in ("float32", "float64", "float16", "bfloat16"):

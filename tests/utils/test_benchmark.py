@@ -23,7 +23,13 @@ def clock(step: float):
 def test_timeit_runs_as_often_as_told():
     calls = []
     found = Timer("calls.append(1)", globals={"calls": calls}, timer=clock(3.0)).timeit(100)
-    assert len(calls) == 102 and found.number_per_run == 100 and found.times == [0.03] and found.mean == found.median == 0.03 and found.iqr == 0.0
+    assert (
+        len(calls) == 102
+        and found.number_per_run == 100
+        and found.times == [0.03]
+        and found.mean == found.median == 0.03
+        and found.iqr == 0.0
+    )
 
 
 def test_blocks_fill_the_time():
@@ -53,23 +59,42 @@ def test_setup_and_errors():
 def test_a_measurement_prints_what_matters():
     task = TaskSpec("x.exp()", "x = 1", label="exponential", sub_label="large", num_threads=2)
     text = str(Measurement(10, [1e-5, 2e-5, 3e-5, 4e-5], task))
-    assert "exponential: large" in text and "setup: x = 1" in text and "Median: 2.50 us" in text and "4 measurements, 10 runs per measurement, 2 threads" in text
+    assert (
+        "exponential: large" in text
+        and "setup: x = 1" in text
+        and "Median: 2.50 us" in text
+        and "4 measurements, 10 runs per measurement, 2 threads" in text
+    )
     assert "WARNING: Interquartile range" in text
     assert "1 measurement, 10 runs , 1 thread" in str(Measurement(10, [1e-3], TaskSpec("pass", "pass")))
 
 
 def measured(seconds: list[float], sub_label: str, description: str, threads: int = 1) -> Measurement:
-    return Measurement(1, seconds, TaskSpec("x", "pass", label="add", sub_label=sub_label, description=description, num_threads=threads))
+    return Measurement(
+        1,
+        seconds,
+        TaskSpec("x", "pass", label="add", sub_label=sub_label, description=description, num_threads=threads),
+    )
 
 
 def test_compare_lays_out_rows_and_columns(capsys):
-    table = Compare([measured([1e-3], "small", "mine"), measured([2e-3], "small", "theirs"), measured([5e-3], "large", "mine", 2)])
+    table = Compare(
+        [measured([1e-3], "small", "mine"), measured([2e-3], "small", "theirs"), measured([5e-3], "large", "mine", 2)]
+    )
     table.extend_results([measured([3e-3], "small", "mine")])
     table.print()
     lines = capsys.readouterr().out.splitlines()
     assert " add " in lines[0] and [each.strip() for each in lines[1].split("|")] == ["", "mine", "theirs"]
-    assert lines[2].startswith("1 threads: ---") and [each.strip() for each in lines[3].split("|")] == ["small", "2.0", "2.0"]
-    assert lines[4].startswith("2 threads: ---") and [each.strip() for each in lines[5].split("|")] == ["large", "5.0", ""]
+    assert lines[2].startswith("1 threads: ---") and [each.strip() for each in lines[3].split("|")] == [
+        "small",
+        "2.0",
+        "2.0",
+    ]
+    assert lines[4].startswith("2 threads: ---") and [each.strip() for each in lines[5].split("|")] == [
+        "large",
+        "5.0",
+        "",
+    ]
     assert lines[-1] == "" or "milliseconds (ms)" in lines[-2] + lines[-1]
 
 
@@ -91,7 +116,11 @@ def test_the_same_numbers_as_pytorch():
     times = [3.0, 1.0, 2.0, 7.0, 5.0]
     mine, theirs = Measurement(2, times, TaskSpec("x", "pass")), Theirs(2, times, TheirTask("x", "pass"))
     for name in ("mean", "median", "iqr", "times", "has_warnings", "significant_figures", "title", "as_row_name"):
-        assert getattr(mine, name) == pytest.approx(getattr(theirs, name)) if name in ("mean", "median", "iqr", "times") else getattr(mine, name) == getattr(theirs, name), name
+        assert (
+            getattr(mine, name) == pytest.approx(getattr(theirs, name))
+            if name in ("mean", "median", "iqr", "times")
+            else getattr(mine, name) == getattr(theirs, name)
+        ), name
     assert set(benchmark.__all__) <= set(dir(__import__("torch.utils.benchmark", fromlist=["x"]))) | {"TaskSpec"}
 
 
@@ -111,7 +140,9 @@ def test_figures_that_the_noise_leaves() -> None:
 
 def test_what_a_task_is() -> None:
     task = TaskSpec("x * 2", "x = 1\ny = 2", label="double", sub_label="small", description="plain")
-    assert task.summarize() == "double: small\nplain\nsetup:\n  x = 1\n  y = 2" and TaskSpec("x", "pass").setup_str == ""
+    assert (
+        task.summarize() == "double: small\nplain\nsetup:\n  x = 1\n  y = 2" and TaskSpec("x", "pass").setup_str == ""
+    )
     assert repr(Measurement(1, [1.0], task)).splitlines()[1:3] == ["double: small", "plain"]
 
 
@@ -128,9 +159,20 @@ def test_what_is_no_statement() -> None:
 
 
 def test_units_and_figures():
-    assert [benchmark.select_unit(each) for each in (3e-9, 2e-6, 0.5, 7.0)] == [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)]
+    assert [benchmark.select_unit(each) for each in (3e-9, 2e-6, 0.5, 7.0)] == [
+        ("ns", 1e-9),
+        ("us", 1e-6),
+        ("ms", 1e-3),
+        ("s", 1.0),
+    ]
     assert benchmark.unit_to_english("us") == "microsecond" and benchmark.ordered_unique([3, 1, 3, 2]) == [3, 1, 2]
-    assert [benchmark.trim_sigfig(each, 2) for each in (3.14159, 1234.0, 0.0123456, -987.0, 0.0)] == [3.1, 1200.0, 0.012, -990.0, 0.0]
+    assert [benchmark.trim_sigfig(each, 2) for each in (3.14159, 1234.0, 0.0123456, -987.0, 0.0)] == [
+        3.1,
+        1200.0,
+        0.012,
+        -990.0,
+        0.0,
+    ]
 
 
 def test_instruction_counts_say_what_they_need():
@@ -140,12 +182,21 @@ def test_instruction_counts_say_what_they_need():
 
 def test_colours_compare_columns_or_rows():
     times = {("a", "x"): 1.0, ("a", "y"): 5.0, ("b", "x"): 2.5, ("b", "y"): 2.0}
-    results = [Measurement(1, [time], TaskSpec("s", "pass", sub_label=row, description=column)) for (row, column), time in times.items()]
+    results = [
+        Measurement(1, [time], TaskSpec("s", "pass", sub_label=row, description=column))
+        for (row, column), time in times.items()
+    ]
 
     def colours(rowwise: bool) -> list[str]:
         table = Compare(results)
         table.colorize(rowwise=rowwise)
-        return [cell.partition("m")[0] for line in str(table).splitlines() if line.startswith("      ") for cell in line.split("\033[")[1:] if cell[0] != "0"]
+        return [
+            cell.partition("m")[0]
+            for line in str(table).splitlines()
+            if line.startswith("      ")
+            for cell in line.split("\033[")[1:]
+            if cell[0] != "0"
+        ]
 
     assert colours(True) == ["92", "91", "92"] and colours(False) == ["92", "91", "91", "92"]
     assert str(Compare(results)).count("\033") == 0
@@ -157,11 +208,13 @@ def test_colours_compare_columns_or_rows():
 def fuzzer(seed: int = 0, **options: object) -> benchmark.Fuzzer:
     return benchmark.Fuzzer(
         parameters=[
-            [benchmark.FuzzedParameter(f"k{i}", 1, 16, distribution="loguniform") for i in range(2)], benchmark.FuzzedParameter("dim", distribution={1: 0.5, 2: 0.5}, strict=True),
+            [benchmark.FuzzedParameter(f"k{i}", 1, 16, distribution="loguniform") for i in range(2)],
+            benchmark.FuzzedParameter("dim", distribution={1: 0.5, 2: 0.5}, strict=True),
             benchmark.FuzzedParameter("n", distribution={1: 0.5, benchmark.ParameterAlias("k0"): 0.5}),
         ],
         tensors=[
-            benchmark.FuzzedTensor("x", ("k0", "k1"), steps=(1, 2), min_elements=2, max_elements=64, probability_contiguous=0.25, dim_parameter="dim"),
+            benchmark.FuzzedTensor("x", ("k0", "k1"), steps=(1, 2), min_elements=2, max_elements=64,
+                probability_contiguous=0.25, dim_parameter="dim"),
             benchmark.FuzzedTensor("y", ("n",), dtype=numod.int64),
         ],
         seed=seed, **options,
@@ -172,9 +225,17 @@ def test_fuzzers_make_tensors_by_their_parameters():
     seen = fuzzer(constraints=[lambda params: params["k1"] > 1])
     for tensors, properties, params in seen.take(40):
         x, y = tensors["x"], tensors["y"]
-        assert tuple(x.shape) == (params["k0"], params["k1"])[: params["dim"]] and 2 <= x.numel() <= 64 and params["k1"] > 1
+        assert (
+            tuple(x.shape) == (params["k0"], params["k1"])[: params["dim"]]
+            and 2 <= x.numel() <= 64
+            and params["k1"] > 1
+        )
         assert y.shape == (params["n"],) and params["n"] in (1, params["k0"]) and y.dtype is numod.int64
-        assert properties["x"]["numel"] == x.numel() and properties["x"]["is_contiguous"] == x.is_contiguous() and properties["x"]["steps"] == (1, 2)[: params["dim"]]
+        assert (
+            properties["x"]["numel"] == x.numel()
+            and properties["x"]["is_contiguous"] == x.is_contiguous()
+            and properties["x"]["steps"] == (1, 2)[: params["dim"]]
+        )
     assert 0 < seen.rejection_rate < 1
 
 
@@ -192,6 +253,10 @@ def test_fuzzers_refuse_what_cannot_be():
     with pytest.raises(ValueError, match="Duplicate names"):
         benchmark.Fuzzer([parameter("a", 1, 2, "uniform")], [benchmark.FuzzedTensor("a", (1,))])
     with pytest.raises(ValueError, match="cycle"):
-        next(benchmark.Fuzzer([parameter("a", distribution={alias("b"): 1.0}), parameter("b", distribution={alias("a"): 1.0})], []).take(1))
+        next(
+            benchmark.Fuzzer(
+                [parameter("a", distribution={alias("b"): 1.0}), parameter("b", distribution={alias("a"): 1.0})], []
+            ).take(1)
+        )
     with pytest.raises(ValueError, match="Failed to generate"):
         next(benchmark.Fuzzer([parameter("a", 1, 2, "uniform")], [], constraints=[lambda params: False]).take(1))

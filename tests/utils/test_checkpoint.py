@@ -43,7 +43,10 @@ def in_parts(model, x):
     [
         (lambda model, x: checkpoint(model, x, use_reentrant=False), lambda model, x: model(x)),
         (lambda model, x: checkpoint(model, input=x), lambda model, x: model(x)),
-        (lambda model, x: checkpoint(model, x, use_reentrant=True, preserve_rng_state=False), lambda model, x: model(x)),
+        (
+            lambda model, x: checkpoint(model, x, use_reentrant=True, preserve_rng_state=False),
+            lambda model, x: model(x),
+        ),
         (lambda model, x: checkpoint_sequential(model, 2, x), lambda model, x: model(x)),
         (lambda model, x: checkpoint_sequential(model, 5, x, use_reentrant=False), lambda model, x: model(x)),
         (nested, lambda model, x: model(x)),

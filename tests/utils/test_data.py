@@ -1,4 +1,7 @@
-"""Datasets, samplers, collate and the DataLoader: PyTorch's meanings, and the fast way to a batch equal to the slow one."""
+"""Datasets, samplers, collate and the DataLoader:
+
+PyTorch's meanings, and the fast way to a batch equal to the slow one.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,13 @@ def test_subset():
 
 @pytest.mark.parametrize(
     ("size", "lengths", "expected"),
-    [(10, [3, 7], [3, 7]), (10, [0.5, 0.5], [5, 5]), (10, [0.33, 0.33, 0.34], [4, 3, 3]), (7, [0.1, 0.2, 0.7], [1, 2, 4]), (5, [5], [5])],
+    [
+        (10, [3, 7], [3, 7]),
+        (10, [0.5, 0.5], [5, 5]),
+        (10, [0.33, 0.33, 0.34], [4, 3, 3]),
+        (7, [0.1, 0.2, 0.7], [1, 2, 4]),
+        (5, [5], [5]),
+    ],
 )
 def test_random_split(size, lengths, expected):
     parts = random_split(Squares(size), lengths, generator=seeded())
@@ -289,7 +298,8 @@ def test_weighted_sampler_checks_weights(weights, count, message):
 
 
 @pytest.mark.parametrize(
-    ("size", "drop", "expected"), [(7, False, [3, 3, 1]), (7, True, [3, 3]), (6, False, [3, 3]), (6, True, [3, 3]), (2, True, [])]
+    ("size", "drop", "expected"),
+    [(7, False, [3, 3, 1]), (7, True, [3, 3]), (6, False, [3, 3]), (6, True, [3, 3]), (2, True, [])],
 )
 def test_batch_sampler(size, drop, expected):
     sampler = BatchSampler(SequentialSampler(range(size)), 3, drop)
@@ -380,7 +390,11 @@ def test_batches_in_order():
     assert isinstance(batches[0], list)
     assert len(loader) == len(iter(loader)) == 3
     assert labels(loader) == labels(loader)
-    assert len(DataLoader(rows(), batch_size=4, drop_last=True)) == len(list(DataLoader(rows(), batch_size=4, drop_last=True))) == 2
+    assert (
+        len(DataLoader(rows(), batch_size=4, drop_last=True))
+        == len(list(DataLoader(rows(), batch_size=4, drop_last=True)))
+        == 2
+    )
 
 
 def test_one_sample_per_batch_is_the_default():
@@ -462,7 +476,11 @@ def test_a_batch_of_tensors_costs_one_index_call():
             Counted.calls += 1
             return super().__getbatch__(indices)
 
-    assert labels(DataLoader(Subset(Counted(*rows().tensors), range(1, 10)), batch_size=4)) == [[1, 2, 3, 4], [5, 6, 7, 8], [9]]
+    assert labels(DataLoader(Subset(Counted(*rows().tensors), range(1, 10)), batch_size=4)) == [
+        [1, 2, 3, 4],
+        [5, 6, 7, 8],
+        [9],
+    ]
     assert Counted.calls == 3
 
 
@@ -478,7 +496,10 @@ def test_own_methods_of_subclasses_are_never_passed_by(wrap):
 
     for kind in (OwnItem, OwnItems):
         dataset = wrap(kind(*rows().tensors))
-        assert [batch.tolist() for batch in DataLoader(dataset, batch_size=6)] == [[0, -1, -2, -3, -4, -5], [-6, -7, -8, -9]]
+        assert [batch.tolist() for batch in DataLoader(dataset, batch_size=6)] == [
+            [0, -1, -2, -3, -4, -5],
+            [-6, -7, -8, -9],
+        ]
 
 
 def test_own_methods_of_subsets_and_wrappers_are_never_passed_by():
@@ -508,7 +529,10 @@ def test_streams():
     assert [batch.tolist() for batch in DataLoader(Stream(5), batch_size=2, drop_last=True)] == [[0, 1], [2, 3]]
     assert list(DataLoader(Stream(3), batch_size=None)) == [0, 1, 2]
     assert list(DataLoader(Stream(0), batch_size=2)) == []
-    lengths = [len(DataLoader(Stream(5), batch_size=size, drop_last=drop)) for size, drop in ((2, False), (2, True), (None, False))]
+    lengths = [
+        len(DataLoader(Stream(5), batch_size=size, drop_last=drop))
+        for size, drop in ((2, False), (2, True), (None, False))
+    ]
     assert lengths == [3, 2, 5]
 
 
@@ -521,7 +545,8 @@ def test_streams_have_no_order_to_choose():
 
 def test_a_stream_longer_than_it_said_warns():
     loader = DataLoader(Stream(4, reported=3), batch_size=None)
-    assert [each for each in loader] == [0, 1, 2, 3]  # list() would ask for the length: no warning before anybody relied on the length
+    # list() would ask for the length: no warning before anybody relied on the length
+    assert [each for each in loader] == [0, 1, 2, 3]
     assert len(loader) == 3
     with pytest.warns(UserWarning, match="was reported to be 3 .* 4 samples"):
         list(loader)

@@ -1,4 +1,7 @@
-"""The DataLoader with worker processes: order, seeds, errors, deaths and endings. Nothing here waits for a fixed time."""
+"""The DataLoader with worker processes: order, seeds, errors, deaths and endings.
+
+Nothing here waits for a fixed time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,16 @@ import numpy as np
 import pytest
 
 import numod
-from numod.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, StackDataset, TensorDataset, get_worker_info, transport
+from numod.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    StackDataset,
+    TensorDataset,
+    get_worker_info,
+    transport,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # machines with one core
 FORKS = [each for each in ("fork", "spawn") if each in multiprocessing.get_all_start_methods()]
@@ -31,7 +43,12 @@ class Samples(Dataset):
         self.count, self.size = count, size
 
     def __getitem__(self, index):
-        return {"tensor": numod.full((self.size,), float(index)), "array": np.full(self.size, index, np.int16), "number": index, "point": Point(index, "a")}
+        return {
+            "tensor": numod.full((self.size,), float(index)),
+            "array": np.full(self.size, index, np.int16),
+            "number": index,
+            "point": Point(index, "a"),
+        }
 
     def __len__(self):
         return self.count
@@ -88,7 +105,12 @@ def kill_self():
 
 
 def drawn(index):
-    return int(numod.randint(0, 1 << 40, ())), random.getrandbits(40), int(np.random.randint(1 << 40)), get_worker_info().seed
+    return (
+        int(numod.randint(0, 1 << 40, ())),
+        random.getrandbits(40),
+        int(np.random.randint(1 << 40)),
+        get_worker_info().seed,
+    )
 
 
 class Drawing(Dataset):
@@ -137,8 +159,13 @@ def test_batches_equal_those_without_workers(method, size):
 @pytest.mark.parametrize(
     "options",
     [
-        {"batch_size": 3, "drop_last": True}, {"batch_size": None}, {"sampler": [4, 2, 0, 9, 9]}, {"batch_sampler": [[1, 2], [], [5]]},
-        {"batch_size": 4, "collate_fn": sum, "prefetch_factor": 1}, {"batch_size": 1, "prefetch_factor": 50}, {"batch_size": 20},
+        {"batch_size": 3, "drop_last": True},
+        {"batch_size": None},
+        {"sampler": [4, 2, 0, 9, 9]},
+        {"batch_sampler": [[1, 2], [], [5]]},
+        {"batch_size": 4, "collate_fn": sum, "prefetch_factor": 1},
+        {"batch_size": 1, "prefetch_factor": 50},
+        {"batch_size": 20},
     ],
 )
 def test_options_mean_the_same_with_workers(options):
@@ -154,10 +181,18 @@ def test_options_mean_the_same_with_workers(options):
 def test_shuffled_order_follows_the_seed():
     orders = []
     for seed in (1, 1, 2):
-        loader = DataLoader(Squares(), shuffle=True, num_workers=2, generator=numod.Generator().manual_seed(seed), persistent_workers=True)
+        loader = DataLoader(
+            Squares(),
+            shuffle=True,
+            num_workers=2,
+            generator=numod.Generator().manual_seed(seed),
+            persistent_workers=True,
+        )
         orders.append([[batch.item() for batch in loader] for _ in range(2)])
     assert orders[0] == orders[1] != orders[2]
-    assert orders[0][0] != orders[0][1] and sorted(orders[0][0]) == sorted(orders[0][1]) == [index * index for index in range(10)]
+    assert orders[0][0] != orders[0][1] and sorted(orders[0][0]) == sorted(orders[0][1]) == [
+        index * index for index in range(10)
+    ]
 
 
 def test_out_of_order_gives_the_same_batches():
@@ -178,14 +213,19 @@ def test_each_worker_has_seeds_of_its_own():
 
 @pytest.mark.parametrize("method", FORKS)
 def test_workers_know_who_they_are(method):
-    loader = DataLoader(Started(), batch_size=None, num_workers=2, worker_init_fn=note_start, multiprocessing_context=method)
+    loader = DataLoader(
+        Started(), batch_size=None, num_workers=2, worker_init_fn=note_start, multiprocessing_context=method
+    )
     assert list(loader) == [["0", 0, 2], ["1", 1, 2]]
     assert get_worker_info() is None and "NUMOD_TEST_STARTED" not in os.environ
 
 
 def test_streams():
     def read(count, **options):
-        return [each if isinstance(each, int) else each.tolist() for each in DataLoader(Stream(count), num_workers=2, **options)]
+        return [
+            each if isinstance(each, int) else each.tolist()
+            for each in DataLoader(Stream(count), num_workers=2, **options)
+        ]
 
     assert read(11, batch_size=2) == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9]]
     assert read(11, batch_size=2, drop_last=True) == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10]]
@@ -199,7 +239,10 @@ def test_a_stream_that_every_worker_reads_whole_warns():
     loader = DataLoader(Stream(1, whole=True), batch_size=None, num_workers=2)
     assert [each for each in loader] == [0, 0]  # list() would ask for the length
     assert len(loader) == 1
-    with pytest.warns(UserWarning, match="reported to be 1 .* 2 samples have been fetched. For multiprocessing .*every worker reads all of it"):
+    with pytest.warns(
+        UserWarning,
+        match="reported to be 1 .* 2 samples have been fetched. For multiprocessing .*every worker reads all of it",
+    ):
         list(loader)
 
 
@@ -215,7 +258,11 @@ def test_a_stream_that_every_worker_reads_whole_warns():
 def test_errors_come_with_their_traceback(act, kind, text):
     batches = iter(DataLoader(Failing(act), num_workers=2))
     seen = [next(batches).item() for _ in range(3)]
-    with pytest.raises(kind, match=rf"(?s)^Caught \w+ in DataLoader worker process 1\.\nOriginal Traceback \(most recent.*, in throw\n.*{text}") as caught:
+    with pytest.raises(
+        kind,
+        match=r"(?s)^Caught \w+ in DataLoader worker process 1\.\nOriginal Traceback \(most recent.*, in "
+        rf"throw\n.*{text}",
+    ) as caught:
         next(batches)
     assert type(caught.value) is kind
     assert seen + [batch.item() for batch in batches] == [0, 1, 2, 4, 5, 6, 7]
@@ -300,12 +347,21 @@ def test_many_batches_can_be_kept():
 
 
 def test_messages_keep_subclasses_flags_and_views():
-    sent = {"parameter": numod.nn.Parameter(numod.ones(2)), "view": numod.arange(6).reshape(2, 3).mT, "empty": numod.empty(0, 2), "half": numod.ones(2).bfloat16(),
-            "flag": numod.tensor(True)}
+    sent = {
+        "parameter": numod.nn.Parameter(numod.ones(2)),
+        "view": numod.arange(6).reshape(2, 3).mT,
+        "empty": numod.empty(0, 2),
+        "half": numod.ones(2).bfloat16(),
+        "flag": numod.tensor(True),
+    }
     found = transport.unpack([memoryview(bytearray(part)) for part in transport.pack(sent)])
     assert type(found["parameter"]) is numod.nn.Parameter and found["parameter"].requires_grad
     for name, value in sent.items():
-        assert found[name].tolist() == value.tolist() and found[name].dtype is value.dtype and found[name].shape == value.shape
+        assert (
+            found[name].tolist() == value.tolist()
+            and found[name].dtype is value.dtype
+            and found[name].shape == value.shape
+        )
 
 
 @pytest.mark.parametrize(
@@ -352,14 +408,17 @@ def test_control_c_leaves_no_process_behind(tmp_path, method, to):
     script.write_text(CONTROL_C)
     environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
     arguments = [sys.executable, script, method]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment) as process:
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    ) as process:
         try:
             workers = [int(process.stdout.readline()) for _ in range(2)]
             if to == "all":
                 os.killpg(process.pid, signal.SIGINT)
             else:
                 process.send_signal(signal.SIGKILL if to == "kill" else signal.SIGINT)
-            output, errors = process.communicate(timeout=60)  # ends only when nobody holds the pipes any more, the workers included
+            # ends only when nobody holds the pipes any more, the workers included
+            output, errors = process.communicate(timeout=60)
         finally:
             process.kill()
     assert process.returncode in (-signal.SIGINT, -signal.SIGKILL, 1, 130)
@@ -368,15 +427,24 @@ def test_control_c_leaves_no_process_behind(tmp_path, method, to):
 
 
 def test_stack_dataset():
-    pairs, named = StackDataset(Squares(), range(10)), StackDataset(square=Squares(), index=TensorDataset(numod.arange(10)))
+    pairs = StackDataset(Squares(), range(10))
+    named = StackDataset(square=Squares(), index=TensorDataset(numod.arange(10)))
     assert (len(pairs), pairs[3], pairs.__getitems__([1, 2])) == (10, (9, 3), [(1, 1), (4, 2)])
-    assert named[2]["square"] == 4 and [each.tolist() for each in next(iter(DataLoader(named, batch_size=2)))["index"]] == [[0, 1]]
-    for arguments, keywords, message in (((), {}, "At least one"), (("ab",), {"c": "de"}, "both types"), (("ab", "c"), {}, "Size mismatch")):
+    assert named[2]["square"] == 4 and [
+        each.tolist() for each in next(iter(DataLoader(named, batch_size=2)))["index"]
+    ] == [[0, 1]]
+    for arguments, keywords, message in (
+        ((), {}, "At least one"),
+        (("ab",), {"c": "de"}, "both types"),
+        (("ab", "c"), {}, "Size mismatch"),
+    ):
         with pytest.raises(ValueError, match=message):
             StackDataset(*arguments, **keywords)
 
 
-@pytest.mark.parametrize(("shuffle", "drop_last", "total"), [(False, False, 12), (True, False, 12), (True, True, 9), (False, True, 9)])
+@pytest.mark.parametrize(
+    ("shuffle", "drop_last", "total"), [(False, False, 12), (True, False, 12), (True, True, 9), (False, True, 9)]
+)
 def test_distributed_sampler(shuffle, drop_last, total):
     shares = [DistributedSampler(range(10), 3, rank, shuffle=shuffle, drop_last=drop_last, seed=4) for rank in range(3)]
     found = [list(share) for share in shares]

@@ -12,8 +12,12 @@ from numod.utils import summary
 class LeNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2))
-        self.classifier = nn.Sequential(nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10))
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2)
+        )
+        self.classifier = nn.Sequential(
+            nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10)
+        )
 
     def forward(self, x):
         return self.classifier(self.features(x).flatten(1))
@@ -34,7 +38,11 @@ def test_the_table(capsys):
     text = capsys.readouterr().out
     assert str(found) == text.rstrip("\n")
     lines = text.splitlines()
-    assert lines[3].split() == ["LeNet", "[1,", "10]", "61,706", "416,520"] and lines[4].startswith("├─Sequential (features): 1-1") and lines[5].startswith("└─Sequential (classifier): 1-2")
+    assert (
+        lines[3].split() == ["LeNet", "[1,", "10]", "61,706", "416,520"]
+        and lines[4].startswith("├─Sequential (features): 1-1")
+        and lines[5].startswith("└─Sequential (classifier): 1-2")
+    )
     assert "Conv2d" not in text and "Total mult-adds: 416,520" in text and len(set(map(len, (lines[0], lines[2])))) == 1
 
 
@@ -62,7 +70,14 @@ def test_data_keywords_modes_and_frozen_parameters():
 
     model = Two()
     model.first.bias.requires_grad_(False)
-    found = summary(model, input_data={"x": numod.ones(1, 3), "y": numod.ones(1, 2)}, scale=2.0, mode="eval", col_names=("trainable", "input_size"), verbose=0)
+    found = summary(
+        model,
+        input_data={"x": numod.ones(1, 3), "y": numod.ones(1, 2)},
+        scale=2.0,
+        mode="eval",
+        col_names=("trainable", "input_size"),
+        verbose=0,
+    )
     assert model.training and model.drop.training and found.trainable_params == 6 and "Partial" in str(found)
     assert not model._forward_hooks and not model.first._forward_pre_hooks
 
@@ -88,6 +103,8 @@ def test_memory_of_outputs_and_the_time_of_a_second_pass():
             return x.repeat(250, 1)
 
     found = summary(nn.Sequential(Counted()), (4, 10), col_names=("memory", "time"), mode="eval", verbose=0)
-    assert calls == [False, False] and "0.04" in found.summary_list[1].text("memory") and found.summary_list[1].seconds > 0
+    assert (
+        calls == [False, False] and "0.04" in found.summary_list[1].text("memory") and found.summary_list[1].seconds > 0
+    )
     summary(Counted(), (4, 10), verbose=0)
     assert len(calls) == 3

@@ -1,4 +1,6 @@
-"""The model zoo trained for twenty steps, eagerly and compiled: the same losses and weights, and the same outputs in evaluation."""
+"""The model zoo trained for twenty steps, eagerly and compiled: the same losses and weights, and the same outputs in
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ import zoo
 
 import numod
 
-OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5})}
+OPTIMIZERS = {
+    "gpt": ("AdamW", {"lr": 1e-3}),
+    "vae": ("RMSprop", {"lr": 1e-3}),
+    "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5}),
+}
 
 
 def step_of(model: numod.nn.Module, loss_of: object, name: str) -> object:
@@ -37,5 +43,7 @@ def test_twenty_steps(name: str) -> None:
     compiled = numod.compile(other)
     with numod.no_grad():
         for _ in range(2):
-            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (compiled(*inputs), other(*inputs)))):
+            for a, b in zip(
+                *(each if isinstance(each, tuple) else (each,) for each in (compiled(*inputs), other(*inputs)))
+            ):
                 assert numod.allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -1,4 +1,6 @@
-"""Model files as people write them, on numod and on PyTorch: the same weights give the same outputs, gradients and training steps."""
+"""Model files as people write them, on numod and on PyTorch: the same weights give the same outputs, gradients and
+training steps.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ import numod
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
-OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vit": ("Adam", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5})}
+OPTIMIZERS = {
+    "gpt": ("AdamW", {"lr": 1e-3}),
+    "vit": ("Adam", {"lr": 1e-3}),
+    "vae": ("RMSprop", {"lr": 1e-3}),
+    "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5}),
+}
 
 
 def close(found: object, expected: object, name: str, tolerance: float = 1e-4) -> None:
@@ -28,7 +35,8 @@ def test_forward_backward_and_three_steps(name: str) -> None:
     state = {key: numod.tensor(value.numpy()) for key, value in theirs.state_dict().items()}
     ours.load_state_dict(state)
     kind, options = OPTIMIZERS.get(name, ("SGD", {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}))
-    mine, other = getattr(numod.optim, kind)(ours.parameters(), **options), getattr(torch.optim, kind)(theirs.parameters(), **options)
+    mine = getattr(numod.optim, kind)(ours.parameters(), **options)
+    other = getattr(torch.optim, kind)(theirs.parameters(), **options)
     for step in range(3):
         mine.zero_grad(), other.zero_grad()
         outputs, expected = ours(*inputs), theirs(*other_inputs)
@@ -38,13 +46,17 @@ def test_forward_backward_and_three_steps(name: str) -> None:
         loss.backward(), other_loss.backward()
         if step == 0:
             most = max(float(b.grad.abs().max()) for b in theirs.parameters())
-            for (key, a), b in zip(ours.named_parameters(), theirs.parameters()):  # a bias before a norm has no gradient but rounding
-                np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=2e-3, atol=1e-4 * most, err_msg=f"gradient of {key}")
+            # a bias before a norm has no gradient but rounding
+            for (key, a), b in zip(ours.named_parameters(), theirs.parameters()):
+                np.testing.assert_allclose(
+                    a.grad.numpy(), b.grad.numpy(), rtol=2e-3, atol=1e-4 * most, err_msg=f"gradient of {key}"
+                )
         mine.step(), other.step()
     for key, value in theirs.state_dict().items():
         if "bias" in key and kind != "SGD":
             continue  # biases whose gradients are zero but for rounding move by its sign
-        close(ours.state_dict()[key].numpy(), value.numpy(), key, 1e-4 if kind == "SGD" else 1e-3)  # adaptive steps divide by what rounding moves
+        # adaptive steps divide by what rounding moves
+        close(ours.state_dict()[key].numpy(), value.numpy(), key, 1e-4 if kind == "SGD" else 1e-3)
 
 
 @pytest.mark.parametrize("name", [name for name in zoo.MODELS if name not in ("alexnet",)])

@@ -7,7 +7,9 @@ from ..scalar import scalar
 
 @scalar
 def lifted_exp(x):
-    """exp(x) for x <= 0, times a power of two that `lifted_exp(0.0)` tells: so great a one that none is subnormal, and one scaling is enough."""
+    """exp(x) for x <= 0, times a power of two that `lifted_exp(0.0)` tells: so great a one that none is subnormal, and
+    one scaling is enough.
+    """
     return exp(x)
 
 
@@ -25,11 +27,16 @@ def power(x, y):
 
 @scalar
 def normal_cdf(x):
-    """The share of a standard normal distribution below x, for float32 to an absolute error of 2e-7: a power of two, in half of the instructions of erfc."""
+    """The share of a standard normal distribution below x, for float32 to an absolute error of 2e-7: a power of two, in
+    half of the instructions of erfc.
+    """
     if 1.0 + 1e-10 != 1.0:  # float64, as the compiler knows
         return 0.5 * erfc(-0.7071067811865476 * x)
     a = 6.0 if fabs(x) > 6.0 else fabs(x)
-    slope = 4.1029944e-05 + a * (-0.00031449448 + a * (9.321387e-05 + a * (-1.574514e-05 + a * (1.6580359e-06 + a * (-1.0125641e-07 + a * 2.7431384e-09)))))
+    slope = 4.1029944e-05 + a * (
+        -0.00031449448
+        + a * (9.321387e-05 + a * (-1.574514e-05 + a * (1.6580359e-06 + a * (-1.0125641e-07 + a * 2.7431384e-09))))
+    )
     slope = -1.1511046 + a * (-0.45921922 + a * (-0.05243764 + a * (0.0069230674 + a * slope)))  # log2(2 Phi(-a)) / a
     lower = 0.0 if fabs(x) > 6.0 else exp2(a * slope - 1.0)
     return lower if x < 0.0 else 1.0 - lower
@@ -37,7 +44,10 @@ def normal_cdf(x):
 
 @scalar
 def erfinv(x):
-    """Inverse error function: Winitzki's approximation (2008), then Newton steps with the true erf; exact to rounding inside (-1, 1)."""
+    """Inverse error function:
+
+    Winitzki's approximation (2008), then Newton steps with the true erf; exact to rounding inside (-1, 1).
+    """
     if x <= -1.0 or x >= 1.0 or x != x:
         return copysign(real(1e400), x) if (x == 1.0 or x == -1.0) else real(1e400) - real(1e400)
     logarithm = log1p(-x * x)
@@ -60,13 +70,18 @@ def round_even(x):
 
 @scalar
 def fmod(x, y):
-    """Exact, with the sign of x. (Numba lacks math.fmod on the CPU; between positive numbers % is the same there. On a GPU % is x - y trunc(x / y).)"""
+    """Exact, with the sign of x.
+
+    (Numba lacks math.fmod on the CPU; between positive numbers % is the same there. On a GPU % is x - y trunc(x / y).)
+    """
     return copysign(fabs(x) % fabs(y), x)
 
 
 @scalar
 def floor_quotient(x, y):
-    """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in PyTorch."""
+    """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in
+    PyTorch.
+    """
     if y == 0.0:
         return x / y
     part = fmod(x, y)
@@ -88,7 +103,10 @@ def modulus(x, y):
 
 @scalar
 def whole_power(x, y):
-    """A power of integers, which wraps around; of a negative exponent 0, unless x is 1 or -1. (Numba's computes those beyond 2^16 as floats.)"""
+    """A power of integers, which wraps around; of a negative exponent 0, unless x is 1 or -1.
+
+    (Numba's computes those beyond 2^16 as floats.)
+    """
     base, exponent, result = int64(x), int64(y), int64(1)
     if exponent < 0:
         exponent = exponent & 1 if base == 1 or base == -1 else int64(1)
@@ -104,8 +122,8 @@ def whole_power(x, y):
 def whole_quotient(x, y):
     """Quotient of integers rounded towards minus infinity; 0 where the divisor is 0 (the caller refuses that first).
 
-    Without branches and integer divisions, so that vector registers do it: the quotient of floats is off by at most 2^12, that of the rest, which wraps to the
-    right one, by two, or by one the other way.
+    Without branches and integer divisions, so that vector registers do it: the quotient of floats is off by at most
+    2^12, that of the rest, which wraps to the right one, by two, or by one the other way.
     """
     x, y = int64(x), int64(y)
     divisor = y if y != 0 else int64(1)

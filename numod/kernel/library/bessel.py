@@ -1,4 +1,7 @@
-"""Bessel functions of order 0 and 1 for every target, in plain float64 arithmetic. Not vectorised: see `vector_math.bessel`. References as in `special` (A&S)."""
+"""Bessel functions of order 0 and 1 for every target, in plain float64 arithmetic.
+
+Not vectorised: see `vector_math.bessel`. References as in `special` (A&S).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from ..scalar import wide_scalar
 
 @wide_scalar
 def scaled_bessel_i(order, x):
-    """exp(-|x|) I(x): the power series, whose terms are positive (A&S 9.6.10), up to 30; Hankel's expansion beyond (A&S 9.7.1)."""
+    """exp(-|x|) I(x): the power series, whose terms are positive (A&S 9.6.10), up to 30; Hankel's expansion beyond (A&S
+    9.7.1).
+    """
     y = fabs(x)
     term = 1.0
     total = 1.0
@@ -60,7 +65,10 @@ def bessel_i1e(x):
 
 @wide_scalar
 def bessel_series(order, y, sign):
-    """Sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t, where t = sign^k (y / 2)^(2k + order) / (k! (k + order)!) (A&S 9.1.10, 9.1.13)."""
+    """Sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t, where t = sign^k (y / 2)^(2k + order) / (k!
+
+    (k + order)!) (A&S 9.1.10, 9.1.13).
+    """
     quarter = 0.25 * sign * y * y
     term = 0.5 * y if order else 1.0
     psi = -1.1544313298030657 + order
@@ -124,7 +132,13 @@ def bessel_j(order, x):
     y = fabs(x)
     if y > 1.7976931348623157e308:
         return 0.0
-    value = bessel_series(order, y, -1.0)[0] if y <= 4.0 else bessel_recurrence(order, y)[0] if y < 25.0 else bessel_waves(order, y)[0]
+    value = (
+        bessel_series(order, y, -1.0)[0]
+        if y <= 4.0
+        else bessel_recurrence(order, y)[0]
+        if y < 25.0
+        else bessel_waves(order, y)[0]
+    )
     return -value if order and x < 0.0 else value
 
 
@@ -152,7 +166,9 @@ def bessel_y(order, x):
 
 @wide_scalar
 def scaled_bessel_k(order, x):
-    """exp(x) K(x): series up to 2 (A&S 9.6.11), Temme's continued fraction beyond (Journal of Computational Physics 19, 1975)."""
+    """exp(x) K(x): series up to 2 (A&S 9.6.11), Temme's continued fraction beyond (Journal of Computational Physics 19,
+    1975).
+    """
     if x == 0.0:
         return 1e400
     if not x > 0.0:
@@ -229,8 +245,10 @@ def bessel_k1e(x):
 
 @wide_scalar
 def airy_ai(x):
-    """Airy's function Ai: its series up to |x| = 1 (A&S 10.4.2); beyond, the integral of exp(-sqrt(x) t^2) cos(t^3 / 3) over t > 0, times exp(-zeta) / pi with
-    zeta = 2/3 x^(3/2) (Gil, Segura and Temme, 2002), by the trapezoidal rule, whose error falls exponentially. Ai(-x) = 2 Re(w Ai(x w)), w = exp(pi i / 3)."""
+    """Airy's function Ai: its series up to |x| = 1 (A&S 10.4.2); beyond, the integral of exp(-sqrt(x) t^2) cos(t^3 / 3)
+    over t > 0, times exp(-zeta) / pi with zeta = 2/3 x^(3/2) (Gil, Segura and Temme, 2002), by the trapezoidal rule,
+    whose error falls exponentially. Ai(-x) = 2 Re(w Ai(x w)), w = exp(pi i / 3).
+    """
     y = fabs(x)
     if y <= 1.0:
         even = 0.35502805388781724

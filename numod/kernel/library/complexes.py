@@ -13,7 +13,10 @@ def complex_isinf(x):
 
 @scalar
 def complex_quotient(x, y):
-    """x / y, where nothing overflows on the way (Smith, Algorithm 116, 1962). A quotient by 0 has infinite or NaN parts."""
+    """x / y, where nothing overflows on the way (Smith, Algorithm 116, 1962).
+
+    A quotient by 0 has infinite or NaN parts.
+    """
     a, b, c, d = x.real, x.imag, y.real, y.imag
     if c == 0.0 and d == 0.0:
         return complex(a / fabs(c), b / fabs(d))
@@ -86,7 +89,11 @@ def complex_power(x, y):
     if y.real == 0.0 and y.imag == 0.0:
         return complex(real(1.0), real(0.0))
     if x.real == 0.0 and x.imag == 0.0:  # exp(y log(0))
-        return complex(real(0.0), real(0.0)) if y.real > 0.0 else complex(1e400 if y.real < 0.0 else 1e400 - 1e400, 1e400 - 1e400)
+        return (
+            complex(real(0.0), real(0.0))
+            if y.real > 0.0
+            else complex(1e400 if y.real < 0.0 else 1e400 - 1e400, 1e400 - 1e400)
+        )
     length, angle = log(hypot(x.real, x.imag)), atan2(x.imag, x.real)
     size = exp(y.real * length - y.imag * angle)
     turn = y.imag * length + y.real * angle
@@ -102,7 +109,9 @@ def complex_sinh(x):
 @scalar
 def complex_cosh(x):
     """cosh(x); of a real number real, even where it is infinite."""
-    return complex(cosh(x.real) * cos(x.imag), sinh(x.real) * sin(x.imag) if x.imag != 0.0 else copysign(x.imag, x.real * x.imag))
+    return complex(
+        cosh(x.real) * cos(x.imag), sinh(x.real) * sin(x.imag) if x.imag != 0.0 else copysign(x.imag, x.real * x.imag)
+    )
 
 
 @scalar
@@ -120,7 +129,9 @@ def complex_cos(x):
 
 @scalar
 def complex_tanh(x):
-    """tanh(x), which is 1 or -1 far from the imaginary axis (Kahan, Branch Cuts for Complex Elementary Functions, 1987)."""
+    """tanh(x), which is 1 or -1 far from the imaginary axis (Kahan, Branch Cuts for Complex Elementary Functions,
+    1987).
+    """
     if fabs(x.real) > 40.0:
         return complex(copysign(real(1.0), x.real), copysign(real(0.0), x.imag))
     tangent, s = tan(x.imag), sinh(x.real)
@@ -137,7 +148,8 @@ def complex_tan(x):
     return complex(turned.imag, -turned.real)
 
 
-# The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part by part.
+# The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part
+# by part.
 # At infinities they are C99's (Annex G): directions are told apart, as by atan2.
 
 
@@ -147,7 +159,10 @@ def complex_asin(x):
     if complex_isinf(x):
         return complex(atan2(x.real, fabs(x.imag)), copysign(real(1e400), x.imag))
     above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
-    return complex(atan2(x.real, above.real * below.real - above.imag * below.imag), asinh(below.real * above.imag - below.imag * above.real))
+    return complex(
+        atan2(x.real, above.real * below.real - above.imag * below.imag),
+        asinh(below.real * above.imag - below.imag * above.real),
+    )
 
 
 @scalar
@@ -181,7 +196,10 @@ def complex_atanh(x):
     a, b = fabs(x.real), fabs(x.imag)
     if a > 1e18 or b > 1e18:  # pi / 2 i + 1 / x, where squares may overflow
         length = hypot(a, b)
-        size, turn = a / length / length if length < real(1e400) else real(0.0), real(1.5707963267948966) if b == b else b
+        size, turn = (
+            a / length / length if length < real(1e400) else real(0.0),
+            real(1.5707963267948966) if b == b else b,
+        )
     else:
         size = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
         turn = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)

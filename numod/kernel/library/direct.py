@@ -1,14 +1,16 @@
-"""Functions of kernels that convolve directly: a line of the output, a plane of the input's gradient, or an element of the weight's, by itself.
+"""Functions of kernels that convolve directly: a line of the output, a plane of the input's gradient, or an element of
+the weight's, by itself.
 
-Only elements that exist are multiplied: next to an infinity the zeros of a border would make NaN. Every function is told the geometry of
-`ops.convolution_direct`; what a kernel's index arithmetic is, stands there.
+Only elements that exist are multiplied: next to an infinity the zeros of a border would make NaN. Every function is
+told the geometry of `ops.convolution_direct`; what a kernel's index arithmetic is, stands there.
 """
 
 from __future__ import annotations
 
 from ..scalar import shared_scalar
 
-# The geometry: channels and features are those of one group; places count the lines, planes or elements of all images and groups.
+# The geometry: channels and features are those of one group; places count the lines, planes or elements of all images
+# and groups.
 
 
 @shared_scalar
@@ -64,7 +66,9 @@ def convolve_back(
                     h = (row % out_h) * stride_h - pad_h + b * step_h
                     if 0 <= d < depth and 0 <= h < height:
                         target = base + (d * height + h) * width
-                        tap = ((((group % groups) * features + o) * channels + place % channels) * kernel_d + a) * kernel_h + b
+                        tap = (
+                            (((group % groups) * features + o) * channels + place % channels) * kernel_d + a
+                        ) * kernel_h + b
                         for k in range(kernel_w):
                             shift = k * step_w - pad_w
                             low = max(0, -(shift // stride_w))
@@ -83,7 +87,9 @@ def correlate(
     g, x, place,
     images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
 ):  # fmt: skip
-    """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's tap."""
+    """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's
+    tap.
+    """
     k = place % kernel_w
     b = (place // kernel_w) % kernel_h
     a = (place // (kernel_w * kernel_h)) % kernel_d
@@ -98,7 +104,11 @@ def correlate(
             d = (row // out_h) * stride_d - pad_d + a * step_d
             h = (row % out_h) * stride_h - pad_h + b * step_h
             if 0 <= d < depth and 0 <= h < height:
-                source = (((image * groups + feature // features) * channels + channel) * depth + d) * height * width + h * width + shift
+                source = (
+                    (((image * groups + feature // features) * channels + channel) * depth + d) * height * width
+                    + h * width
+                    + shift
+                )
                 given = ((image * groups * features + feature) * out_d * out_h + row) * out_w
                 if stride_w == 1:
                     for ow in range(low, high):

@@ -1,4 +1,6 @@
-"""Division for GPUs, which divide 64-bit numbers several times slower than 32-bit ones, and by functions of some forty instructions."""
+"""Division for GPUs, which divide 64-bit numbers several times slower than 32-bit ones, and by functions of some forty
+instructions.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from ..scalar import scalar
 
 @scalar
 def quotient(x, y):
-    """x // y of integers that are not negative: half of the instructions of a division that has to look at signs, and 32 bits wherever both have no more."""
+    """x // y of integers that are not negative: half of the instructions of a division that has to look at signs, and
+    32 bits wherever both have no more.
+    """
     return int64(uintp(x) // uintp(y))
 
 
@@ -25,6 +29,8 @@ def reciprocal32(y):
 
 @scalar
 def quotient_by(x, reciprocal):
-    """x // y of a number from 0 to 2^31 - 1, where `reciprocal` is that of y: the upper word of a product, as it is less than x / y + 2^-32 and x / y + 1 / y."""
+    """x // y of a number from 0 to 2^31 - 1, where `reciprocal` is that of y: the upper word of a product, as it is
+    less than x / y + 2^-32 and x / y + 1 / y.
+    """
     twice, mask = uint64(uint32(x)) << uint64(1), uint64(4294967295)
     return int32((twice * (reciprocal >> uint64(32)) + (twice * (reciprocal & mask) >> uint64(32))) >> uint64(32))

@@ -1,10 +1,12 @@
-"""Functions of kernels that convolve on a grid: the input with its borders, spread so that every element of a patch is a shift away from the output.
+"""Functions of kernels that convolve on a grid: the input with its borders, spread so that every element of a patch is
+a shift away from the output.
 
-A grid (channels, phases, variants, depth, height, images, width) is a copy of some images. An axis read with stride s has s phases: phase r holds
-every s-th element, from r on. There, for a tap of the kernel, the elements that the outputs ask for lie one after the other, as the outputs do; so a
-matrix product finds each row of patches as a run of the grid, and no matrix of patches is ever written. A variant is a phase of the width, with
-columns for the borders: positions between an output row's end and the grid's next row are computed too, and dropped. Narrow images have a variant
-for every column of the kernel instead, each exactly as wide as the output: nothing is dropped.
+A grid (channels, phases, variants, depth, height, images, width) is a copy of some images. An axis read with stride s
+has s phases: phase r holds every s-th element, from r on. There, for a tap of the kernel, the elements that the outputs
+ask for lie one after the other, as the outputs do; so a matrix product finds each row of patches as a run of the grid,
+and no matrix of patches is ever written. A variant is a phase of the width, with columns for the borders: positions
+between an output row's end and the grid's next row are computed too, and dropped. Narrow images have a variant for
+every column of the kernel instead, each exactly as wide as the output: nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ def is_read(phase, n, step, pad, stride):
 
 @shared_scalar
 def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
-    """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each variant's first element of a line.
+    """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each
+    variant's first element of a line.
 
-    Of the gradient, whose grid has no phases (s_w is 1), the columns lead back. A variant that no column reads begins beyond every line.
+    Of the gradient, whose grid has no phases (s_w is 1), the columns lead back. A variant that no column reads begins
+    beyond every line.
     """
     for r in range(variants):
         columns[uintp(kernel_w + r)] = 1 << 40
@@ -44,7 +48,9 @@ def spread_images(
     x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w,
     kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
 ):  # fmt: skip
-    """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
+    """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0
+    outside.
+    """
     together = (stack == 1) & (grid_w == width) & (s_h == 1) & (s_w == 1)  # lines follow each other in x as in the grid
     plane = grid_d * grid_h * stack * grid_w
     for r_d in range(s_d):
@@ -64,8 +70,13 @@ def spread_images(
                         slab = (d >= 0) & (d < depth)
                         if together & slab & (first < grid_w) & (first < width - start) & (top < bottom):
                             # all at once; where lines begin and end there are elements of their neighbours then
-                            source, last = base + ((c * depth + d) * height + low_h) * width + start, min(grid_w, width - start)
-                            copy_line(x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w)
+                            source, last = (
+                                base + ((c * depth + d) * height + low_h) * width + start,
+                                min(grid_w, width - start),
+                            )
+                            copy_line(
+                                x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w
+                            )
                             for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
                                 for j in range(first):
                                     grid[uintp(line + j)] = 0
@@ -74,19 +85,113 @@ def spread_images(
                             at += grid_h * grid_w
                             continue
                         for n in range(stack):  # an image at a time: its lines follow each other
-                            source, into = base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start, at + n * grid_w
-                            stop, last, x_step, step = bottom if slab & (n < count) else 0, width - start, s_h * width, stack * grid_w
-                            room, less = (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)  # to what has been written
+                            source, into = (
+                                base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start,
+                                at + n * grid_w,
+                            )
+                            stop, last, x_step, step = (
+                                bottom if slab & (n < count) else 0,
+                                width - start,
+                                s_h * width,
+                                stack * grid_w,
+                            )
+                            # to what has been written
+                            room, less = (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)
                             if s_w == 1:
-                                split1(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split1(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 2:
-                                split2(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split2(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 4:
-                                split4(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split4(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 8:
-                                split8(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split8(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 16:
-                                split16(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split16(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             else:
                                 for i in range(grid_h):
                                     for t in range(held):
@@ -98,7 +203,27 @@ def spread_images(
 
 
 @shared_scalar
-def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h, s_d, s_h, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w):
+def fill_taps(
+    table,
+    channels,
+    kernel_d,
+    kernel_h,
+    kernel_w,
+    pad_d,
+    pad_h,
+    step_d,
+    step_h,
+    s_d,
+    s_h,
+    low_d,
+    low_h,
+    columns,
+    variants,
+    grid_d,
+    grid_h,
+    stack,
+    grid_w,
+):
     """table (taps) = where in the grid each element of the first output's patch lies."""
     tap = 0
     phase = variants * grid_d * grid_h * stack * grid_w
@@ -107,7 +232,9 @@ def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_
             v_d = a * step_d - pad_d
             for b in range(kernel_h):
                 v_h = b * step_h - pad_h
-                line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + ((v_d // s_d - low_d) * grid_h + v_h // s_h - low_h) * stack * grid_w
+                line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + (
+                    (v_d // s_d - low_d) * grid_h + v_h // s_h - low_h
+                ) * stack * grid_w
                 for k in range(kernel_w):
                     table[uintp(tap)] = line + columns[uintp(k)]
                     tap += 1
@@ -118,13 +245,15 @@ def pad_features(weight, padded, features, own_rows, taps):
     """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
     for row in range(padded.size // taps):
         group, feature = row // own_rows, row % own_rows
-        copy_line(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
+        copy_line(
+            weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps
+        )
 
 
 @shared_scalar
 def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, held, order, phases):
-    """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat
-    the last.
+    """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from
+    row `base` on; rows beyond `held` repeat the last.
 
     Some features at a time: they lie far apart, and the next tile is to find what it reads in the cache.
     """
@@ -155,8 +284,10 @@ def multiply_grid(
     a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
     count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
-    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time,
-    and `deep` of the depth: where it is deeper, `tile` has room for all tiles of a run. Row i of a begins at i * a_step, as far as it is the first of a tile."""
+    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of
+    the grid, for `run` positions at a time, and `deep` of the depth: where it is deeper, `tile` has room for all tiles
+    of a run. Row i of a begins at i * a_step, as far as it is the first of a tile.
+    """
     reach, slab = grid_reach(count, grid_h, stack, grid_w, 1, lines, columns), grid_h * stack * grid_w
     total = (slabs - 1) * slab + reach
     for begin in range(0, total, run):
@@ -171,16 +302,63 @@ def multiply_grid(
                         position += slab - here
                         continue
                     n = min(reach - here, end - position)
-                    stop = position + min(n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
+                    # two and two are faster than three and one
+                    stop = position + min(n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes)
                     if stop - position > 2 * lanes:
-                        shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted3(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     elif stop - position > lanes:
-                        shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted2(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     else:
-                        shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted1(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     if done:
                         keep_tile(
-                            tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
+                            tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out,
+                            out_at + row * row_step, image_step, row_step, slab_step,
                             line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
                         )  # fmt: skip
                     if deep < depth:
@@ -193,7 +371,9 @@ def multiply_grid_lines(
     a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
     count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
-    """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
+    """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors
+    in flight as a tile holds.
+    """
     end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(rows):
         left, base = a_at + row * a_step, out_at + row * row_step
@@ -207,24 +387,71 @@ def multiply_grid_lines(
                         while w < columns:
                             more = columns - w
                             if more > 7 * lanes:
-                                line8(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 7 * lanes), depth, 0)
+                                line8(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - 7 * lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 8 * lanes
                             elif more > 3 * lanes:
-                                line4(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 3 * lanes), depth, 0)
+                                line4(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - 3 * lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 4 * lanes
                             elif more > lanes:
-                                line2(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - lanes), depth, 0)
+                                line2(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 2 * lanes
                             else:
-                                line1(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0)
+                                line1(
+                                    a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0
+                                )
                                 w += lanes
         else:
             for position in range(0, end, 8 * lanes):
                 stop = min(end, position + 8 * lanes)
                 line8(a, left, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
                 keep_tile(
-                    tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step, column_step,
-                    count, slabs, lines, columns, grid_h, stack, grid_w,
+                    tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step,
+                    column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
                 )  # fmt: skip
 
 
@@ -233,9 +460,18 @@ def keep_tile(
     tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
 ):  # fmt: skip
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
-    if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:  # they lie as in the tile
+    # they lie as in the tile
+    if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:
         for i in range(rows):
-            copy_line(tile, tile_at + i * tile_step, 0, stop - position, out, out_at + i * row_step + position, stop - position)
+            copy_line(
+                tile,
+                tile_at + i * tile_step,
+                0,
+                stop - position,
+                out,
+                out_at + i * row_step + position,
+                stop - position,
+            )
         return
     line = position // grid_w
     begin, image, h = position - line * grid_w, line % stack, line // stack
@@ -265,7 +501,9 @@ def keep_tile(
 def turn_outputs(
     g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, lanes,
 ):  # fmt: skip
-    """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid is no output."""
+    """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid
+    is no output.
+    """
     for feature in range(0, features, panel):
         width = min(panel, features - feature)
         for line in range((end + grid_w - 1) // grid_w):
@@ -288,7 +526,9 @@ def turn_outputs(
 
 
 @scalar
-def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end):
+def spread_outputs(
+    g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end
+):
     """grid (positions to end) = a feature of g; 0 where a position is no output."""
     for line in range((end + grid_w - 1) // grid_w):
         image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)

@@ -1,4 +1,6 @@
-"""16-bit floats by their bits: float16 where the processor has no instruction for it (`kernel.halves`), bfloat16 everywhere."""
+"""16-bit floats by their bits: float16 where the processor has no instruction for it (`kernel.halves`), bfloat16
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ def from_float16(bits):
 
 @scalar
 def to_float16(x):
-    """The IEEE binary16 bits nearest to a float32, halves to even; subnormals are rounded by adding 0.5, whose last place is theirs."""
+    """The IEEE binary16 bits nearest to a float32, halves to even; subnormals are rounded by adding 0.5, whose last
+    place is theirs.
+    """
     bits = bits32(float32(x))
     sign = bits & uint32(0x80000000)
     magnitude = bits ^ sign
     small = bits32(float_of_bits32(magnitude) + float_of_bits32(uint32(0x3F000000))) - uint32(0x3F000000)
-    normal = (max(magnitude, uint32(0x38800000)) - uint32(0x38000000) + uint32(0xFFF) + ((magnitude >> uint32(13)) & uint32(1))) >> uint32(13)
+    normal = (
+        max(magnitude, uint32(0x38800000))
+        - uint32(0x38000000)
+        + uint32(0xFFF)
+        + ((magnitude >> uint32(13)) & uint32(1))
+    ) >> uint32(13)
     result = small if magnitude < uint32(0x38800000) else normal
     large = uint32(0x7E00) if magnitude > uint32(0x7F800000) else uint32(0x7C00)
     result = large if magnitude >= uint32(0x47800000) else result

@@ -7,8 +7,11 @@ from ..scalar import inlined_scalar, scalar
 
 @inlined_scalar
 def philox_block(seed, counter, group):
-    """128 random bits, as two numbers: Philox4x32-10 for key seed and counter (counter, group). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
-    2011."""
+    """128 random bits, as two numbers:
+
+    Philox4x32-10 for key seed and counter (counter, group). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
+    2011.
+    """
     key0 = uint64(seed) & uint64(0xFFFFFFFF)
     key1 = uint64(seed) >> uint64(32)
     c0 = uint64(counter) & uint64(0xFFFFFFFF)
@@ -42,14 +45,18 @@ def philox(seed, counter, k):
 
 @inlined_scalar
 def word(seed, offset, index, group):
-    """A random word for element `index`: four neighbours share a block. For further words elements have groups 1, 2 and 3."""
+    """A random word for element `index`: four neighbours share a block.
+
+    For further words elements have groups 1, 2 and 3.
+    """
     return philox(seed, int64(offset) + (int64(index) >> 2), (int64(index) & 3) + 4 * group)
 
 
 @inlined_scalar
 def draw_words(words, seed, offset, start, end, group):
-    """Words of the elements `start` to `end` - 1, from that of element `start` // 4 * 4 on: what a loop over these elements reads, for a quarter of the blocks
-    that `word` would compute."""
+    """Words of the elements `start` to `end` - 1, from that of element `start` // 4 * 4 on: what a loop over these
+    elements reads, for a quarter of the blocks that `word` would compute.
+    """
     first = start >> 2
     for k in range(((end + 3) >> 2) - first):
         low, high = philox_block(seed, int64(offset) + first + k, group)
@@ -64,13 +71,20 @@ def unit(high, low):
     """A number in [0, 1) from two random words: 24 bits of the first in float32, 53 bits of both in float64."""
     value = real(int64(uint64(high) >> uint64(8))) * 5.9604644775390625e-08
     if 1.0 + 1e-12 != 1.0:
-        value = value + real(int64(((uint64(high) & uint64(255)) << uint64(21)) | (uint64(low) >> uint64(11)))) * 1.1102230246251565e-16
+        value = (
+            value
+            + real(int64(((uint64(high) & uint64(255)) << uint64(21)) | (uint64(low) >> uint64(11))))
+            * 1.1102230246251565e-16
+        )
     return value
 
 
 @inlined_scalar
 def draw_uniforms(high, low, seed, offset, start, end):
-    """The words of which `unit` makes the elements' numbers in [0, 1); those of `low` in float64 alone. The number of the element that has the first ones."""
+    """The words of which `unit` makes the elements' numbers in [0, 1); those of `low` in float64 alone.
+
+    The number of the element that has the first ones.
+    """
     draw_words(high, seed, offset, start, end, 0)
     if 1.0 + 1e-12 != 1.0:
         draw_words(low, seed, offset, start, end, 1)
@@ -85,8 +99,9 @@ def normal_of(a, b, c, d):
 
 @inlined_scalar
 def below(high, low, bound):
-    """An integer in [0, bound): 64 random bits times bound / 2^64 for a bound of 32 bits, modulo one of more (bias below bound / 2^63). A negative bound stands
-    for 2^64 more."""
+    """An integer in [0, bound): 64 random bits times bound / 2^64 for a bound of 32 bits, modulo one of more (bias
+    below bound / 2^63). A negative bound stands for 2^64 more.
+    """
     if uint64(int64(bound)) >> uint64(32) == 0:
         return int64((uint64(high) * uint64(bound) + (uint64(low) * uint64(bound) >> uint64(32))) >> uint64(32))
     return int64((((uint64(high) << uint64(32)) | uint64(low)) >> uint64(bound >= 0)) % uint64(int64(bound)))
@@ -101,7 +116,12 @@ def random_uniform(seed, offset, index):
 @inlined_scalar
 def random_normal(seed, offset, index):
     """A standard normal number."""
-    return normal_of(word(seed, offset, index, 0), word(seed, offset, index, 1), word(seed, offset, index, 2), word(seed, offset, index, 3))
+    return normal_of(
+        word(seed, offset, index, 0),
+        word(seed, offset, index, 1),
+        word(seed, offset, index, 2),
+        word(seed, offset, index, 3),
+    )
 
 
 @inlined_scalar

@@ -31,9 +31,11 @@ def row_squares(x, base, n):
 
 @scalar
 def moments(x, base, n, before, mean, squares):
-    """Of `before` elements and x[base : base + n] together: their mean, and the sum of their squares about it, from those of the former.
+    """Of `before` elements and x[base : base + n] together: their mean, and the sum of their squares about it, from
+    those of the former.
 
-    Blocks of 512 are read twice while they are in the nearest cache, and join as Chan, Golub and LeVeque do (1983): longer rows are read once.
+    Blocks of 512 are read twice while they are in the nearest cache, and join as Chan, Golub and LeVeque do (1983):
+    longer rows are read once.
     """
     for low in range(0, n, 512):
         high = min(low + 512, n)

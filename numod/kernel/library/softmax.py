@@ -40,7 +40,9 @@ def write_softmax(x, out, base, n, step, weight):
 
 @scalar
 def first_column(task, tiles, n, inner, columns):
-    """Of x (outer, n, inner) and results (outer, inner): where the columns of a task begin in a result and in x, and how many they are."""
+    """Of x (outer, n, inner) and results (outer, inner): where the columns of a task begin in a result and in x, and
+    how many they are.
+    """
     first = task % tiles * columns
     return task // tiles * inner + first, task // tiles * n * inner + first, min(columns, inner - first)
 
@@ -53,8 +55,9 @@ def strips(outer, inner, columns):
 
 @scalar
 def strip(x, rows, task, outer, n, inner, columns, lanes):
-    """Of x (outer, n, inner) and results (outer, inner): where a strip begins in a result and in x, how many places it has, and how far apart their elements are.
-    Where inner is 1, rows (size of x) holds the strip afterwards, turned."""
+    """Of x (outer, n, inner) and results (outer, inner): where a strip begins in a result and in x, how many places it
+    has, and how far apart their elements are. Where inner is 1, rows (size of x) holds the strip afterwards, turned.
+    """
     if inner != 1:
         place, base, width = first_column(task, (inner + columns - 1) // columns, n, inner, columns)
         return place, base, width, inner
@@ -73,7 +76,9 @@ def turn_back(made, out, base, n, width, inner, lanes):
 
 @scalar
 def highest_of_columns(x, base, n, inner, width, highs, place):
-    """highs[place:] (width) = the greatest of the n elements of each column, which are `inner` apart; NaN where there is one."""
+    """highs[place:] (width) = the greatest of the n elements of each column, which are `inner` apart; NaN where there
+    is one.
+    """
     for j in range(width):
         highs[uintp(place + j)] = x[uintp(base + j)]
     for k in range(1, n):

@@ -1,6 +1,8 @@
-"""Special functions that `math` lacks, for kernels: plain arithmetic in float64, whatever the kernel's type, so that every type gets full precision.
+"""Special functions that `math` lacks, for kernels: plain arithmetic in float64, whatever the kernel's type, so that
+every type gets full precision.
 
-Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Library of Mathematical Functions (DLMF). The rows are in `ops.special`.
+Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Library of Mathematical Functions (DLMF).
+The rows are in `ops.special`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,11 @@ def trigamma(x):
         total += 1.0 / (y * y)
         y += 1.0
     square = 1.0 / (y * y)
-    series = 1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square * (1.0 / 30.0 - square * (5.0 / 66.0 - square * (691.0 / 2730.0 - square * 7.0 / 6.0)))))
+    series = 1.0 / 6.0 - square * (
+        1.0 / 30.0
+        - square
+        * (1.0 / 42.0 - square * (1.0 / 30.0 - square * (5.0 / 66.0 - square * (691.0 / 2730.0 - square * 7.0 / 6.0))))
+    )
     total += 1.0 / y + 0.5 * square + square / y * series
     sine = sin(3.141592653589793 * (x - floor(x)))
     return 9.869604401089358 / (sine * sine) - total if x < 0.5 else total
@@ -48,13 +54,15 @@ def trigamma(x):
 
 @wide_scalar
 def zeta_above(s, q):
-    """Hurwitz' zeta function for s > 1, q > 0: terms until q has grown past s, the rest by Euler and Maclaurin (DLMF 25.11.5)."""
+    """Hurwitz' zeta function for s > 1, q > 0: terms until q has grown past s, the rest by Euler and Maclaurin (DLMF
+    25.11.5).
+    """
     total = 0.0
-    term = q ** -s
+    term = q**-s
     while q < 10.0 + s and term > 1e-17 * total:
         total += term
         q += 1.0
-        term = q ** -s
+        term = q**-s
     if not q >= 10.0 + s:
         return total + term  # the rest is below rounding, and the series for it would not converge
     factor = s * term / q
@@ -77,7 +85,10 @@ def zeta_above(s, q):
 
 @wide_scalar
 def zeta(s, q):
-    """Hurwitz' zeta function, the sum of (q + k)^-s. A negative q is split into its finitely many negative terms and the rest."""
+    """Hurwitz' zeta function, the sum of (q + k)^-s.
+
+    A negative q is split into its finitely many negative terms and the rest.
+    """
     if s == 1.0:
         return 1e400
     if not s > 1.0 or q != q:
@@ -89,7 +100,8 @@ def zeta(s, q):
         return 1e400
     if s != floor(s):
         return 1e400 - 1e400
-    negative = zeta_above(s, -floor(-q) - q) - zeta_above(s, 1.0 - q)  # 1 - part would have lost the digits of a small q
+    # 1 - part would have lost the digits of a small q
+    negative = zeta_above(s, -floor(-q) - q) - zeta_above(s, 1.0 - q)
     return zeta_above(s, part) + (negative if s == 2.0 * floor(0.5 * s) else -negative)
 
 
@@ -122,7 +134,11 @@ def gamma_density(a, x):
         y = 1.0 / (a * a)
         stirling = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / a
         ratio = (x - a) / a
-        return exp(-a * (excess(ratio) if fabs(ratio) < 0.5 else ratio - log(x / a)) - stirling) * 0.3989422804014327 / sqrt(a)
+        return (
+            exp(-a * (excess(ratio) if fabs(ratio) < 0.5 else ratio - log(x / a)) - stirling)
+            * 0.3989422804014327
+            / sqrt(a)
+        )
     if x < 300.0:
         return x**a * exp(-x) / gamma(a + 1.0)
     return exp(a * log(x) - x - lgamma(a + 1.0))
@@ -138,10 +154,19 @@ def uniform_gamma(a, x, upper):
     c2 = 0.0007716049382716049
     c2 = (c2 * t - 0.0026813271604938273) * t + 0.004133597883597883
     c1 = -4.018775720164609e-07
-    c1 = ((((c1 * t + 0.00020576131687242798) * t - 0.0009902263374485596) * t + 0.0026455026455026454) * t - 0.003472222222222222) * t - 0.001851851851851852
+    c1 = (
+        (((c1 * t + 0.00020576131687242798) * t - 0.0009902263374485596) * t + 0.0026455026455026454) * t
+        - 0.003472222222222222
+    ) * t - 0.001851851851851852
     c0 = -4.382036018453353e-09
-    c0 = ((((c0 * t + 1.0261809784240309e-08) * t + 6.707853543401498e-09) * t - 1.7665952736826078e-07) * t + 8.296711340953087e-07) * t - 1.85406221071516e-06
-    c0 = ((((c0 * t - 2.185448510679992e-06) * t + 3.919263178522438e-05) * t - 0.0001787551440339218) * t + 0.0003527336860670194) * t + 0.0011574074074074073
+    c0 = (
+        (((c0 * t + 1.0261809784240309e-08) * t + 6.707853543401498e-09) * t - 1.7665952736826078e-07) * t
+        + 8.296711340953087e-07
+    ) * t - 1.85406221071516e-06
+    c0 = (
+        (((c0 * t - 2.185448510679992e-06) * t + 3.919263178522438e-05) * t - 0.0001787551440339218) * t
+        + 0.0003527336860670194
+    ) * t + 0.0011574074074074073
     c0 = ((c0 * t - 0.014814814814814815) * t + 0.08333333333333333) * t - 0.3333333333333333
     rest = exp(-a * distance) * 0.3989422804014327 / sqrt(a) * (c0 + (c1 + c2 / a) / a)
     return 0.5 * erfc(eta * sqrt(0.5 * a)) + rest if upper else 0.5 * erfc(-eta * sqrt(0.5 * a)) - rest
@@ -149,8 +174,14 @@ def uniform_gamma(a, x, upper):
 
 @wide_scalar
 def incomplete_gamma(a, x, upper):
-    """Regularised incomplete gamma function, lower or (upper = 1) upper: power series below a + 1, continued fraction above (A&S 6.5.29, 6.5.31)."""
-    if not (a >= 0.0 and x >= 0.0) or (a == 0.0 and x == 0.0) or (a > 1.7976931348623157e308 and x > 1.7976931348623157e308):
+    """Regularised incomplete gamma function, lower or (upper = 1) upper: power series below a + 1, continued fraction
+    above (A&S 6.5.29, 6.5.31).
+    """
+    if (
+        not (a >= 0.0 and x >= 0.0)
+        or (a == 0.0 and x == 0.0)
+        or (a > 1.7976931348623157e308 and x > 1.7976931348623157e308)
+    ):
         return 1e400 - 1e400
     if x == 0.0 or a > 1.7976931348623157e308:
         return 1.0 if upper else 0.0
@@ -189,9 +220,12 @@ def incomplete_gamma(a, x, upper):
 
 @wide_scalar
 def small_upper_gamma(a, x):
-    """The upper incomplete gamma function for a < 1 and a small x: what the power series leaves of 1, without subtracting it (A&S 6.5.29)."""
+    """The upper incomplete gamma function for a < 1 and a small x: what the power series leaves of 1, without
+    subtracting it (A&S 6.5.29).
+    """
     near = 1.0 + a
-    logarithm = lgamma(near) + digamma(near) * (a - (near - 1.0))  # log gamma(1 + a), corrected for the rounding of 1 + a
+    # log gamma(1 + a), corrected for the rounding of 1 + a
+    logarithm = lgamma(near) + digamma(near) * (a - (near - 1.0))
     power = a * log(x) - logarithm
     term = 1.0
     total = 0.0
@@ -206,17 +240,35 @@ def small_upper_gamma(a, x):
 
 @wide_scalar
 def erfcx(x):
-    """exp(x^2) erfc(x): (1 + 2x) times it is a polynomial in (x - 3.75) / (x + 3.75), after Shepherd and Laframboise, 1981, fitted to 30 terms."""
+    """exp(x^2) erfc(x):
+
+    (1 + 2x) times it is a polynomial in (x - 3.75) / (x + 3.75), after Shepherd and Laframboise, 1981, fitted to 30
+    terms.
+    """
     y = fabs(x)
     t = (y - 3.75) / (y + 3.75) if y < 1e300 else 1.0
     value = 1.0025828126770392e-12
-    value = (((value * t + 1.3044442522753113e-11) * t - 5.474680209802051e-12) * t - 1.647059420509794e-10) * t - 2.60179937204658e-11
-    value = (((value * t + 1.187560812244071e-09) * t + 5.366153829724437e-10) * t - 7.0705951743345486e-09) * t - 4.395643933011148e-09
-    value = (((value * t + 4.1602904023333066e-08) * t + 2.431232515000242e-08) * t - 2.6166884528581574e-07) * t - 5.828827783766716e-08
-    value = (((value * t + 1.753745843453635e-06) * t - 9.728327812064796e-07) * t - 1.1445172561420112e-05) * t + 2.2383904876445646e-05
-    value = (((value * t + 5.1649442877311626e-05) * t - 0.00029015397728117225) * t + 0.0002937135880316984) * t + 0.0017556258320574729
-    value = (((value * t - 0.009746579546772877) * t + 0.028362277421556188) * t - 0.05869339859061101) * t + 0.09230432116019581
-    value = (((value * t - 0.10880393014170497) * t + 0.0822767384901511) * t + 0.003585415485463652) * t - 0.14024059858554702
+    value = (
+        ((value * t + 1.3044442522753113e-11) * t - 5.474680209802051e-12) * t - 1.647059420509794e-10
+    ) * t - 2.60179937204658e-11
+    value = (
+        ((value * t + 1.187560812244071e-09) * t + 5.366153829724437e-10) * t - 7.0705951743345486e-09
+    ) * t - 4.395643933011148e-09
+    value = (
+        ((value * t + 4.1602904023333066e-08) * t + 2.431232515000242e-08) * t - 2.6166884528581574e-07
+    ) * t - 5.828827783766716e-08
+    value = (
+        ((value * t + 1.753745843453635e-06) * t - 9.728327812064796e-07) * t - 1.1445172561420112e-05
+    ) * t + 2.2383904876445646e-05
+    value = (
+        ((value * t + 5.1649442877311626e-05) * t - 0.00029015397728117225) * t + 0.0002937135880316984
+    ) * t + 0.0017556258320574729
+    value = (
+        ((value * t - 0.009746579546772877) * t + 0.028362277421556188) * t - 0.05869339859061101
+    ) * t + 0.09230432116019581
+    value = (
+        ((value * t - 0.10880393014170497) * t + 0.0822767384901511) * t + 0.003585415485463652
+    ) * t - 0.14024059858554702
     value = value * t + 1.2375126308378275
     value = value / (1.0 + 2.0 * y)
     if x != x:
@@ -247,13 +299,33 @@ def ndtri(p):
     low = min(p, 1.0 - p)
     if low < 0.02425:
         t = sqrt(-2.0 * log(low))
-        z = ((((-7.784894002430293e-03 * t - 3.223964580411365e-01) * t - 2.400758277161838) * t - 2.549732539343734) * t + 4.374664141464968) * t + 2.938163982698783
-        z = z / ((((7.784695709041462e-03 * t + 3.224671290700398e-01) * t + 2.445134137142996) * t + 3.754408661907416) * t + 1.0)
+        z = (
+            (((-7.784894002430293e-03 * t - 3.223964580411365e-01) * t - 2.400758277161838) * t - 2.549732539343734) * t
+            + 4.374664141464968
+        ) * t + 2.938163982698783
+        z = z / (
+            (((7.784695709041462e-03 * t + 3.224671290700398e-01) * t + 2.445134137142996) * t + 3.754408661907416) * t
+            + 1.0
+        )
     else:
         t = low - 0.5
         r = t * t
-        z = ((((-39.69683028665376 * r + 220.9460984245205) * r - 275.9285104469687) * r + 138.3577518672690) * r - 30.66479806614716) * r + 2.506628277459239
-        z = z * t / (((((-54.47609879822406 * r + 161.5858368580409) * r - 155.6989798598866) * r + 66.80131188771972) * r - 13.28068155288572) * r + 1.0)
+        z = (
+            (((-39.69683028665376 * r + 220.9460984245205) * r - 275.9285104469687) * r + 138.3577518672690) * r
+            - 30.66479806614716
+        ) * r + 2.506628277459239
+        z = (
+            z
+            * t
+            / (
+                (
+                    (((-54.47609879822406 * r + 161.5858368580409) * r - 155.6989798598866) * r + 66.80131188771972) * r
+                    - 13.28068155288572
+                )
+                * r
+                + 1.0
+            )
+        )
     z = -z
     if low > 0.25:  # the difference from 0.5 is exact, and all that counts near it
         error = 2.5066282746310002 * exp(0.5 * z * z) * ((0.5 - low) - 0.5 * erf(0.7071067811865476 * z))

@@ -1,7 +1,9 @@
-"""Functions of kernels in which a block of GPU threads shares a row: neighbouring threads read neighbouring elements, and what they found is joined in shared memory.
+"""Functions of kernels in which a block of GPU threads shares a row: neighbouring threads read neighbouring elements,
+and what they found is joined in shared memory.
 
-In such a kernel's text TEAM is the number of threads, a power of two. Few threads for short rows: with one warp a barrier costs next to nothing, and
-many blocks on a multiprocessor keep as many loads in flight as large blocks would. Joined in a fixed order: every run gives the same bits.
+In such a kernel's text TEAM is the number of threads, a power of two. Few threads for short rows: with one warp a
+barrier costs next to nothing, and many blocks on a multiprocessor keep as many loads in flight as large blocks would.
+Joined in a fixed order: every run gives the same bits.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from ..scalar import scalar
 
 @scalar
 def joining(threads):
-    """How many threads of a block join what the others found, before each joins what these have: two rounds, where halving would take as many as bits."""
+    """How many threads of a block join what the others found, before each joins what these have: two rounds, where
+    halving would take as many as bits.
+    """
     return 2 if threads <= 4 else 8 if threads <= 128 else 16 if threads <= 512 else 32
 
 
@@ -35,8 +39,9 @@ def team_sum(value, shared, thread, threads):
 
 @scalar
 def team_sum_before(value, shared, thread, threads):
-    """The sum of the values of the threads before this one: each is joined with that 1, 2, 4 ... before it. shared (2 * threads) is free before, and behind the
-    next barrier."""
+    """The sum of the values of the threads before this one: each is joined with that 1, 2, 4 ... before it. shared (2 *
+    threads) is free before, and behind the next barrier.
+    """
     half, own = 0, value
     shared[uintp(thread)] = own
     cuda.syncthreads()
@@ -52,7 +57,10 @@ def team_sum_before(value, shared, thread, threads):
 
 @scalar
 def team_moments(x, base, n, eps, shared, thread, threads, centred):
-    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads. If not `centred`, 0 stands for the mean."""
+    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads.
+
+    If not `centred`, 0 stands for the mean.
+    """
     mean, total = x.dtype.type(0), float64(0)
     if centred != 0:
         for k in range(thread, n, threads):

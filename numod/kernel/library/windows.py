@@ -1,4 +1,7 @@
-"""Windows of pooling: which elements one holds, and which windows hold an element. What the parameters mean is told in `ops.pooling`."""
+"""Windows of pooling: which elements one holds, and which windows hold an element.
+
+What the parameters mean is told in `ops.pooling`.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,25 @@ def window_size(o, n, stride, pad, kernel, inside, counts_borders):
 
 
 @shared_scalar
-def fill_windows(table, depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h, counts_borders):
-    """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are inside, and what a mean divides by."""
+def fill_windows(
+    table,
+    depth,
+    height,
+    kernel_d,
+    kernel_h,
+    out_d,
+    out_h,
+    stride_d,
+    stride_h,
+    pad_d,
+    pad_h,
+    step_d,
+    step_h,
+    counts_borders,
+):
+    """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are
+    inside, and what a mean divides by.
+    """
     for o in range(out_h + out_d):
         if o < out_h:
             at, n, out, stride, pad, step, kernel = o, height, out_h, stride_h, pad_h, step_h, kernel_h

@@ -4,27 +4,52 @@ from __future__ import annotations
 
 from ...device import vectors
 from ..instructions import (
-    Number, absolute, at_least, at_most, bits, by_power_of_two, choose, like, multiply_add, narrowed, number, polynomial, where, with_sign,
+    Number,
+    absolute,
+    at_least,
+    at_most,
+    bits,
+    by_power_of_two,
+    choose,
+    like,
+    multiply_add,
+    narrowed,
+    number,
+    polynomial,
+    where,
+    with_sign,
 )
 from .registry import vector
 
 LOG2E = 1.4426950408889634
-LOG2 = (0.693359375, -2.12194440e-4), (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # high and low part, n * high is exact
-HALF_LOG2 = (0.34657359027997264, 0.0), (LOG2[1][0] / 2, LOG2[1][1] / 2)  # a low part would move tanh of float32 by 0.04 ULP
+# high and low part, n * high is exact
+LOG2 = (0.693359375, -2.12194440e-4), (6.93147180369123816490e-01, 1.90821492927058770002e-10)
+# a low part would move tanh of float32 by 0.04 ULP
+HALF_LOG2 = (0.34657359027997264, 0.0), (LOG2[1][0] / 2, LOG2[1][1] / 2)
 TANH = (  # (tanh(r) / r - 1) / r^2 for |r| <= log(2) / 4
     (-0.33333322662785817, 0.13331176155343362, -0.05272489111914996),
-    (-0.33333333333332476, 0.13333333332778975, -0.05396825277378356, 0.021869370103417198, -0.008857288372001426, 0.003444586681480758),
+    (
+        -0.33333333333332476,
+        0.13333333332778975,
+        -0.05396825277378356,
+        0.021869370103417198,
+        -0.008857288372001426,
+        0.003444586681480758,
+    ),
 )
 EXP = (  # (exp(r) - 1 - r) / r^2
     (0.5, 0.16666515, 0.041666456, 0.008369233, 0.0013935765),
-    (0.5, 0.16666666666666685, 0.04166666666666671, 0.00833333333331628, 0.001388888888886359, 0.00019841269898016137, 2.48015873639404e-05,
+    (0.5, 0.16666666666666685, 0.04166666666666671, 0.00833333333331628, 0.001388888888886359, 0.00019841269898016137,
+    2.48015873639404e-05,
      2.755723340450045e-06,
      2.7557241426672696e-07, 2.511249839002739e-08, 2.0924535295646267e-09),
 )  # fmt: skip
 
 
 def rounded(x: Number, factor: float, bias: int) -> tuple[Number, Number]:
-    """The integer n nearest to x * factor as a float, and an integer whose low bits are n + bias: adding 1.5 * 2^mantissa leaves only n in the significand."""
+    """The integer n nearest to x * factor as a float, and an integer whose low bits are n + bias: adding 1.5 *
+    2^mantissa leaves only n in the significand.
+    """
     addend = 1.5 * 2.0**x.mantissa + bias
     moved = multiply_add(x, factor, addend) if factor != 1 else x + addend
     return moved - addend, bits(moved)
@@ -43,7 +68,11 @@ def excess(r: Number) -> Number:
 
 
 def _times_exp(scale: Number, r: Number) -> Number:
-    """scale * exp(r). For float32 by Horner's scheme, which has the fewest operations: a loop of exp alone is bound by throughput, not by latency."""
+    """scale * exp(r).
+
+    For float32 by Horner's scheme, which has the fewest operations: a loop of exp alone is bound by throughput, not by
+    latency.
+    """
     if r.width == 64:
         return multiply_add(excess(r), scale, scale)
     total = like(r, EXP[0][-1])
@@ -62,7 +91,9 @@ def power_of_two(code: Number, x: Number) -> Number:
 
 
 def scaled(x: Number, code: Number) -> Number:
-    """x * 2^n for the integer of `rounded` whose low bits are n + 2 bias: in two multiplications, so that a factor overflows only where the product does."""
+    """x * 2^n for the integer of `rounded` whose low bits are n + 2 bias: in two multiplications, so that a factor
+    overflows only where the product does.
+    """
     if vectors.host().width == 64:
         n = code - bits(like(x, 1.5 * 2.0**x.mantissa + 2 * bias_of(x)))
         return by_power_of_two(x, n if x.width == 32 else narrowed(n))
@@ -111,7 +142,9 @@ def expm1(x: Number) -> Number:
 
 @vector
 def tanh(x: Number) -> Number:
-    """With 2x = n log 2 + 2r, so that exp(2x) = 2^n (1 + h) / (1 - h) for h = tanh(r): of an odd function, which takes half the coefficients of exp(r)."""
+    """With 2x = n log 2 + 2r, so that exp(2x) = 2^n (1 + h) / (1 - h) for h = tanh(r): of an odd function, which takes
+    half the coefficients of exp(r).
+    """
     high, low = choose(x, *HALF_LOG2)
     a = at_most(absolute(x), choose(x, 9.1, 20.0))
     n, code = rounded(a, 2 * LOG2E, bias_of(x))
@@ -124,17 +157,21 @@ def tanh(x: Number) -> Number:
     less, more = scale - 1.0, scale + 1.0
     top = multiply_add(h, more, less)
     if x.width == 32:
-        return with_sign(top / (top + multiply_add(h, -2.0, 2.0)), x)  # what top errs by is in both, and counts little where the result is near 1
+        # what top errs by is in both, and counts little where the result is near 1
+        return with_sign(top / (top + multiply_add(h, -2.0, 2.0)), x)
     bottom = multiply_add(h, less, more)
     inverse = 1.0 / bottom
     ratio = top * inverse
-    rest = multiply_add(-ratio, bottom, top) + multiply_add(h, more, less - top)  # top - ratio * bottom, including the rounding errors of both
+    # top - ratio * bottom, including the rounding errors of both
+    rest = multiply_add(-ratio, bottom, top) + multiply_add(h, more, less - top)
     return with_sign(multiply_add(multiply_add(-ratio, multiply_add(h, less, more - bottom), rest), inverse, ratio), x)
 
 
 @vector
 def sigmoid_of(x: Number) -> Number:
-    """As 2^-k / (2^-k + 2^-k exp(-x)): nothing overflows, no factor is subnormal, and results that should be subnormal are."""
+    """As 2^-k / (2^-k + 2^-k exp(-x)): nothing overflows, no factor is subnormal, and results that should be subnormal
+    are.
+    """
     lift = choose(x, 32, 512)
     r, code = reduced(at_most(at_least(-x, choose(x, -60.0, -300.0)), choose(x, 105.0, 746.0)), bias_of(x) - lift)
     return 0.5**lift / (0.5**lift + _times_exp(power_of_two(code, x), r))

@@ -6,9 +6,11 @@ from ..instructions import INF, NAN, Number, bits, choose, like, multiply_add, n
 from .exponential import LOG2, LOG2E
 from .registry import vector
 
-_LOG = (0.3333331, -0.25, 0.20002227, -0.16668527, 0.14218122, -0.12396421, 0.11888593, -0.11725829, 0.06804918)  # (log(1 + f) - f + f^2 / 2) / f^3
+# (log(1 + f) - f + f^2 / 2) / f^3
+_LOG = (0.3333331, -0.25, 0.20002227, -0.16668527, 0.14218122, -0.12396421, 0.11888593, -0.11725829, 0.06804918)
 _LOG_RATIO = (  # log((1 + s) / (1 - s)) / s - 2 over z = s^2, with s = f / (2 + f)
-    0.6666666666666736, 0.3999999999940507, 0.2857142874413889, 0.22222198419192385, 0.1818357138419732, 0.15313888042339555, 0.1479743510950102,
+    0.6666666666666736, 0.3999999999940507, 0.2857142874413889, 0.22222198419192385, 0.1818357138419732,
+    0.15313888042339555, 0.1479743510950102,
 )  # fmt: skip
 _ROOT = 0x3F3504F3, 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
@@ -60,11 +62,16 @@ def log1p(x: Number) -> Number:
 
 
 def _log_of_base(x: Number, factor: tuple[float, float], unit: tuple[float, float]) -> Number:
-    """log(x) * factor, where `unit` is log(2) * factor. Both are given as (high, low); k times the high part of `unit` is exact."""
+    """log(x) * factor, where `unit` is log(2) * factor.
+
+    Both are given as (high, low); k times the high part of `unit` is exact.
+    """
     k, f = split(x)
     natural = f - _tail(f)
     small = (
-        multiply_add(natural, factor[1], multiply_add(k, unit[1], natural * factor[0])) if unit[1] else multiply_add(natural, factor[1], natural * factor[0])
+        multiply_add(natural, factor[1], multiply_add(k, unit[1], natural * factor[0]))
+        if unit[1]
+        else multiply_add(natural, factor[1], natural * factor[0])
     )
     return of_positive(x, multiply_add(k, unit[0], small))
 
@@ -77,4 +84,6 @@ def log2(x: Number) -> Number:
 @vector
 def log10(x: Number) -> Number:
     factor = choose(x, (0.4342944920063019, -1.0103050052231683e-08), (0.4342944819032518, 1.098319650216765e-17))
-    return _log_of_base(x, factor, choose(x, (0.301025390625, 4.605038981195214e-06), (0.301029995663157, 8.241712586023572e-13)))
+    return _log_of_base(
+        x, factor, choose(x, (0.301025390625, 4.605038981195214e-06), (0.301029995663157, 8.241712586023572e-13))
+    )

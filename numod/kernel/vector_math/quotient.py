@@ -1,4 +1,6 @@
-"""Remainders and floored quotients, rounding, and the greater or lesser of two, which the vectoriser recognises as reductions."""
+"""Remainders and floored quotients, rounding, and the greater or lesser of two, which the vectoriser recognises as
+reductions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,11 @@ from .registry import vector
 
 
 def _rounded(name: str, x: Number) -> Number:
-    """A rounding. Without the barrier LLVM would round a float16 before it widens it, which processors cannot do, so that the loop would stay scalar."""
+    """A rounding.
+
+    Without the barrier LLVM would round a float16 before it widens it, which processors cannot do, so that the loop
+    would stay scalar.
+    """
     return library(name, library("canonicalize", x) if x.width == 32 else x)
 
 
@@ -33,7 +39,9 @@ def round_even(x: Number) -> Number:
 
 
 def _left(x: Number, y: Number) -> Number:
-    """The exact remainder of x / y for y > 0, with the sign of x: by long division, in steps whose quotients are exact, so that nothing is rounded."""
+    """The exact remainder of x / y for y > 0, with the sign of x: by long division, in steps whose quotients are exact,
+    so that nothing is rounded.
+    """
     step = choose(x, 2.0**100, 2.0**700)
 
     def take_away(rest: Number) -> list[Number]:

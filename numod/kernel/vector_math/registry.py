@@ -1,4 +1,6 @@
-"""The table of vectorised formulas, by the name of the `math` function each stands for, and the two ways to enter one."""
+"""The table of vectorised formulas, by the name of the `math` function each stands for, and the two ways to enter
+one.
+"""
 
 from __future__ import annotations
 

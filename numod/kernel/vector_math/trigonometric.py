@@ -1,15 +1,32 @@
-"""sin, cos and tan by range reduction to quarter turns (multiples of pi / 2), those of most arguments after Cody and Waite, 1980."""
+"""sin, cos and tan by range reduction to quarter turns (multiples of pi / 2), those of most arguments after Cody and
+Waite, 1980.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..branches import amended, branching, lane_by_lane
-from ..instructions import Number, absolute, bits, choose, library, like, multiply_add, narrowed, number, polynomial, where, widened
+from ..instructions import (
+    Number,
+    absolute,
+    bits,
+    choose,
+    library,
+    like,
+    multiply_add,
+    narrowed,
+    number,
+    polynomial,
+    where,
+    widened,
+)
 from .exponential import rounded
 from .registry import vector
 
-_QUARTERS = (  # (m, high, low): 2^m * 2 / pi less a multiple of 4, in two parts; from the second row on, x / 2^m is an integer below 2^50
+# (m, high, low): 2^m * 2 / pi less a multiple of 4, in two parts; from the second row on, x / 2^m is an integer below
+# 2^50
+_QUARTERS = (
     (0, 0.6366197723675814, -3.935735335036497e-17),
     (27, -0.5529460512772132, 3.808591801500832e-17),
     (54, 1.2910009524680295, -3.862804515881076e-17),
@@ -17,22 +34,40 @@ _QUARTERS = (  # (m, high, low): 2^m * 2 / pi less a multiple of 4, in two parts
 )
 _SIN = (  # (sin(r) - r) / r^3 over r^2; those of float64 are fdlibm's
     (-0.16666655, 0.008332191, -0.00019518599),
-    (-0.16666666666666632, 0.00833333333332249, -0.0001984126982985795, 2.7557313707070068e-06, -2.5050760253406863e-08, 1.58969099521155e-10),
+    (
+        -0.16666666666666632,
+        0.00833333333332249,
+        -0.0001984126982985795,
+        2.7557313707070068e-06,
+        -2.5050760253406863e-08,
+        1.58969099521155e-10,
+    ),
 )
 _COS = (  # (cos(r) - 1 + r^2 / 2) / r^4 over r^2
     (0.041666646, -0.0013887313, 2.4432959e-05),
-    (0.0416666666666666, -0.001388888888887411, 2.480158728947673e-05, -2.7557314351390663e-07, 2.087572321298175e-09, -1.1359647557788195e-11),
+    (
+        0.0416666666666666,
+        -0.001388888888887411,
+        2.480158728947673e-05,
+        -2.7557314351390663e-07,
+        2.087572321298175e-09,
+        -1.1359647557788195e-11,
+    ),
 )
 
 
 def _wrapped(x: Number) -> tuple[Number, Number]:
-    """r from -pi/4 to pi/4 and the number of quarter turns, in its lowest two bits, with x = r + turns * pi / 2: after Payne and Hanek, 1983."""
+    """r from -pi/4 to pi/4 and the number of quarter turns, in its lowest two bits, with x = r + turns * pi / 2: after
+    Payne and Hanek, 1983.
+    """
     x = widened(x)
     size = absolute(x)
     scale, high, low = 1.0, *_QUARTERS[0][1:]
     for power, *parts in _QUARTERS[1:]:
         beyond = size >= 2.0 ** (power + 23)
-        scale, high, low = (where(beyond, like(x, new), old) for new, old in zip((2.0**-power, *parts), (scale, high, low)))
+        scale, high, low = (
+            where(beyond, like(x, new), old) for new, old in zip((2.0**-power, *parts), (scale, high, low))
+        )
     x = x * scale
     turns = x * high
     small = multiply_add(x, low, library("fma", x, high, -turns))
@@ -44,8 +79,10 @@ def _wrapped(x: Number) -> tuple[Number, Number]:
     return narrowed(((total - whole) + rest) * 1.5707963267948966), narrowed(first + second)
 
 
-HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)  # pi / 2 as a sum of parts
-_SHORT = (1.57079601, 3.13916473e-07, 5.39030253e-15)  # the same of float32: an integer below 2^17 times the first part is taken from x without an error
+# pi / 2 as a sum of parts
+HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
+# the same of float32: an integer below 2^17 times the first part is taken from x without an error
+_SHORT = (1.57079601, 3.13916473e-07, 5.39030253e-15)
 _FAR = 2.0**16, 2.0**40  # from here on three parts of pi / 2 are too few
 
 
@@ -59,7 +96,9 @@ def _near(x: Number) -> tuple[Number, Number]:
 
 
 def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
-    """(r, its rounding error, quarter turns) of a float64 below `_FAR`: subtracting an integer times the first part of pi / 2 is exact."""
+    """(r, its rounding error, quarter turns) of a float64 below `_FAR`: subtracting an integer times the first part of
+    pi / 2 is exact.
+    """
     first, second, third = choose(x, *HALF_PI)
     turns, code = rounded(x, 0.6366197723675814, 0)
     rest = library("fma", turns, like(x, -first), x)
@@ -73,7 +112,11 @@ def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
 def _short_waves(r: Number, turns: Number) -> tuple[Number, Number, Number]:
     """sin(r), cos(r) and the number of quarter turns, of float32."""
     square = r * r
-    return multiply_add(r * square, polynomial(square, _SIN[0]), r), multiply_add(square * square, polynomial(square, _COS[0]), 1.0 - 0.5 * square), turns
+    return (
+        multiply_add(r * square, polynomial(square, _SIN[0]), r),
+        multiply_add(square * square, polynomial(square, _COS[0]), 1.0 - 0.5 * square),
+        turns,
+    )
 
 
 def _waves(x: Number) -> tuple[Number, Number, Number]:
@@ -93,10 +136,17 @@ def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
 
 
 def _of_turn(name: str, x: Number, tiny: float, made: Callable[[Number, Number, Number], Number]) -> Number:
-    """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x. Beyond `_FAR`, float64 takes the C library's function."""
+    """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x.
+
+    Beyond `_FAR`, float64 takes the C library's function.
+    """
     usual = made(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
     usual = where(absolute(x) < tiny, x, usual) if tiny else usual
-    return amended(absolute(x) >= choose(x, *_FAR), usual, lambda: made(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x))
+    return amended(
+        absolute(x) >= choose(x, *_FAR),
+        usual,
+        lambda: made(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),
+    )
 
 
 @vector

@@ -24,6 +24,7 @@ from types import FunctionType as _FunctionType
 from ...core.forms import checked as _checked
 
 for _name, _function in list(globals().items()):
-    if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":  # that one answers itself, without the time of a further call
+    # that one answers itself, without the time of a further call
+    if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":
         globals()[_name] = _checked(_name, _function)
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

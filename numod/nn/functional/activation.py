@@ -14,9 +14,10 @@ from ...errors import normalize_dim
 from ...ops import table as t
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu",
-    "relu", "relu6", "rrelu", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
-]
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax",
+    "logsigmoid", "mish", "prelu", "relu", "relu6", "rrelu", "selu", "sigmoid", "silu", "softmax", "softmin",
+    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+]  # fmt: skip
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -25,7 +26,9 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable:
-    """A row of the table as a function: the input, the row's numbers with defaults, and `inplace` if there is such a form."""
+    """A row of the table as a function: the input, the row's numbers with defaults, and `inplace` if there is such a
+    form.
+    """
     optional = (*defaults, False) if inplace else defaults
     most = len(row.inputs) + inplace
 
@@ -34,7 +37,10 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
             arguments, named = placed
         missing = most - len(arguments)
         if named or not 0 <= missing <= len(optional):
-            raise TypeError(f"{row.name}() takes {signatures.of(function)}, got {len(arguments)} positional arguments and {list(named)} by name")
+            raise TypeError(
+                f"{row.name}() takes {signatures.of(function)}, got {len(arguments)} positional arguments and "
+                f"{list(named)} by name"
+            )
         if missing:
             arguments += optional[-missing:]
         if not inplace:
@@ -47,7 +53,10 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
 
     function.__name__ = function.__qualname__ = row.name
     function.__module__ = __name__
-    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(row.inputs[1:][-len(defaults) :], defaults)) or 'no parameters'}."
+    function.__doc__ = (
+        f"{row.name} of every element; "
+        f"{', '.join(f'{n}={d}' for n, d in zip(row.inputs[1:][-len(defaults) :], defaults)) or 'no parameters'}."
+    )
     return function
 
 
@@ -60,9 +69,12 @@ mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
 softplus, hardshrink, logsigmoid = (
-    with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,))
+    with_out(_activation(row, *rest, inplace=False))
+    for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,))
 )
-softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid))
+softsign, tanhshrink, tanh, sigmoid = (
+    _activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid)
+)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -76,7 +88,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`."""
     if lambd < 0:
-        raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but found {lambd}")
+        raise RuntimeError(
+            f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but "
+            f"found {lambd}"
+        )
     return t.softshrink(input, lambd)
 
 
@@ -88,7 +103,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise RuntimeError("Bool inputs not supported for hardtanh; convert first, for example with .float()")
     limits = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
     if input.dtype.kind == "u" and limits[0] < 0:
-        raise RuntimeError(f"cannot do hardtanh on an unsigned type with negative limits, got {limits}; did you mean a minimum of 0?")
+        raise RuntimeError(
+            f"cannot do hardtanh on an unsigned type with negative limits, got {limits}; did you mean a minimum of 0?"
+        )
     if not inplace:
         return t.hardtanh(input, *limits)
     apply_into(t.hardtanh, (input, *limits), (input,))
@@ -106,7 +123,10 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
-    """x times the standard normal cumulative distribution function of x, or its approximation by tanh. Hendrycks and Gimpel, 2016."""
+    """x times the standard normal cumulative distribution function of x, or its approximation by tanh.
+
+    Hendrycks and Gimpel, 2016.
+    """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     row = t.gelu if approximate == "none" else t.gelu_tanh
@@ -118,7 +138,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.dtype is not input.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.short} and {weight.dtype.short}; convert with .to(input.dtype)")
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input.dtype.short} and {weight.dtype.short}; convert with "
+            ".to(input.dtype)"
+        )
     if input.ndim == 0 and weight.numel() > 1:
         raise RuntimeError("prelu: Not allow zero-dim input tensor.")
     if weight.numel() == 1:
@@ -134,11 +157,17 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 Tensor.prelu = prelu  # PyTorch has the method too
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """leaky_relu with a random slope per element in training, else with the mean slope."""
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
-    slope = random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower if training else (lower + upper) / 2
+    slope = (
+        random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
+        if training
+        else (lower + upper) / 2
+    )
     if inplace:
         apply_into(t.leaky_relu, (input, slope), (input,))
         return input
@@ -156,7 +185,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _softmax_dim(name: str, ndim: int) -> int:
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=4)
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=4,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -176,7 +208,10 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient. Jang, Gu and Poole, 2017."""
+    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient.
+
+    Jang, Gu and Poole, 2017.
+    """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     noise = -t.log(-t.log(random.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp_min(1e-38)))
@@ -200,5 +235,7 @@ def _over_input(function: Callable) -> Callable:
     return in_place
 
 
-relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = map(_over_input, (relu, leaky_relu, elu, selu, celu, hardtanh, threshold, rrelu))
+relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = map(
+    _over_input, (relu, leaky_relu, elu, selu, celu, hardtanh, threshold, rrelu)
+)
 __all__ += ["gumbel_softmax", "relu_", "leaky_relu_", "elu_", "selu_", "celu_", "hardtanh_", "threshold_", "rrelu_"]

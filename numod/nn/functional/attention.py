@@ -17,14 +17,23 @@ __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
 def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value for (..., L, E), (..., S, E), (..., S, Ev) -> (..., L, Ev). Vaswani et al., 2017.
+    """softmax(query @ key^T * scale + mask) @ value for (..., L, E), (..., S, E), (..., S, Ev) -> (..., L, Ev).
 
-    A bool mask (..., L, S) is True where a key takes part, a floating one is added to the scores; fully masked rows give 0. `is_causal`: position i attends
-    to 0 .. i. `enable_gqa`: keys and values have fewer heads, each shared by several of the query's. On the CPU the (L, S) scores are never materialised,
-    except for a mask that requires a gradient and for double backward.
+    Vaswani et al., 2017.
+
+    A bool mask (..., L, S) is True where a key takes part, a floating one is added to the scores; fully masked rows
+    give 0. `is_causal`: position i attends to 0 .. i. `enable_gqa`: keys and values have fewer heads, each shared by
+    several of the query's. On the CPU the (L, S) scores are never materialised, except for a mask that requires a
+    gradient and for double backward.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else scale
@@ -41,27 +50,45 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
     heads, kept = query.shape[-3], max(key.shape[-3], value.shape[-3])
     if any(each.shape[-3] == 0 or heads % each.shape[-3] or kept % each.shape[-3] for each in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
-    key, value = (each if each.shape[-3] == kept else f.repeat_interleave(each, kept // each.shape[-3], -3) for each in (key, value))
+    key, value = (
+        each if each.shape[-3] == kept else f.repeat_interleave(each, kept // each.shape[-3], -3)
+        for each in (key, value)
+    )
     split = lambda x: f.unflatten(x, -3, (kept, heads // kept)) if x.shape[-3] == heads else f.unsqueeze(x, -3)  # noqa: E731
-    return split(query), f.unsqueeze(key, -3), f.unsqueeze(value, -3), mask if mask is None or mask.ndim < 3 else split(mask)
+    return (
+        split(query),
+        f.unsqueeze(key, -3),
+        f.unsqueeze(value, -3),
+        mask if mask is None or mask.ndim < 3 else split(mask),
+    )
 
 
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, scale: float) -> Tensor:
+def _attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, scale: float
+) -> Tensor:
     """Attention by the blockwise kernel if it applies, else composed of ops."""
     tensors = (query, key, value) if mask is None else (query, key, value, mask)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         shapes = ", ".join(str(tuple(each.shape)) for each in tensors[:3])
-        raise RuntimeError(f"scaled_dot_product_attention: sizes differ; query, key and value are {shapes}, expected (..., L, E), (..., S, E) and (..., S, Ev)")
+        raise RuntimeError(
+            f"scaled_dot_product_attention: sizes differ; query, key and value are {shapes}, expected (..., L, E), "
+            "(..., S, E) and (..., S, Ev)"
+        )
     lead = broadcast_shapes("scaled_dot_product_attention", [each.shape[:-2] for each in tensors])
-    if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1], causal or mask is not None) or (mask is not None and mask.requires_grad):
+    if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1], causal or mask is not None) or (
+        mask is not None and mask.requires_grad
+    ):
         return f.matmul(dropout(op.chances(query, key, mask, scale, causal), dropout_p), value)
     ends = [each.shape[-2:] for each in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
-    tensors = [each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)]
+    tensors = [
+        each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)
+    ]
     if len(lead) > op.LEADS:
         tensors = [f.flatten(each, 0, len(lead) - op.LEADS) for each in tensors]
     drawn = 0, 0
     if dropout_p > 0.0:
-        random.count_for_examples(query, False)  # refuses numbers that examples of `func.vmap` would share or not, other than they are to
+        # refuses numbers that examples of `func.vmap` would share or not, other than they are to
+        random.count_for_examples(query, False)
         drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2])
     out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
     return f.in_shape(out, *lead, *out.shape[-2:]) if len(lead) > op.LEADS else out
@@ -99,39 +126,86 @@ def _mask_of(name: str, mask: Tensor | None, like: Tensor) -> Tensor | None:
 
 
 def multi_head_attention_forward(
-    query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int, in_proj_weight: Tensor | None, in_proj_bias: Tensor | None,
-    bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor, out_proj_bias: Tensor | None,
-    training: bool = True, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
-    static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of several heads over (L, N, E), (S, N, Ek), (S, N, Ev), or without N -> (result (L, N, E), weights (N, L, S) or None)."""
+    """Attention of several heads over (L, N, E), (S, N, Ek), (S, N, Ev), or without N -> (result (L, N, E), weights (N,
+    L, S) or None).
+    """
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     return attend_by_heads(
-        query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p if training else 0.0,
-        out_proj_weight, out_proj_bias, key_padding_mask, need_weights, attn_mask, separate, static_k, static_v, average_attn_weights, is_causal, False,
+        query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+        dropout_p if training else 0.0,
+        out_proj_weight, out_proj_bias, key_padding_mask, need_weights, attn_mask, separate, static_k, static_v,
+        average_attn_weights, is_causal, False,
     )  # fmt: skip
 
 
 def attend_by_heads(
-    query: Tensor, key: Tensor, value: Tensor, size: int, heads: int, weight: Tensor | None, bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None,
-    add_zero: bool, dropout_p: float, out_weight: Tensor, out_bias: Tensor | None, key_padding_mask: Tensor | None, need_weights: bool,
-    attn_mask: Tensor | None, separate: tuple | None, static_k: Tensor | None, static_v: Tensor | None, average: bool, is_causal: bool, batch_first: bool,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    size: int,
+    heads: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero: bool,
+    dropout_p: float,
+    out_weight: Tensor,
+    out_bias: Tensor | None,
+    key_padding_mask: Tensor | None,
+    need_weights: bool,
+    attn_mask: Tensor | None,
+    separate: tuple | None,
+    static_k: Tensor | None,
+    static_v: Tensor | None,
+    average: bool,
+    is_causal: bool,
+    batch_first: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """`multi_head_attention_forward`, whose inputs and result have N first if `batch_first`."""
     _check_heads(query, key, value, size, heads, attn_mask, is_causal)
     batched = query.ndim == 3
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
-        key_padding_mask, batch_first = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0), False
-    time, order, back = (1, (0, 2, 1, 3), (0, 2, 1, 3)) if batch_first else (0, (1, 2, 0, 3), (2, 0, 1, 3))  # to (N, heads, L, width) and from there
+        key_padding_mask = key_padding_mask if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        batch_first = False
+    # to (N, heads, L, width) and from there
+    time, order, back = (1, (0, 2, 1, 3), (0, 2, 1, 3)) if batch_first else (0, (1, 2, 0, 3), (2, 0, 1, 3))
     batch, length, keys, width = query.shape[1 - time], query.shape[time], key.shape[time], size // heads
     q, k, v = _projected(query, key, value, weight, bias, separate)
     mask, padding = _mask_of("attn_mask", attn_mask, q), _mask_of("key_padding_mask", key_padding_mask, q)
     if mask is not None:
         wanted = (length, keys) if mask.ndim == 2 else (batch * heads, length, keys)
         if tuple(mask.shape) != wanted:
-            raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {wanted}.")
+            raise RuntimeError(
+                f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {wanted}."
+            )
         mask = mask if mask.ndim == 2 else f.reshape(mask, (batch, heads, length, keys))
     if (bias_k is None) != (bias_v is None):
         given, absent = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
@@ -149,7 +223,9 @@ def attend_by_heads(
         mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
     if padding is not None:
         if tuple(padding.shape) != (batch, k.shape[2]):
-            raise AssertionError(f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}")
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}"
+            )
         padding = f.reshape(padding, (batch, 1, 1, k.shape[2]))
         mask = padding if mask is None else mask + padding
     if need_weights or not op.suits(q._layout, batch * heads, k.shape[2], width, mask is not None):
@@ -169,10 +245,13 @@ def attend_by_heads(
     return result, weights if batched else weights.squeeze(0)
 
 
-def _check_heads(query: Tensor, key: Tensor, value: Tensor, size: int, num_heads: int, mask: Tensor | None, is_causal: bool) -> None:
+def _check_heads(
+    query: Tensor, key: Tensor, value: Tensor, size: int, num_heads: int, mask: Tensor | None, is_causal: bool
+) -> None:
     if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
         raise AssertionError(
-            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor with {key.ndim}-D key and {value.ndim}-D value"
+            f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor with "
+            f"{key.ndim}-D key and {value.ndim}-D value"
         )
     if query.shape[-1] != size:
         raise AssertionError(f"was expecting embedding dimension of {size}, but got {query.shape[-1]}")
@@ -186,7 +265,9 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, size: int, num_heads
         raise AssertionError(f"expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.ndim}-D tensor instead")
 
 
-def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None) -> list[Tensor]:
+def _projected(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None
+) -> list[Tensor]:
     """Projected queries, keys and values, with one weight (3 E, E) or one each; a single product for self-attention."""
     biases = (None,) * 3 if bias is None else f.chunk(bias, 3, 0)
     if separate is None and query is key and key is value:

@@ -1,4 +1,6 @@
-"""Dropout: elements, or whole channels, set to 0 at random in training (or to a value that preserves mean and variance)."""
+"""Dropout: elements, or whole channels, set to 0 at random in training (or to a value that preserves mean and
+variance).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ def _check(p: float) -> None:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training each element is zeroed with probability p, else divided by 1 - p; in evaluation unchanged. Srivastava et al., 2014."""
+    """In training each element is zeroed with probability p, else divided by 1 - p; in evaluation unchanged.
+
+    Srivastava et al., 2014.
+    """
     _check(p)
     if not training or p == 0.0:
         return input
@@ -54,7 +59,11 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
             f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that "
             "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension"
         )
-    return _channels(input, p, training, inplace) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    return (
+        _channels(input, p, training, inplace)
+        if input.ndim == 3
+        else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    )
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -62,10 +71,16 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (3, 4):
         warnings.warn(
-            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=3
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an "
+            "error in a future release.",
+            stacklevel=3,
         )
     elif input.ndim == 3:
-        warnings.warn("dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this warning.", stacklevel=3)
+        warnings.warn(
+            "dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this "
+            "warning.",
+            stacklevel=3,
+        )
     return _channels(input, p, training, inplace)
 
 
@@ -74,9 +89,15 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (4, 5):
         warnings.warn(
-            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=3
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an "
+            "error in a future release.",
+            stacklevel=3,
         )
-    return _channels(input, p, training, inplace) if input.ndim != 4 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    return (
+        _channels(input, p, training, inplace)
+        if input.ndim != 4
+        else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+    )
 
 
 def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:
@@ -94,7 +115,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     _check(p)
     if not training or p == 0.0:
         return input
-    return _alpha(input, (random.rand(input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype), p, inplace)
+    return _alpha(
+        input, (random.rand(input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype), p, inplace
+    )
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

@@ -17,13 +17,18 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
     """Rows of weight (count, size) at indices of any shape -> (..., size). Row `padding_idx` gets no gradient.
 
-    `max_norm` renormalizes the rows that are read, in place; `scale_grad_by_freq` divides gradients by the number of occurrences of an index.
-    Gradients are dense, also with `sparse`. Raises IndexError for indices out of range.
+    `max_norm` renormalizes the rows that are read, in place; `scale_grad_by_freq` divides gradients by the number of
+    occurrences of an index. Gradients are dense, also with `sparse`. Raises IndexError for indices out of range.
     """
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -49,7 +54,8 @@ def _indices(input: Tensor) -> Tensor:
         raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(
-            f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead"
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"numod.{input.dtype.short}Tensor instead"
         )
     flat = f.contiguous(input if input.ndim == 1 else f.reshape(input, -1))
     return flat if flat.dtype is dtypes.int64 else flat.to(dtypes.int64)
@@ -72,16 +78,31 @@ def _by_frequency(rows: Tensor, indices: Tensor, count: int) -> Tensor:
 
 
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2, scale_grad_by_freq: bool = False,
-    mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the `offsets` where bags begin.
+    """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the
+    `offsets` where bags begin.
 
-    Indices equal to `padding_idx` are ignored. With `include_last_offset` the last bag ends at the last offset; as in PyTorch it goes on to the input's end
-    with mode "max", with a `padding_idx`, and for float64 weights. Raises ValueError for shapes that do not fit.
+    Indices equal to `padding_idx` are ignored. With `include_last_offset` the last bag ends at the last offset; as in
+    PyTorch it goes on to the input's end with mode "max", with a `padding_idx`, and for float64 weights. Raises
+    ValueError for shapes that do not fit.
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
-        warnings.warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated.", stacklevel=3)
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated.",
+            stacklevel=3,
+        )
         weight, input = input, weight
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
@@ -90,15 +111,21 @@ def embedding_bag(
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     _check_sample_weights(per_sample_weights, input, weight, mode)
-    flat, bounds = _bags(input, offsets, include_last_offset, mode == "max" or padding_idx is not None or weight.dtype is dtypes.float64)
+    flat, bounds = _bags(
+        input, offsets, include_last_offset, mode == "max" or padding_idx is not None or weight.dtype is dtypes.float64
+    )
     count = bounds.numel() - 1
     flat = f.check_bounds("embedding_bag()", flat, weight.shape[0], 0, error=RuntimeError)
     shares = None if per_sample_weights is None else f.reshape(per_sample_weights, -1)[: flat.numel()]
-    padding_idx = _row(padding_idx, weight.shape[0], RuntimeError("padding_idx must be within the number of embeddings"))
+    padding_idx = _row(
+        padding_idx, weight.shape[0], RuntimeError("padding_idx must be within the number of embeddings")
+    )
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
     if mode != "max" and padding_idx is None and not scale_grad_by_freq:
-        return bag.apply((f.contiguous(weight), flat, bounds, shares if shares is None else f.contiguous(shares)), (mode == "mean",))
+        return bag.apply(
+            (f.contiguous(weight), flat, bounds, shares if shares is None else f.contiguous(shares)), (mode == "mean",)
+        )
     bags = f.searchsorted(bounds[:-1], arange(flat.numel(), device=flat.device), right=True) - 1
     if padding_idx is not None:
         used = f.reshape(f.nonzero(flat != padding_idx), -1)
@@ -122,21 +149,27 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
     if mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights are only for mode='sum' (got mode='{mode}')")
     if shares.shape != input.shape:
-        raise ValueError(f"embedding_bag: If per_sample_weights ({shares.shape}) is not None, then it must have the same shape as the input ({input.shape})")
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({shares.shape}) is not None, then it must have the same shape as "
+            f"the input ({input.shape})"
+        )
     if shares.dtype is not weight.dtype:
         raise RuntimeError(
-            f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; convert them with .to(weight.dtype)"
+            f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; "
+            "convert them with .to(weight.dtype)"
         )
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: bool) -> tuple[Tensor, Tensor]:
-    """(the indices as a vector, the places in it where the bags begin, followed by its end). `to_end`: whether the last bag has all that is left, also where a
-    last offset is included."""
+    """(the indices as a vector, the places in it where the bags begin, followed by its end).
+
+    `to_end`: whether the last bag has all that is left, also where a last offset is included.
+    """
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                "If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type "
-                + type(offsets).__name__
+                "If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                "sequences. However, found offsets of type " + type(offsets).__name__
             )
         return _indices(input), arange(input.shape[0] + 1, device=input.device) * input.shape[1]
     if input.ndim != 1:
@@ -163,10 +196,17 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool, to_end: boo
 def _refuse_offsets(places: Tensor, length: int, include_last: bool) -> None:
     """Raise RuntimeError for offsets that do not start at 0, rise, and end within the input."""
     if not places.numel():
-        raise RuntimeError(f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none")
+        raise RuntimeError(
+            f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none"
+        )
     if first := places[0]._observe():
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}")
-    raise RuntimeError(f"offsets have to rise and end within the input's length of {length}, got a last one of {places[-1]._observe()}")
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {first}"
+        )
+    raise RuntimeError(
+        f"offsets have to rise and end within the input's length of {length}, got a last one of {places[-1]._observe()}"
+    )
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -182,5 +222,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError("Class values must be non-negative.")
         num_classes = high + 1 if num_classes == -1 else num_classes
         if high >= num_classes:
-            raise RuntimeError(f"Class values must be smaller than num_classes. The largest is {high}, num_classes is {num_classes}.")
+            raise RuntimeError(
+                f"Class values must be smaller than num_classes. The largest is {high}, num_classes is {num_classes}."
+            )
     return (tensor.unsqueeze(-1) == arange(num_classes, device=tensor.device)).to(dtypes.int64)

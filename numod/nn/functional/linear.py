@@ -14,7 +14,10 @@ __all__ = ["bilinear", "linear"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
+    """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out).
+
+    Raises RuntimeError where sizes or dtypes differ.
+    """
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
     try:
@@ -27,26 +30,44 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             return overrides.again(linear, (input, weight, bias), {})
         raise wrong_argument("linear", linear, (input, weight, bias), {}) or error from None
     except RuntimeError:
-        if bias is None or bias.ndim == 1 or f.broadcast_shapes(bias.shape, result := (*input.shape[:-1], weight.shape[0])) != result:
+        if (
+            bias is None
+            or bias.ndim == 1
+            or f.broadcast_shapes(bias.shape, result := (*input.shape[:-1], weight.shape[0])) != result
+        ):
             raise
         return linear(input, weight) + bias  # PyTorch takes what broadcasts
     if weight.ndim == 1:
         result = f.matmul(input, weight)
         return result if bias is None else result + bias
     if input.ndim == 0 or weight.ndim != 2:
-        raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
+        raise RuntimeError(
+            f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}"
+        )
     return f.in_shape(linear(f.reshape(input, (1, -1)), weight, bias), weight.shape[0])
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input1 (..., a) and input2 (..., b) with weight (out, a, b): sums of weight[k, i, j] input1[i] input2[j] -> (..., out)."""
+    """input1 (..., a) and input2 (..., b) with weight (out, a, b): sums of weight[k, i, j] input1[i] input2[j] -> (...,
+    out).
+    """
     if input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}")
+        raise RuntimeError(
+            f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}"
+        )
     if weight.ndim != 3 or input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
-        raise RuntimeError(f"bilinear(): weight {tuple(weight.shape)} (out, in1, in2) does not fit inputs {tuple(input1.shape)} and {tuple(input2.shape)}")
+        raise RuntimeError(
+            f"bilinear(): weight {tuple(weight.shape)} (out, in1, in2) does not fit inputs {tuple(input1.shape)} and "
+            f"{tuple(input2.shape)}"
+        )
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
-        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {tuple(bias.shape)} but expected {(weight.shape[0],)}")
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {tuple(bias.shape)} but expected "
+            f"{(weight.shape[0],)}"
+        )
     rows, (out, first, second) = prod(input1.shape[:-1]), weight.shape
     left = f.matmul(f.reshape(input1, (rows, first)), f.reshape(f.transpose(weight, 0, 1), (first, out * second)))
-    result = f.reshape(f.sum(f.reshape(left, (rows, out, second)) * f.reshape(input2, (rows, 1, second)), 2), (*input1.shape[:-1], out))
+    result = f.reshape(
+        f.sum(f.reshape(left, (rows, out, second)) * f.reshape(input2, (rows, 1, second)), 2), (*input1.shape[:-1], out)
+    )
     return result if bias is None else result + bias

@@ -15,7 +15,10 @@ __all__ = ["linear_cross_entropy"]
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch splits the batch to save memory. The loss does not depend on it; numod checks and stores the options, and computes all scores at once."""
+    """How PyTorch splits the batch to save memory.
+
+    The loss does not depend on it; numod checks and stores the options, and computes all scores at once.
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -32,25 +35,45 @@ class LinearCrossEntropyOptions:
         if self.acc_policy not in ("accurate", "balanced", "compact", "auto"):
             raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
         if dtype is not None and not dtype.is_floating_point:
-            raise ValueError(f"acc_dtype must be None or a floating point dtype, got {dtype}; None picks it automatically")
+            raise ValueError(
+                f"acc_dtype must be None or a floating point dtype, got {dtype}; None picks it automatically"
+            )
 
 
 def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = "mean",
-    ignore_index: int | None = None, label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
-    """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in) with target (N, ...) of classes or (N, C, ...) of probabilities.
+    """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in) with target (N, ...) of classes or (N,
+    C, ...) of probabilities.
 
     `options` have no effect. Raises RuntimeError for shapes that do not fit.
     """
     _check(input, linear_weight, linear_bias)
-    scores = linear(input, f.reshape(linear_weight, (-1, linear_weight.shape[-1])), None if linear_bias is None else f.reshape(linear_bias, (-1,)))
+    scores = linear(
+        input,
+        f.reshape(linear_weight, (-1, linear_weight.shape[-1])),
+        None if linear_bias is None else f.reshape(linear_bias, (-1,)),
+    )
     if linear_weight.ndim > 2:
         scores = f.reshape(scores, (input.shape[0], *linear_weight.shape[:-1]))
     if target.dtype.is_floating_point and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     return cross_entropy(
-        scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction, label_smoothing=label_smoothing
+        scores,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
     )
 
 
@@ -60,7 +83,10 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if weight.ndim < 2:
         raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {weight.ndim}")
     if x.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {x.shape[-1]} and {weight.shape[-1]}, respectively")
+        raise RuntimeError(
+            f"expected equal input and linear_weight last dimensions (in_features), got {x.shape[-1]} and "
+            f"{weight.shape[-1]}, respectively"
+        )
     if weight.ndim > 2 and x.ndim == 1:
         raise RuntimeError(
             f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires "

@@ -18,9 +18,9 @@ from .activation import log_softmax
 from .reduction import expect_expandable, reduced, with_legacy
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss",
-    "smooth_l1_loss",
-]
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "nll_loss", "smooth_l1_loss",
+]  # fmt: skip
 
 
 def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:
@@ -30,9 +30,12 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.", stacklevel=6,
+            "Please ensure they have the same size.",
+            stacklevel=6,
         )
-    dense = own.dense and other.dense and own.shape == other.shape and all([as_tensor_of(each) is None for each in numbers])
+    dense = (
+        own.dense and other.dense and own.shape == other.shape and all([as_tensor_of(each) is None for each in numbers])
+    )
     if (
         reduction in ("mean", "sum")
         and own.size
@@ -78,10 +81,16 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return l1_loss(input, target, reduction=reduction) if beta == 0 else _elementwise(t.smooth_l1, input, target, reduction, beta)
+    return (
+        l1_loss(input, target, reduction=reduction)
+        if beta == 0
+        else _elementwise(t.smooth_l1, input, target, reduction, beta)
+    )
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Half the square below `delta`, linear above. Huber, 1964."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -91,16 +100,28 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @with_legacy
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x or a target
-    outside [0, 1]."""
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100.
+
+    Raises ValueError for other shapes, RuntimeError for x or a target outside [0, 1].
+    """
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size."
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
         )
-    f.require_all((input >= 0) & (input <= 1), RuntimeError, "all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
+    f.require_all(
+        (input >= 0) & (input <= 1),
+        RuntimeError,
+        "all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits",
+    )
     if target.dtype is not input.dtype:
-        raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
+        raise RuntimeError(
+            f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with "
+            ".to(input.dtype)"
+        )
     f.require_all((target >= 0) & (target <= 1), RuntimeError, "all elements of target should be between 0 and 1")
     if weight is None:
         return _elementwise(t.binary_cross_entropy, input, target, reduction)
@@ -110,30 +131,43 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
 @with_legacy
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(x), numerically stable; `pos_weight` multiplies the loss of positive targets."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if not target.dtype.is_floating_point:
-        raise RuntimeError(f"result type {input.dtype.short} can't be cast to the desired output type {target.dtype.short}; convert the target with .float()")
+        raise RuntimeError(
+            f"result type {input.dtype.short} can't be cast to the desired output type {target.dtype.short}; convert "
+            "the target with .float()"
+        )
     positive = 1.0 if pos_weight is None else pos_weight
     for each in (weight, pos_weight):
         if isinstance(each, Tensor):
             expect_expandable(each, input)
     if weight is None:
         return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, positive)
-    return reduced(_elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive) * weight, reduction)
+    return reduced(
+        _elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive) * weight, reduction
+    )
 
 
 @with_legacy
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch size."""
+    """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch
+    size.
+    """
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=4
+            "reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, "
+            "as by 'batchmean'.",
+            stacklevel=4,
         )
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
@@ -142,16 +176,27 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 @partial(with_legacy, before="ignore_index")
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes'
+    weights.
+    """
     if _in_one_pass(input, weight, reduction):
         return _nll(input, target, weight, ignore_index, reduction)
-    return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
+    return _class_loss(
+        input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1)
+    )
 
 
 @partial(with_legacy, before="ignore_index")
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy of logits (N, C, ...) or (C,) and class indices (N, ...) or probabilities (N, C, ...).
 
@@ -161,12 +206,20 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if input.shape == target.shape:
         if not target.dtype.is_floating_point:
-            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.short}")
+            raise RuntimeError(
+                f"Expected floating point type for target with class probabilities, got {target.dtype.short}"
+            )
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if label_smoothing <= 0.0:
-        if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and not input.is_meta and (input.device.type == "cpu" or target.numel()):
+        if (
+            weight is None
+            and input.ndim > 1
+            and reduction in ("mean", "sum")
+            and not input.is_meta
+            and (input.device.type == "cpu" or target.numel())
+        ):
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         if _in_one_pass(input, weight, reduction):
             return _nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
@@ -176,20 +229,30 @@ def cross_entropy(
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
     exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)
-    spread = _class_loss(logits, target, weight, ignore_index, reduction, lambda x, safe: _spread(x, weight, classes), uniform=True)
+    spread = _class_loss(
+        logits, target, weight, ignore_index, reduction, lambda x, safe: _spread(x, weight, classes), uniform=True
+    )
     return (1.0 - label_smoothing) * exact + label_smoothing * spread
 
 
 def _in_one_pass(x: Tensor, weight: Tensor | None, reduction: str) -> bool:
     """Whether `_nll` serves: on the CPU, where no gradient of the weights is wanted."""
     wide = x.dtype.is_floating_point and x.dtype.compute is x.dtype
-    return wide and x.ndim > 1 and x.device.type == "cpu" and reduction in ("mean", "sum", "none") and (weight is None or not weight.requires_grad)
+    return (
+        wide
+        and x.ndim > 1
+        and x.device.type == "cpu"
+        and reduction in ("mean", "sum", "none")
+        and (weight is None or not weight.requires_grad)
+    )
 
 
 def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str) -> Tensor:
     """The loss and the check of its targets in a single pass."""
     target = f.contiguous(_checked_classes(x, target, weight))
-    loss, _, wrong = apply(nll, (f.contiguous(x), target, None if weight is None else f.contiguous(weight)), (ignored, reduction))
+    loss, _, wrong = apply(
+        nll, (f.contiguous(x), target, None if weight is None else f.contiguous(weight)), (ignored, reduction)
+    )
     if wrong._observe():
         _refuse_classes(target, ignored, x.shape[1])
     return loss
@@ -199,7 +262,11 @@ def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str
     """The loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
     flat = target.device.backend.FLAT
-    loss, _, wrong = apply(sm.cross_entropy_total, (x, _classes_within(target, ignored, x.shape[1]) if flat else target), (ignored, reduction == "mean"))
+    loss, _, wrong = apply(
+        sm.cross_entropy_total,
+        (x, _classes_within(target, ignored, x.shape[1]) if flat else target),
+        (ignored, reduction == "mean"),
+    )
     if not flat and wrong._observe():
         _refuse_classes(target, ignored, x.shape[1])
     return loss
@@ -224,7 +291,13 @@ def _spread(x: Tensor, weight: Tensor | None, classes: int) -> Tensor:
 
 
 def _class_loss(
-    x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str, loss_of: Callable[[Tensor, Tensor], Tensor], uniform: bool = False
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    ignored: int,
+    reduction: str,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    uniform: bool = False,
 ) -> Tensor:
     """Common part of losses with class indices: checks, ignored targets, class weights, reduction."""
     if x.ndim == 0:
@@ -232,7 +305,9 @@ def _class_loss(
     if x.ndim == 1:
         if target.numel() != 1:
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
-        return _reduced_one(_class_loss(x.unsqueeze(0), target.reshape(1), weight, ignored, reduction, loss_of, uniform), reduction)
+        return _reduced_one(
+            _class_loss(x.unsqueeze(0), target.reshape(1), weight, ignored, reduction, loss_of, uniform), reduction
+        )
     target = _checked_classes(x, target, weight)
     ignores = bool(target.numel() and not target.is_meta)
     if ignores and target.device.backend.FLAT:
@@ -247,7 +322,11 @@ def _class_loss(
     loss = loss_of(x, safe)
     if weight is None and not ignores:
         return reduced(loss, reduction)
-    share = (target != ignored).to(x.dtype) if weight is None else f.reshape(f.index_select(weight, 0, f.reshape(safe, -1)), safe.shape)
+    share = (
+        (target != ignored).to(x.dtype)
+        if weight is None
+        else f.reshape(f.index_select(weight, 0, f.reshape(safe, -1)), safe.shape)
+    )
     loss = f.masked_fill(loss, left_out, 0.0) if ignores else loss
     if weight is not None:
         share = f.masked_fill(share, left_out, 0.0) if ignores else share
@@ -265,19 +344,29 @@ def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor
 def _require_classes(x: Layout, target: Layout, weight: Layout | None) -> None:
     """Raise ValueError or RuntimeError, as PyTorch, for a batch, dtype, shape or weights that do not fit."""
     if target.ndim == 0 or x.shape[0] != target.shape[0]:
-        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
+        raise ValueError(
+            f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
+            f"({target.shape[0] if target.ndim else 0})."
+        )
     if target.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(
-            f"expected target dtype to be Long or Byte (scalar type Long) for class indices, but got {target.dtype.short}; convert the target with .long()"
+            "expected target dtype to be Long or Byte (scalar type Long) for class indices, but got "
+            f"{target.dtype.short}; convert the target with .long()"
         )
     if x.shape[:1] + x.shape[2:] != target.shape:
-        raise RuntimeError(f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(target.shape)}, for input {list(x.shape)}")
+        raise RuntimeError(
+            f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(target.shape)}, for input {list(x.shape)}"
+        )
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(
-            f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+            f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor "
+            f"of shape: {list(weight.shape)}"
         )
     if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError(f"class weights: expected scalar type {x.dtype.short} but found {weight.dtype.short}; convert them with .to(input.dtype)")
+        raise RuntimeError(
+            f"class weights: expected scalar type {x.dtype.short} but found {weight.dtype.short}; convert them with "
+            ".to(input.dtype)"
+        )
 
 
 def _reduced_one(loss: Tensor, reduction: str) -> Tensor:
@@ -293,4 +382,6 @@ def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, reduct
     if weight is not None:
         logits = logits * weight.reshape([-1] if x.ndim == 1 else [1, -1] + [1] * (x.ndim - 2))
     loss = -f.sum(logits * target, dim)
-    return f.sum(loss) / (loss.numel() if x.numel() else float("nan")) if reduction == "mean" else reduced(loss, reduction)
+    return (
+        f.sum(loss) / (loss.numel() if x.numel() else float("nan")) if reduction == "mean" else reduced(loss, reduction)
+    )

@@ -15,14 +15,19 @@ from .distance import pairwise_distance
 from .reduction import expect_expandable, reduced, with_legacy
 
 __all__ = [
-    "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
-    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
 
 
 @with_legacy
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
-    """max(0, -target * (input1 - input2) + margin): the first should be greater where target is 1, less where it is -1."""
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """max(0, -target * (input1 - input2) + margin): the first should be greater where target is 1, less where it is
+    -1.
+    """
     if len({input1.ndim, input2.ndim, target.ndim}) > 1:
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got "
@@ -35,7 +40,9 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The distance where target is 1, max(0, margin - distance) where it is -1."""
     zero = input.new_zeros(())
-    return reduced(f.where(target != 1, t.clamp_min(margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction)
+    return reduced(
+        f.where(target != 1, t.clamp_min(margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction
+    )
 
 
 @with_legacy
@@ -46,7 +53,9 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
 
 
 @with_legacy
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
     """The mean over classes of binary cross-entropies of logits (..., C) with targets 0 and 1."""
     loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
@@ -55,44 +64,69 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 
 @with_legacy
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
+    """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the
+    first -1.
+    """
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape and (max(input.ndim, target.ndim) > 1 or target.numel() != input.numel()):
         raise RuntimeError(
-            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both"
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: "
+            f"{list(input.shape)}; expected (N, C) or (C) both"
         )
     x, y = (each.reshape(1, -1) if input.ndim < 2 else each for each in (input, target))
     if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
         raise RuntimeError(
-            f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}"
+            f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from "
+            f"{y.min()._observe()} to {y.max()._observe()}"
         )
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
     places = f.masked_fill(y, ~counted, 0)
     chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
     use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
-    loss = f.sum(t.margin_gap(use, x.unsqueeze(1), gather.apply((f.contiguous(x), places), (1,)).unsqueeze(2), 1.0), (1, 2)) / x.shape[1]
+    loss = (
+        f.sum(
+            t.margin_gap(use, x.unsqueeze(1), gather.apply((f.contiguous(x), places), (1,)).unsqueeze(2), 1.0), (1, 2)
+        )
+        / x.shape[1]
+    )
     return reduced(loss.squeeze(0) if input.ndim < 2 else loss, reduction)
 
 
 def _expect_classes(name: str, x: Tensor) -> None:
     if x.ndim > 2 or 0 in x.shape[-1:]:
-        raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(x.shape)}")
+        raise RuntimeError(
+            f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(x.shape)}"
+        )
 
 
 @with_legacy
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or (C)."""
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or
+    (C).
+    """
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     x, y = (input.reshape(1, -1), target.reshape(1)) if input.ndim < 2 else (input, target)
     _expect_classes("multi_margin_loss", input)
     if y.shape != x.shape[:1]:
-        wanted = f"1-D with size equal to the number of input samples (batch size). Expected target size [{x.shape[0]}], but got {list(target.shape)}"
+        wanted = (
+            "1-D with size equal to the number of input samples (batch size). Expected target size "
+            f"[{x.shape[0]}], but got {list(target.shape)}"
+        )
         raise RuntimeError(f"multi_margin_loss: inconsistent target size: target tensor should be {wanted}")
     if weight is not None and weight.ndim != 1:
         raise ValueError("weight must be one-dimensional")
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
-        raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}"
+        )
     y = f.check_bounds("multi_margin_loss", y, x.shape[1], 1, error=RuntimeError)
     y = y.unsqueeze(1)
     gaps = t.margin_gap(y != y.new_arange(x.shape[1]), x, gather.apply((f.contiguous(x), y), (1,)), float(margin))
@@ -104,7 +138,9 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 
 
 @with_legacy
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
         raise RuntimeError(
@@ -114,22 +150,45 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     dot, one, two = (f.sum(each, -1) for each in (input1 * input2, input1 * input1, input2 * input2))
     cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
     zero = cosine.new_zeros(())
-    return reduced(f.where(target == 1, 1 - cosine, zero) + f.where(target == -1, t.clamp_min(cosine - margin, 0.0), zero), reduction)
+    return reduced(
+        f.where(target == 1, 1 - cosine, zero) + f.where(target == -1, t.clamp_min(cosine - margin, 0.0), zero),
+        reduction,
+    )
 
 
 @with_legacy
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances from anchor and positive. Balntas et
-    al., 2016."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances
+    from anchor and positive. Balntas et al., 2016.
+    """
     return triplet_margin_with_distance_loss(
-        anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap, reduction=reduction
+        anchor,
+        positive,
+        negative,
+        distance_function=lambda a, b: pairwise_distance(a, b, p, eps),
+        margin=margin,
+        swap=swap,
+        reduction=reduction,
     )
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
     """Triplet margin loss with any distance function."""
@@ -148,8 +207,17 @@ def triplet_margin_with_distance_loss(
 
 
 @partial(with_legacy, before="eps")
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:
-    """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of target!."""
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of
+    target!.
+    """
     loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
     if full:
         stirling = target * t.log(target) - target + 0.5 * t.log(2 * pi * target)
@@ -157,7 +225,9 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     return reduced(loss, reduction)
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
     """(log var + (input - target)^2 / var) / 2, var not below eps; `full` adds the constant. Nix and Weigend, 1994."""
     if isinstance(var, (int, float)):
         if var < 0:
@@ -166,8 +236,12 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     elif var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif input.ndim != var.ndim or [m for m, n in zip(var.shape, input.shape) if m != n] != [1]:  # one variance along one dimension
-            raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, with one dimension of 1 or without the last, got {tuple(var.shape)}")
+        elif input.ndim != var.ndim or [m for m, n in zip(var.shape, input.shape) if m != n] != [1]:
+            # one variance along one dimension
+            raise ValueError(
+                f"var is of incorrect size: expected {tuple(input.shape)}, with one dimension of 1 or without the "
+                f"last, got {tuple(var.shape)}"
+            )
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
     if (var < 0).any():

@@ -20,21 +20,43 @@ from .pooling import avg_pool2d, avg_pool3d
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
 
-def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`.
+
+    Ba, Kiros and Hinton, 2016.
+    """
     if normalized_shape.__class__ is tuple:
-        if _ready(input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, *normalized_shape):
+        if _ready(
+            input._layout,
+            None if weight is None else weight._layout,
+            None if bias is None else bias._layout,
+            *normalized_shape,
+        ):
             return op.row_norm.apply((input, weight, bias), (eps,))[0]
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
     rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
-    out, _, _ = op.row_norm.apply((rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,))
+    out, _, _ = op.row_norm.apply(
+        (rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,)
+    )
     return f.in_shape(out, *input.shape).to(input.dtype)
 
 
 @resolved
 def _ready(x: Layout, weight: Layout | None, bias: Layout | None, *shape: int) -> bool:
-    """Whether the kernel reads the tensors as they are: contiguous, of one dtype, normalised over the last dimension."""
-    alike = all(tuple(each.shape) == shape and each.dtype is x.dtype and each.dense for each in (weight, bias) if each is not None)
+    """Whether the kernel reads the tensors as they are: contiguous, of one dtype, normalised over the last
+    dimension.
+    """
+    alike = all(
+        tuple(each.shape) == shape and each.dtype is x.dtype and each.dense
+        for each in (weight, bias)
+        if each is not None
+    )
     return alike and len(shape) == 1 and x.ndim > 0 and x.shape[-1:] == shape and x.dense and x.size > 0
 
 
@@ -44,11 +66,18 @@ def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
-    """x itself, or a 16-bit x as float32 if the others are float32. Raises RuntimeError for other mixtures of dtypes."""
+    """x itself, or a 16-bit x as float32 if the others are float32.
+
+    Raises RuntimeError for other mixtures of dtypes.
+    """
     found = {each.dtype for each in others if each is not None} - {x.dtype}
     if not found:
         return x
-    if found != {dtypes.float32} or x.dtype not in (dtypes.float16, dtypes.bfloat16) or any(each.dtype is x.dtype for each in others if each is not None):
+    if (
+        found != {dtypes.float32}
+        or x.dtype not in (dtypes.float16, dtypes.bfloat16)
+        or any(each.dtype is x.dtype for each in others if each is not None)
+    ):
         raise RuntimeError(
             f"mixed dtype: expected weight, bias and statistics of the input's {x.dtype} "
             f"(or float32 with 16-bit input), got {', '.join(sorted(map(str, found)))}"
@@ -56,42 +85,66 @@ def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
     return x.to(dtypes.float32)
 
 
-def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
+def _normalized(
+    name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None
+) -> tuple[int, ...]:
     if isinstance(shape, WHOLE):
-        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}"
+        )
     shape = tuple(shape)
     if not shape:
         raise RuntimeError(
-            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            f"normalized_shape = {list(shape)}"
         )
     for kind, each in (("weight", weight), ("bias", bias)):
         if each is not None and tuple(each.shape) != shape:
             raise RuntimeError(
-                f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} and normalized_shape = {list(shape)}"
+                f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} "
+                f"and normalized_shape = {list(shape)}"
             )
     if x.ndim < len(shape) or tuple(x.shape[x.ndim - len(shape) :]) != shape:
         wanted = "".join(f", {n}" for n in shape)
-        raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*{wanted}], but got input of size{list(x.shape)}")
+        raise RuntimeError(
+            f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*{wanted}], but got input of "
+            f"size{list(x.shape)}"
+        )
     return shape
 
 
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default. Zhang and Sennrich, 2019."""
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default.
+
+    Zhang and Sennrich, 2019.
+    """
     if input.ndim == 0:
         raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
     if not input.dtype.is_floating_point:
-        raise NotImplementedError(f'"rms_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
+        raise NotImplementedError(
+            f"\"rms_norm\" not implemented for '{input.dtype.short}'; convert first, for example with "
+            ".to(numod.float32)"
+        )
     least = dtypes.finfo(input.dtype.compute).eps if eps is None else eps
-    if normalized_shape.__class__ is tuple and _ready(input._layout, None if weight is None else weight._layout, None, *normalized_shape):
+    if normalized_shape.__class__ is tuple and _ready(
+        input._layout, None if weight is None else weight._layout, None, *normalized_shape
+    ):
         return op.rms_norm.apply((input, weight, None), (least,))[0]
     shape = _normalized("rms_norm", input, normalized_shape, weight, None)
     scale = None if weight is None or weight.dtype is not input.dtype else _shaped(weight, (prod(shape),))
-    rows = _shaped(input if weight is None or scale is not None else input.to(input.dtype.compute), (input.numel() // max(prod(shape), 1), prod(shape)))
+    rows = _shaped(
+        input if weight is None or scale is not None else input.to(input.dtype.compute),
+        (input.numel() // max(prod(shape), 1), prod(shape)),
+    )
     out = f.in_shape(op.rms_norm.apply((rows, scale, None), (least,))[0], *input.shape)
     return (out if weight is None or scale is not None else out * weight).to(input.dtype)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
     """Normalised over groups of channels of (N, C, ...), then scaled and shifted by channel. Wu and He, 2018."""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
@@ -100,7 +153,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise ZeroDivisionError("group_norm: num_groups must not be 0")
     if num_groups < 0 or channels % num_groups:
         raise RuntimeError(
-            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}"
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
         )
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
@@ -113,13 +167,19 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def _alike(x: Tensor, *others: Tensor | None) -> bool:
-    """Whether x is floating and the others are vectors of its channels, of its dtype, so that no check can fail and nothing is converted."""
+    """Whether x is floating and the others are vectors of its channels, of its dtype, so that no check can fail and
+    nothing is converted.
+    """
     return _are_alike(x._layout, *[None if each is None else each._layout for each in others])
 
 
 @resolved
 def _are_alike(x: Layout, *others: Layout | None) -> bool:
-    return x.ndim > 1 and x.dtype.is_floating_point and all(each is None or (each.shape == x.shape[1:2] and each.dtype is x.dtype) for each in others)
+    return (
+        x.ndim > 1
+        and x.dtype.is_floating_point
+        and all(each is None or (each.shape == x.shape[1:2] and each.dtype is x.dtype) for each in others)
+    )
 
 
 def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
@@ -143,28 +203,43 @@ def _by_channel(each: Tensor, x: Tensor) -> Tensor:
 
 
 def batch_norm(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
-    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
 ) -> Tensor:
-    """Channels of (N, C, ...) normalised by the batch's mean and variance in training, which update the running ones; else by the running ones.
+    """Channels of (N, C, ...) normalised by the batch's mean and variance in training, which update the running ones;
+    else by the running ones.
 
-    Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do not fit.
+    Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do
+    not fit.
     """
     if eps < 0 or (training and eps <= 0):
-        raise ValueError(f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}")
+        raise ValueError(
+            f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}"
+        )
     x = input
     if not _alike(input, running_mean, running_var, weight, bias):
         if input.ndim < 2:
             raise IndexError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
         _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
         if not input.dtype.is_floating_point:
-            raise NotImplementedError(f'"batch_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
+            raise NotImplementedError(
+                f"\"batch_norm\" not implemented for '{input.dtype.short}'; convert first, for example with "
+                ".to(numod.float32)"
+            )
         x = _agreeing(input, running_mean, running_var, weight, bias)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         scale = t.inverse_deviation(running_var, 1 if weight is None else weight, eps)
-        if scale.requires_grad:  # the gradient of the scale is sum(g * (x - mean)): the shorter form below would subtract large sums where the mean is large
+        # the gradient of the scale is sum(g * (x - mean)): the shorter form below would subtract large sums where the
+        # mean is large
+        if scale.requires_grad:
             return _scaled(x - _by_channel(running_mean, x), scale, bias).to(input.dtype)
         return _scaled(x, scale, t.addcmul(0 if bias is None else bias, running_mean, scale, -1)).to(input.dtype)
     if x.numel() == 0:
@@ -190,8 +265,14 @@ def _dense(each: Tensor | None) -> Tensor | None:
 
 
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,
-    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
     if not use_input_stats:
@@ -209,7 +290,12 @@ def instance_norm(
         if running_mean is not None:
             _follow(running_mean, f.mean(f.reshape(mean, (images, channels)), 0), momentum)
         if running_var is not None:
-            _follow(running_var, f.mean(f.reshape(1 / (rstd * rstd) - eps, (images, channels)), 0), momentum, count / (count - 1))
+            _follow(
+                running_var,
+                f.mean(f.reshape(1 / (rstd * rstd) - eps, (images, channels)), 0),
+                momentum,
+                count / (count - 1),
+            )
     return out.to(input.dtype)
 
 

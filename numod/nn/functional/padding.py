@@ -20,13 +20,16 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode == "constant":
         return f.pad_constant(input, pad, 0.0 if value is None else value)
     if value:
-        raise RuntimeError(f"Padding mode \"{mode}\" doesn't take in value argument")
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in PLACES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
+        raise NotImplementedError(
+            f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'"
+        )
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) // 2 not in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
         raise NotImplementedError(
-            f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of {len(pad)} numbers for {input.ndim} dimensions"
+            f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of {len(pad)} "
+            f"numbers for {input.ndim} dimensions"
         )
     ndim = len(pad) // 2
     if mode != "circular" and 0 in input.shape[input.ndim - ndim - 1 if input.ndim == ndim + 1 else 1 :]:
@@ -50,7 +53,8 @@ def _check(mode: str, n: int, before: int, after: int, dim: int) -> None:
     limit = {"reflect": n - 1, "circular": n, "replicate": before + after + n}[mode]
     if before > limit or after > limit:
         raise RuntimeError(
-            f"Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of input of size {n}"
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({before}, "
+            f"{after}) at dimension {dim} of input of size {n}"
         )
     if n + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) at dimension {dim} leaves nothing of size {n}")

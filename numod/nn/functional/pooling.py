@@ -16,8 +16,18 @@ from ...errors import WHOLE, plain
 from ...ops import pooling as op, table as t
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
-__all__ = [f"{name}{ndim}d{suffix}" for name in _NAMES for ndim in (1, 2, 3) for suffix in (("", "_with_indices") if "max_pool" in name else ("",))]
-__all__ += ["fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices"]
+__all__ = [
+    f"{name}{ndim}d{suffix}"
+    for name in _NAMES
+    for ndim in (1, 2, 3)
+    for suffix in (("", "_with_indices") if "max_pool" in name else ("",))
+]
+__all__ += [
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+]
 
 Size = int | Sequence[int]
 _INTEGERS = dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64
@@ -36,18 +46,23 @@ def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
     if len(shape) not in (ndim + 1, ndim + 2) or 0 in shape[-ndim - 1 :]:
         expected = f"{ndim + 1}D or {ndim + 2}D (batch mode) tensor"
         raise RuntimeError(
-            f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty {expected} expected for input"
+            f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty "
+            f"{expected} expected for input"
         )
 
 
 def expect_floats(name: str, x: Tensor, *more: dtypes.dtype) -> None:
     """Raise NotImplementedError, as PyTorch's kernels do, unless it has a floating dtype, or one of `more`."""
     if not x.is_floating_point() and x.dtype not in more:
-        raise NotImplementedError(f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .float()")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .float()"
+        )
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
-    """The number of windows along one dimension; with `ceil_mode` also a last one that starts inside the input or its left padding."""
+    """The number of windows along one dimension; with `ceil_mode` also a last one that starts inside the input or its
+    left padding.
+    """
     reach = n + 2 * pad - step * (kernel - 1) - 1
     size = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
     return size - 1 if ceil_mode and (size - 1) * stride >= n + pad else size
@@ -57,16 +72,34 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
     return values[0] if len(set(values)) == 1 else values
 
 
-def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
+def _windows(
+    name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int
+) -> tuple:
     """The op's parameters, after checks."""
-    numbers = [plain(each) if isinstance(each, WHOLE) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)]
+    numbers = [
+        plain(each) if isinstance(each, WHOLE) or each is None else tuple(each)
+        for each in (kernel, stride, padding, dilation)
+    ]
     return _checked(name, tuple(x.shape), *numbers, ceil_mode, ndim)
 
 
 @lru_cache(1024)
-def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
+def _checked(
+    name: str,
+    shape: tuple[int, ...],
+    kernel: Size,
+    stride: Size | None,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    ndim: int,
+) -> tuple:
     window = _tuple(f"{name}: kernel_size", kernel, ndim)
-    stride = window if stride is None or (not isinstance(stride, int) and not len(stride)) else _tuple(f"{name}: stride", stride, ndim)
+    stride = (
+        window
+        if stride is None or (not isinstance(stride, int) and not len(stride))
+        else _tuple(f"{name}: stride", stride, ndim)
+    )
     padding, dilation = _tuple(f"{name}: padding", padding, ndim), _tuple(f"{name}: dilation", dilation, ndim)
     for what, values in (("kernel_size", window), ("stride", stride), ("dilation", dilation)):
         if min(values) <= 0:
@@ -79,9 +112,15 @@ def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | Non
             f"pad={_short(padding)}, kernel_size={_short(window)} and dilation={_short(dilation)}"
         )
     _expect_planes(name, shape, ndim)
-    sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(shape[-ndim:], window, stride, padding, dilation))
+    sizes = tuple(
+        _output_size(n, k, s, p, d, ceil_mode)
+        for n, k, s, p, d in zip(shape[-ndim:], window, stride, padding, dilation)
+    )
     if min(sizes) <= 0:
-        raise RuntimeError(f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output size is too small")
+        raise RuntimeError(
+            f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output "
+            "size is too small"
+        )
     # a longer one, too, leaves one window; scratch memory goes by it
     stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, shape[-ndim:], padding))
     return window, stride, padding, dilation, sizes
@@ -92,21 +131,29 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     output_size = plain(output_size)
     wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != ndim:
-        what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"
+        what = (
+            "'output_size' should contain one int"
+            if ndim == 1
+            else f"internal error: output_size.size() must be {ndim}"
+        )
         raise RuntimeError(f"{name}(): {what}, got {tuple(wanted)}")
     if x.ndim <= ndim and not isinstance(output_size, int):
         raise ValueError(f"{name}: Input dimension should be at least {ndim + 1}, got {list(x.shape)}")
     sizes = tuple(n if size is None else size for n, size in zip(x.shape[-ndim:], wanted))
     if any(n < 0 for n in sizes):
         negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}"
+        )
     if x.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"{name}(): Expected {ndim + 1}D or {ndim + 2}D tensor, but got {list(x.shape)}")
-    filled = x.ndim - ndim if name in ("adaptive_avg_pool1d", "adaptive_avg_pool2d") else 1  # the first dimension whose size may not be 0
+    # the first dimension whose size may not be 0
+    filled = x.ndim - ndim if name in ("adaptive_avg_pool1d", "adaptive_avg_pool2d") else 1
     if 0 in x.shape[filled:]:
         empty = filled + x.shape[filled:].index(0)
         raise RuntimeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(x.shape)} with dimension {empty} being empty"
+            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(x.shape)} with dimension {empty} being empty"
         )
     expect_floats(name, x)
     if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
@@ -129,21 +176,33 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     name = f"max_pool{ndim}d"
 
     def with_indices(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False,
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
         return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     def pool(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False,
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        dilation: Size = 1,
+        ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         expect_floats(name, input, *(_INTEGERS if ndim > 1 or return_indices else ()))
-        return _max(input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices)
+        return _max(
+            input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices
+        )
 
-    return _named(pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."), _named(
-        with_indices, f"{name}_with_indices", "The greatest element of each window, and its place in the plane."
-    )
+    return _named(
+        pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."
+    ), _named(with_indices, f"{name}_with_indices", "The greatest element of each window, and its place in the plane.")
 
 
 def _named(function: Callable, name: str, text: str) -> Callable:
@@ -156,24 +215,37 @@ def _avg_pool(ndim: int) -> Callable:
     name = f"avg_pool{ndim}d"
 
     def pool(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+        input: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:
         expect_floats(name, input, dtypes.int64)
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
-        return op.average_pool.apply((f.contiguous(input),), (*parameters, bool(count_include_pad), divisor_override or 0))
+        return op.average_pool.apply(
+            (f.contiguous(input),), (*parameters, bool(count_include_pad), divisor_override or 0)
+        )
 
-    return _named(pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False.")
+    return _named(
+        pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."
+    )
 
 
 def _lp_pool(ndim: int) -> Callable:
     average, greatest = _avg_pool(ndim), _max_pool(ndim)[0]
 
-    def pool(input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> Tensor:
+    def pool(
+        input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+    ) -> Tensor:
         if norm_type in (float("inf"), -float("inf")):
-            return (1 if norm_type > 0 else -1) * greatest(t.abs(input) * (1 if norm_type > 0 else -1), kernel_size, stride, ceil_mode=ceil_mode)
+            return (1 if norm_type > 0 else -1) * greatest(
+                t.abs(input) * (1 if norm_type > 0 else -1), kernel_size, stride, ceil_mode=ceil_mode
+            )
         window = _tuple("kernel_size", kernel_size, ndim)
         count = 1
         for each in window:
@@ -193,9 +265,9 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
     def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _adaptive(name, input, output_size, ndim), return_indices)
 
-    return _named(pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."), _named(
-        with_indices, f"{name}_with_indices", "The same with their places in the plane."
-    )
+    return _named(
+        pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."
+    ), _named(with_indices, f"{name}_with_indices", "The same with their places in the plane.")
 
 
 def _adaptive_average(ndim: int) -> Callable:
@@ -212,7 +284,12 @@ def _max_unpool(ndim: int) -> Callable:
     name = f"max_unpool{ndim}d"
 
     def unpool(
-        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[int] | None = None,
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        output_size: Sequence[int] | None = None,
     ) -> Tensor:
         expect_floats(name, input)
         window = _tuple("kernel_size", kernel_size, ndim)
@@ -237,14 +314,22 @@ def _max_unpool(ndim: int) -> Callable:
         flat = input.new_zeros((*lead, count)).scatter(-1, places, f.flatten(input, -ndim))
         return f.in_shape(flat, *lead, *sizes)
 
-    return _named(unpool, name, "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.")
+    return _named(
+        unpool,
+        name,
+        "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.",
+    )
 
 
 def _fractional(ndim: int) -> tuple[Callable, Callable]:
     name = f"fractional_max_pool{ndim}d"
 
     def with_indices(
-        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = True,
+        input: Tensor,
+        kernel_size: Size,
+        output_size: Size | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = True,
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         if (output_size is None) == (output_ratio is None):
@@ -257,28 +342,42 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
             output_size = [int(n * ratio) for n, ratio in zip(input.shape[-ndim:], ratios)]
         sizes = _tuple("output_size", output_size, ndim)
         if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
-            raise RuntimeError(f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}")
+            raise RuntimeError(
+                f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}"
+            )
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
-        samples = random.rand((x.shape[0], x.shape[1], ndim), dtype=input.dtype) if _random_samples is None else _random_samples
+        samples = (
+            random.rand((x.shape[0], x.shape[1], ndim), dtype=input.dtype)
+            if _random_samples is None
+            else _random_samples
+        )
         if samples.dtype is not input.dtype:
-            raise RuntimeError(f"Expect _random_samples to have the same dtype as input, but got {samples.dtype} and {input.dtype}")
+            raise RuntimeError(
+                f"Expect _random_samples to have the same dtype as input, but got {samples.dtype} and {input.dtype}"
+            )
         values, indices = _fractional_max(x, window, sizes, samples[: x.shape[0]].tolist(), ndim)
         return (values, indices) if input.ndim == ndim + 2 else (f.squeeze(values, 0), f.squeeze(indices, 0))
 
     def pool(
-        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        input: Tensor,
+        kernel_size: Size,
+        output_size: Size | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         found = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
         return found if return_indices else found[0]
 
-    return _named(pool, name, "The greatest elements of windows placed at random. Graham, Fractional max-pooling, 2014."), _named(
-        with_indices, f"{name}_with_indices", "The same with their places in the plane."
-    )
+    return _named(
+        pool, name, "The greatest elements of windows placed at random. Graham, Fractional max-pooling, 2014."
+    ), _named(with_indices, f"{name}_with_indices", "The same with their places in the plane.")
 
 
 def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim: int) -> tuple[Tensor, Tensor]:
-    """Windows start at random positions given by the samples: they are gathered as (N, C, windows, window elements) and reduced by max."""
+    """Windows start at random positions given by the samples: they are gathered as (N, C, windows, window elements) and
+    reduced by max.
+    """
     places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
     windows = (*x.shape[:2], *sizes, prod(window))
     index = tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
@@ -289,7 +388,10 @@ def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim:
 
 
 def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> list[int]:
-    """Flat indices of all elements of all windows of a plane. In two dimensions PyTorch uses the samples in reverse order."""
+    """Flat indices of all elements of all windows of a plane.
+
+    In two dimensions PyTorch uses the samples in reverse order.
+    """
     order = sample[::-1] if len(plane) == 2 else sample
     starts = [_starts(u, n, o, k) for u, n, o, k in zip(order, plane, sizes, window)]
     flat: list[list[int]] = [[0]]
@@ -309,6 +411,9 @@ for _ndim in (1, 2, 3):
     globals()[f"max_pool{_ndim}d"], globals()[f"max_pool{_ndim}d_with_indices"] = _max_pool(_ndim)
     globals()[f"adaptive_max_pool{_ndim}d"], globals()[f"adaptive_max_pool{_ndim}d_with_indices"] = _adaptive_max(_ndim)
     globals()[f"avg_pool{_ndim}d"], globals()[f"lp_pool{_ndim}d"] = with_out(_avg_pool(_ndim)), _lp_pool(_ndim)
-    globals()[f"adaptive_avg_pool{_ndim}d"], globals()[f"max_unpool{_ndim}d"] = with_out(_adaptive_average(_ndim)), _max_unpool(_ndim)
+    globals()[f"adaptive_avg_pool{_ndim}d"], globals()[f"max_unpool{_ndim}d"] = (
+        with_out(_adaptive_average(_ndim)),
+        _max_unpool(_ndim),
+    )
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
 fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)

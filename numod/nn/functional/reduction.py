@@ -22,21 +22,30 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def expect_expandable(each: Tensor, input: Tensor) -> None:
-    """Raise RuntimeError unless a weight or target broadcasts to the input's shape; a greater one would make a loss of more elements than the input has."""
+    """Raise RuntimeError unless a weight or target broadcasts to the input's shape; a greater one would make a loss of
+    more elements than the input has.
+    """
     shape = f.broadcast_shapes(each.shape, input.shape)
     if shape != input.shape:
-        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}; give it the input's dimensions")
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}; give it the "
+            "input's dimensions"
+        )
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     """The `reduction` that the deprecated `size_average` and `reduce` stand for, with a warning."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4
+    )
     return reduction
 
 
 def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
-    """Decorator that adds `size_average` and `reduce` at PyTorch's positions: the first precedes parameter `before`, the second `reduction`."""
+    """Decorator that adds `size_average` and `reduce` at PyTorch's positions: the first precedes parameter `before`,
+    the second `reduction`.
+    """
     first = loss.__code__.co_varnames.index(before)
 
     @functools.wraps(loss)

@@ -25,8 +25,8 @@ from .convolution import spread
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
-    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear",
-    "upsample_nearest",
+    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle",
+    "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
 ]  # fmt: skip
 
 
@@ -38,26 +38,37 @@ def _patch_counts(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, 
     """The number of patches vertically and horizontally."""
     if min(*kernel, *dilation, *stride) <= 0 or min(padding) < 0:
         raise RuntimeError(
-            f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got {kernel}, {dilation}, {stride} and {padding}"
+            "kernel size, dilation and stride should be greater than zero and padding non-negative, but got "
+            f"{kernel}, {dilation}, {stride} and {padding}"
         )
-    counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
+    counts = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride)
+    )
     if min(counts) <= 0:
         raise RuntimeError(
-            f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits"
+            f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
+            f"stride={stride}: no patch fits"
         )
     return counts
 
 
 def unfold(
-    input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1,
+    input: Tensor,
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
 ) -> Tensor:
     """Patches of (N, C, H, W) as columns: (N, C * taps, patches)."""
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise RuntimeError(
-            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+            f"input, but got: {list(input.shape)}"
         )
     x = input if input.ndim == 4 else input.unsqueeze(0)
-    kernel, dilation, padding, stride = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    kernel, dilation, padding, stride = _pairs(
+        kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
     sizes = tuple(x.shape[2:])
     counts = _patch_counts(sizes, kernel, dilation, padding, stride)
     result = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, False))
@@ -65,22 +76,32 @@ def unfold(
 
 
 def fold(
-    input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+    input: Tensor,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
     stride: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Columns (N, C * taps, patches) summed at the positions of their patches in (N, C, *output_size): the transpose of `unfold`."""
+    """Columns (N, C * taps, patches) summed at the positions of their patches in (N, C, *output_size): the transpose of
+    `unfold`.
+    """
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
     x = input if input.ndim == 3 else input.unsqueeze(0)
-    sizes, kernel, dilation, padding, stride = _pairs(output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+    sizes, kernel, dilation, padding, stride = _pairs(
+        output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
     counts, taps = _patch_counts(sizes, kernel, dilation, padding, stride), prod(kernel)
     if x.shape[1] % taps:
         raise RuntimeError(
-            f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}."
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+            f"input.size(1)={x.shape[1]} and kernel_size={kernel}."
         )
     if x.shape[2] != prod(counts):
         raise RuntimeError(
-            f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated "
+            f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the "
+            "calculated "
             f"number of sliding blocks {counts[0]} * {counts[1]} = {prod(counts)}, but got input.size(2)={x.shape[2]}."
         )
     image = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, True))
@@ -89,7 +110,9 @@ def fold(
 
 def _expect_images(name: str, x: Tensor) -> None:
     if x.ndim < 3:
-        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)"
+        )
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
@@ -106,7 +129,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     split = f.reshape(input, (*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
-    return f.in_shape(apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)), *lead, channels // (r * r), height * r, width * r)
+    return f.in_shape(
+        apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)),
+        *lead,
+        channels // (r * r),
+        height * r,
+        width * r,
+    )
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -115,17 +144,28 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     *lead, channels, height, width = input.shape
     r = downscale_factor
     if r <= 0 or height % r or width % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x {width} and {r}")
+        raise RuntimeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x "
+            f"{width} and {r}"
+        )
     split = f.reshape(input, (*lead, channels, height // r, r, width // r, r))
     n = len(lead)
-    return f.in_shape(apply(row_major, (f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)),)), *lead, channels * r * r, height // r, width // r)
+    return f.in_shape(
+        apply(row_major, (f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)),)),
+        *lead,
+        channels * r * r,
+        height // r,
+        width // r,
+    )
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of (N, C, ...) rearranged: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
     _expect_images("channel_shuffle", input)
     if groups <= 0 or input.shape[1] % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups."
+        )
     split = f.reshape(input, (input.shape[0], groups, input.shape[1] // groups, *input.shape[2:]))
     return f.reshape(f.transpose(split, 1, 2), input.shape)
 
@@ -134,33 +174,51 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def interpolate(
-    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Tensor:
-    """(N, C, *sizes) resized: "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area"."""
+    """(N, C, *sizes) resized:
+
+    "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area".
+    """
     ndim = input.ndim - 2
     sizes, scales = _target_sizes(input, size, scale_factor, recompute_scale_factor, ndim)
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
-            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+            raise ValueError(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+                "trilinear"
+            )
     elif {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode) != ndim:
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
             f"modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
         )
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[ndim - 1](input, sizes)
     weighted = "nearest" not in mode and not input.is_floating_point()
     if weighted and input.dtype is not dtypes.uint8:
-        raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
+        raise NotImplementedError(
+            f"\"interpolate\" with mode {mode} not implemented for '{input.dtype.short}'; convert first, for example "
+            "with .float()"
+        )
     shape = [*input.shape[:2], *sizes]
     if prod(shape) * input.dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={shape}")
-    wide = weighted or ("nearest" not in mode and input.dtype.itemsize == 2 and ndim > 1)  # 16-bit floats are rounded once, not after every dimension
+    # 16-bit floats are rounded once, not after every dimension
+    wide = weighted or ("nearest" not in mode and input.dtype.itemsize == 2 and ndim > 1)
     result = input.float() if wide else input
-    last_first = weighted or sizes[-1] > input.shape[-1]  # the last dimension is the slowest: while there are few lines of it
+    # the last dimension is the slowest: while there are few lines of it
+    last_first = weighted or sizes[-1] > input.shape[-1]
     for k in reversed(range(ndim)) if last_first else range(ndim):
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
         if weighted:  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
@@ -175,12 +233,18 @@ def _each(value: object, ndim: int) -> list:
     return [value] * ndim if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0 else list(value)
 
 
-def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int) -> tuple[list[int], list[float | None]]:
+def _target_sizes(
+    x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int
+) -> tuple[list[int], list[float | None]]:
     """(output sizes, scale of each dimension if given and not to be recomputed)."""
     if ndim not in (1, 2, 3):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {x.ndim}D)")
     if (size is None) == (factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+        raise ValueError(
+            "only one of size or scale_factor should be defined"
+            if size is not None
+            else "either size or scale_factor should be defined"
+        )
     if size is not None:
         sizes = _each(size, ndim)
         if len(sizes) != ndim:
@@ -212,7 +276,9 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
 def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, corners: bool, antialias: bool) -> Tensor:
     n = x.shape[dim]
     if size <= 0 or n == 0:
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}")
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}"
+        )
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
         places = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
@@ -253,7 +319,9 @@ def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np
 def cubic(x: np.ndarray, a: float = -0.75) -> np.ndarray:
     """The convolution kernel of Keys, 1981, at distance x."""
     x = abs(x)
-    return np.where(x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0.0))
+    return np.where(
+        x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0.0)
+    )
 
 
 def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np.ndarray, np.ndarray]:
@@ -266,11 +334,19 @@ def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> t
     first, last = (center - reach + 0.5).astype(np.int64).clip(0), (center + reach + 0.5).astype(np.int64).clip(max=n)
     places = first + np.arange((last - first).max())[:, None]
     distance = (places - center + 0.5) * narrow
-    weights = np.where(places < last, cubic(distance, -0.5) if mode == "bicubic" else (1.0 - abs(distance)).clip(0.0), 0.0)
+    weights = np.where(
+        places < last, cubic(distance, -0.5) if mode == "bicubic" else (1.0 - abs(distance)).clip(0.0), 0.0
+    )
     return np.minimum(places, last - 1), weights / weights.sum(0)
 
 
-def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
+def upsample(
+    input: Tensor,
+    size: object = None,
+    scale_factor: object = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
     """Deprecated name of `interpolate`."""
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -278,13 +354,17 @@ def upsample(input: Tensor, size: object = None, scale_factor: object = None, mo
 
 def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+    )
     return interpolate(input, size, scale_factor)
 
 
 def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "bilinear" and align_corners=True."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
+    )
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -297,32 +377,45 @@ def _corners(align_corners: bool | None) -> bool:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False "
             "since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
-            "See the documentation of grid_sample for details.", stacklevel=4,
+            "See the documentation of grid_sample for details.",
+            stacklevel=4,
         )
     return bool(align_corners)
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Sampling grid (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`. Jaderberg et al., 2015."""
+    """Sampling grid (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`.
+
+    Jaderberg et al., 2015.
+    """
     align_corners = _corners(align_corners)
     size, ndim = tuple(size), len(size) - 2
     if ndim not in (2, 3):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}.")
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{size}."
+        )
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (ndim, ndim + 1):
-        raise ValueError(f"Expected a batch of {ndim}D affine matrices of shape Nx{ndim}x{ndim + 1} for size {size}. Got {theta.shape}.")
+        raise ValueError(
+            f"Expected a batch of {ndim}D affine matrices of shape Nx{ndim}x{ndim + 1} for size {size}. Got "
+            f"{theta.shape}."
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     if align_corners and 1 in size[2:]:
         warnings.warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is not an intended use case of "
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
+            "is not an intended use case of "
             "affine_grid. See the documentation of affine_grid for details.",
             stacklevel=3,
         )
     axes = [_axis(n, bool(align_corners), theta) for n in size[2:]]
     shape = size[2:]
-    parts = [f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))]
+    parts = [
+        f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))
+    ]
     base = f.reshape(f.stack([*parts, theta.new_ones(shape)], -1), (1, prod(shape), ndim + 1))
     return f.in_shape(f.matmul(base, theta.mT), size[0], *shape, ndim)
 
@@ -334,8 +427,12 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
     return linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
 
 
-def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
-    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d).
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out).
+
+    Modes "bilinear", "nearest", "bicubic" (2d).
 
     NaN in the grid counts as -1 where `padding_mode` is not "zeros"; there, and in mode "bicubic", it gives NaN.
     """
@@ -343,7 +440,9 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(f"{name}: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"{name}: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+        raise ValueError(
+            f"{name}: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
+        )
     ndim, corners = input.ndim - 2, _corners(align_corners)
     if ndim not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != ndim:
         raise RuntimeError(
@@ -351,11 +450,17 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
             f"{ndim}] for it, but got input of size {list(input.shape)} and grid of size {list(grid.shape)}"
         )
     if 0 in input.shape[2:]:
-        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+        raise RuntimeError(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+            f"{list(input.shape)}"
+        )
     if mode == "bicubic" and ndim != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if not input.is_floating_point():
         raise NotImplementedError(f"grid_sampler(): not implemented for {input.dtype}; convert with .float()")
     if grid.dtype is not input.dtype:
-        raise RuntimeError(f"grid_sampler(): expected input and grid of one dtype, but got {input.dtype} and {grid.dtype}; convert with .to()")
+        raise RuntimeError(
+            f"grid_sampler(): expected input and grid of one dtype, but got {input.dtype} and {grid.dtype}; convert "
+            "with .to()"
+        )
     return apply(grid_sample_op, (f.contiguous(input), f.contiguous(grid)), (mode, padding_mode, corners, (0,) * ndim))

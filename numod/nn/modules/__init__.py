@@ -1,4 +1,6 @@
-"""PyTorch's module paths of its layers, `nn.modules.linear.Linear` and so on: aliases of the files of `nn`, where everything is defined."""
+"""PyTorch's module paths of its layers, `nn.modules.linear.Linear` and so on: aliases of the files of `nn`, where
+everything is defined.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,23 @@ from . import utils  # noqa: F401  the one file that is only here
 
 _nn = sys.modules[__name__.rpartition(".")[0]]  # complete except for this package, which it imports last
 _ELSEWHERE = {
-    "flatten": "linear", "conv": "convolution", "batchnorm": "normalization", "instancenorm": "normalization", "rnn": "recurrent", "sparse": "embedding",
-    "pixelshuffle": "vision", "upsampling": "vision", "fold": "vision", "channelshuffle": "vision",
+    "flatten": "linear",
+    "conv": "convolution",
+    "batchnorm": "normalization",
+    "instancenorm": "normalization",
+    "rnn": "recurrent",
+    "sparse": "embedding",
+    "pixelshuffle": "vision",
+    "upsampling": "vision",
+    "fold": "vision",
+    "channelshuffle": "vision",
 }  # files of PyTorch that have another name here
 
-_files = {name: file for name, file in vars(_nn).items() if isinstance(file, ModuleType) and not getattr(file, "__path__", None)}
+_files = {
+    name: file
+    for name, file in vars(_nn).items()
+    if isinstance(file, ModuleType) and not getattr(file, "__path__", None)
+}
 _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file

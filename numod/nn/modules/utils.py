@@ -1,4 +1,6 @@
-"""Small helpers that model files import from PyTorch's `nn.modules.utils`: one number where a layer takes several, and prefixes of keys."""
+"""Small helpers that model files import from PyTorch's `nn.modules.utils`: one number where a layer takes several, and
+prefixes of keys.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Helpers around modules: clipping gradients, packing parameters, and what changes how a weight is computed (parametrize, prune, norms)."""
+"""Helpers around modules: clipping gradients, packing parameters, and what changes how a weight is computed
+(parametrize, prune, norms).
+"""
 
 from . import clip as clip_grad, vector as convert_parameters  # PyTorch's names of the files
 from . import parametrizations, parametrize, prune, rnn, stateless
@@ -10,7 +12,8 @@ from .vector import parameters_to_vector, vector_to_parameters
 from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
-    "clip_grad", "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_parameters", "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm", "parameters_to_vector", "parametrizations", "parametrize",
-    "prune", "remove_spectral_norm", "remove_weight_norm", "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
+    "clip_grad", "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_parameters",
+    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights", "get_total_norm",
+    "parameters_to_vector", "parametrizations", "parametrize", "prune", "remove_spectral_norm", "remove_weight_norm",
+    "rnn", "skip_init", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip

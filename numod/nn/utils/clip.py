@@ -1,4 +1,6 @@
-"""Gradient clipping: keep the gradients of a step within a bound. Not scaling of losses, and not a part of the optimizers.
+"""Gradient clipping: keep the gradients of a step within a bound.
+
+Not scaling of losses, and not a part of the optimizers.
 
 `foreach` is accepted for PyTorch's sake; there is one implementation.
 """
@@ -17,8 +19,16 @@ __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_
 
 
 @no_grad()
-def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
-    """The norm of all `tensors` as if they were one vector, a scalar on the first one's device. Zero if there are none."""
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all `tensors` as if they were one vector, a scalar on the first one's device.
+
+    Zero if there are none.
+    """
     tensors, norm_type = _as_list(tensors), float(norm_type)
     if not tensors:
         return tensor(0.0)
@@ -26,14 +36,18 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     total = stack(norms).norm(norm_type)
     if error_if_nonfinite and not total.isfinite()._observe():
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
-            f"To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. "
+            "To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
         )
     return total
 
 
 @no_grad()
-def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
     """Scale the gradients by `max_norm / total_norm` where that is below one."""
     # The factor is used even where it is one: looking at its value would wait for the device.
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
@@ -43,7 +57,11 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
 
 @no_grad()
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale the gradients so that their norm, all together, is at most `max_norm`. Returns the norm they had."""
     given = parameters
@@ -56,10 +74,18 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """The old name of `clip_grad_norm_`."""
-    warnings.warn("`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

@@ -1,4 +1,7 @@
-"""Folding a batch norm into the layer before it, for evaluation: one layer with the same results. Not done behind anyone's back."""
+"""Folding a batch norm into the layer before it, for evaluation: one layer with the same results.
+
+Not done behind anyone's back.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 
 
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
-    """A copy of `conv` that computes `bn(conv(x))`. Both must be in evaluation; `transpose` is for transposed convolutions."""
+    """A copy of `conv` that computes `bn(conv(x))`.
+
+    Both must be in evaluation; `transpose` is for transposed convolutions.
+    """
     _check(conv, bn)
     fused = copy.deepcopy(conv)
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
@@ -30,7 +36,10 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
-    """A copy of `linear` that computes `bn(linear(x))`. Both must be in evaluation, and `bn` have as many features, or one."""
+    """A copy of `linear` that computes `bn(linear(x))`.
+
+    Both must be in evaluation, and `bn` have as many features, or one.
+    """
     _check(linear, bn)
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError(
@@ -44,7 +53,13 @@ def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
 
 
 def fuse_linear_bn_weights(
-    linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Weight, (out, in), and bias of the fused linear layer."""
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
@@ -58,9 +73,13 @@ def _check(layer: Module, bn: Module) -> None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
 
 
-def _fused(weight: Tensor, bias: Tensor | None, mean: Tensor, shift: Tensor | None, scale: Tensor, weight_scale: Tensor) -> tuple[Parameter, Parameter]:
+def _fused(
+    weight: Tensor, bias: Tensor | None, mean: Tensor, shift: Tensor | None, scale: Tensor, weight_scale: Tensor
+) -> tuple[Parameter, Parameter]:
     """scale (w x + b - mean) + shift, as a weight and a bias."""
     before = zeros_like(mean) if bias is None else bias
     after = (before - mean) * scale + (zeros_like(mean) if shift is None else shift)
     dtype, wants_grad = (weight.dtype, before.requires_grad) if bias is None else (bias.dtype, bias.requires_grad)
-    return Parameter((weight * weight_scale).to(weight.dtype), weight.requires_grad), Parameter(after.to(dtype), wants_grad)
+    return Parameter((weight * weight_scale).to(weight.dtype), weight.requires_grad), Parameter(
+        after.to(dtype), wants_grad
+    )

@@ -11,7 +11,9 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """`module_cls(*args, **kwargs)` without its `reset_parameters`: no time is spent on values, no random number is drawn."""
+    """`module_cls(*args, **kwargs)` without its `reset_parameters`: no time is spent on values, no random number is
+    drawn.
+    """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:

@@ -1,7 +1,8 @@
-"""Orthogonal matrices as a parametrization: three maps from any matrix to one with orthonormal columns (or rows, if it is wide).
+"""Orthogonal matrices as a parametrization: three maps from any matrix to one with orthonormal columns (or rows, if it
+is wide).
 
-With trivialization the map starts from the matrix there was, Q = base @ map(X), so that X may begin where the map is best behaved
-(Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
+With trivialization the map starts from the matrix there was, Q = base @ map(X), so that X may begin where the map is
+best behaved (Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from . import parametrize
 __all__ = ["orthogonal"]
 
 
-def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
-    """Keep `module.<name>`, a matrix or a batch of them, orthogonal: its columns, or its rows if there are fewer, are orthonormal.
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep `module.<name>`, a matrix or a batch of them, orthogonal: its columns, or its rows if there are fewer, are
+    orthonormal.
 
-    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square matrices, else the last. Without
-    `use_trivialization` there is no buffer `base`, and only a householder matrix can be assigned to.
+    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square matrices, else the
+    last. Without `use_trivialization` there is no buffer `base`, and only a householder matrix can be assigned to.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -35,7 +39,9 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
     parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
 
@@ -63,19 +69,25 @@ class _Orthogonal(Module):
     def right_inverse(self, Q: Tensor) -> Tensor:
         """The X that is mapped to Q, or to the orthogonal matrix that Q's Gram-Schmidt process gives."""
         if Q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
+            )
         wide = Q.shape[-2] < Q.shape[-1]
         tall = Q.mT if wide else Q
         if hasattr(self, "base"):
             self.base = _complete(tall.cpu()).to(Q.device)
             return -eye(*Q.shape[-2:], dtype=Q.dtype, device=Q.device).expand(Q.shape).contiguous()
         if self.orthogonal_map != "householder":
-            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                "use_trivialization=False."
+            )
         reflections = _reflections_of(tall.cpu()).to(Q.device)
         return reflections.mT if wide else reflections
 
 
-# ---- the maps, (…, n, k) -> (…, n, k) with n >= k ----------------------------------------------------------------------
+# ---- the maps, (…, n, k) -> (…, n, k) with n >= k
+# ----------------------------------------------------------------------
 
 
 def _skew(X: Tensor) -> Tensor:
@@ -100,16 +112,24 @@ def _cayley(X: Tensor) -> Tensor:
 
 
 def _householder(X: Tensor) -> Tensor:
-    """The first k columns of the product of k reflections, with signs. Column i of X below the diagonal is the i-th direction."""
+    """The first k columns of the product of k reflections, with signs.
+
+    Column i of X below the diagonal is the i-th direction.
+    """
     directions = X.tril(-1)
     scales = 2 / (1 + (directions * directions).sum(-2))
     return householder_product(X, scales) * X.detach().diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
 
 
-_MAPS: dict[str, Callable[[Tensor], Tensor]] = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _householder}
+_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "matrix_exp": _exponential,
+    "cayley": _cayley,
+    "householder": _householder,
+}
 
 
-# ---- and back, on the host, once ---------------------------------------------------------------------------------------
+# ---- and back, on the host, once
+# ---------------------------------------------------------------------------------------
 
 
 def _complete(Q: Tensor) -> Tensor:
@@ -127,4 +147,5 @@ def _reflections_of(Q: Tensor) -> Tensor:
     """The X whose `_householder` is Q."""
     X, scales = geqrf(Q)
     signs = X.diagonal(dim1=-2, dim2=-1).sign()
-    return X.diagonal_scatter(where(scales == 0, -signs, signs), 0, -2, -1)  # a reflection left out is the identity, not -1
+    # a reflection left out is the identity, not -1
+    return X.diagonal_scatter(where(scales == 0, -signs, signs), 0, -2, -1)

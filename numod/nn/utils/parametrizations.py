@@ -1,4 +1,7 @@
-"""Ready-made parametrizations: spectral norm, weight norm, and from `orthogonal.py` orthogonal matrices. What one is: `parametrize.py`."""
+"""Ready-made parametrizations: spectral norm, weight norm, and from `orthogonal.py` orthogonal matrices.
+
+What one is: `parametrize.py`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ def _tensor_of(module: Module, name: str) -> Tensor:
     return tensor
 
 
-# ---- weight norm -------------------------------------------------------------------------------------------------------
+# ---- weight norm
+# -------------------------------------------------------------------------------------------------------
 
 
 class _WeightNorm(Module):
@@ -58,11 +62,14 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     return module
 
 
-# ---- spectral norm -----------------------------------------------------------------------------------------------------
+# ---- spectral norm
+# -----------------------------------------------------------------------------------------------------
 
 
 class _SpectralNorm(Module):
-    """The weight over its largest singular value, which the buffers `_u` and `_v` follow by power iteration while training."""
+    """The weight over its largest singular value, which the buffers `_u` and `_v` follow by power iteration while
+    training.
+    """
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
@@ -70,7 +77,9 @@ class _SpectralNorm(Module):
             bounds = f"[-{weight.ndim}, {weight.ndim - 1}]"
             raise IndexError(f"Dimension out of range (expected to be in range of {bounds} but got {dim})")
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.dim = dim % weight.ndim
         self.eps = eps
         if weight.ndim > 1:
@@ -100,8 +109,11 @@ class _SpectralNorm(Module):
         return value
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
-    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default the outputs.
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default
+    the outputs.
 
     (Miyato et al., Spectral normalization for generative adversarial networks, 2018.)
     """

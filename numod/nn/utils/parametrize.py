@@ -1,7 +1,8 @@
 """Parametrization: a parameter or buffer of a module computed, at each use, from other tensors by modules of its own.
 
-`register_parametrization` moves the tensor into `module.parametrizations.<name>` as `original` (or `original0`, `original1` …) and puts a
-property in its place, so the module's forward does not notice. Ready-made parametrizations are in `parametrizations.py`.
+`register_parametrization` moves the tensor into `module.parametrizations.<name>` as `original` (or `original0`,
+`original1` …) and puts a property in its place, so the module's forward does not notice. Ready-made parametrizations
+are in `parametrizations.py`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ __all__ = [
     "transfer_parametrizations_and_params", "type_before_parametrizations",
 ]  # fmt: skip
 
-# ---- each value computed once ------------------------------------------------------------------------------------------
+# ---- each value computed once
+# ------------------------------------------------------------------------------------------
 
 
 class _Cache(threading.local):
-    """What this thread has computed inside `cached()`. Keyed by the list itself, which it keeps alive, so that no id is used twice."""
+    """What this thread has computed inside `cached()`.
+
+    Keyed by the list itself, which it keeps alive, so that no id is used twice.
+    """
 
     depth = 0
 
@@ -52,13 +57,15 @@ def cached() -> Iterator[None]:
             _cache.values.clear()
 
 
-# ---- the parametrizations of one tensor --------------------------------------------------------------------------------
+# ---- the parametrizations of one tensor
+# --------------------------------------------------------------------------------
 
 
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, in the order they are applied, and the tensors the first of them starts from.
 
-    They are the `right_inverse` of the former tensor: `original` if that gives one tensor, `original0`, `original1` … if it gives several.
+    They are the `right_inverse` of the former tensor: `original` if that gives one tensor, `original0`, `original1` …
+    if it gives several.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False) -> None:
@@ -76,7 +83,9 @@ class ParametrizationList(ModuleList):
             self._keep_several(original, inverse)
         if not unsafe:
             value = self()
-            _check_result(value, shape, dtype, "tensor, unless `unsafe` flag is enabled", "unparametrized {}", "parametrized {}")
+            _check_result(
+                value, shape, dtype, "tensor, unless `unsafe` flag is enabled", "unparametrized {}", "parametrized {}"
+            )
 
     @no_grad()
     def _inverse_of(self, value: Any) -> Tensor | Sequence[Tensor]:
@@ -88,7 +97,10 @@ class ParametrizationList(ModuleList):
                 except NotImplementedError:
                     pass
         if not isinstance(value, (Tensor, Sequence)):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(value).__name__}")
+            raise ValueError(
+                "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(value).__name__}"
+            )
         return value
 
     def _keep_one(self, original: Tensor, inverse: Tensor) -> None:
@@ -97,7 +109,8 @@ class ParametrizationList(ModuleList):
             if getattr(original, what) != getattr(inverse, what):
                 raise ValueError(
                     f"When `right_inverse` outputs one tensor, it may not change the {what}.\n"
-                    f"original.{what}: {getattr(original, what)}\nright_inverse(original).{what}: {getattr(inverse, what)}"
+                    f"original.{what}: {getattr(original, what)}\nright_inverse(original).{what}: "
+                    f"{getattr(inverse, what)}"
                 )
         _replace_data(original, inverse)
         _register_tensor(self, "original", original)
@@ -115,7 +128,11 @@ class ParametrizationList(ModuleList):
 
     def originals(self) -> list[Tensor]:
         """The tensors the first parametrization is given."""
-        return [self.original] if self.is_tensor else [getattr(self, f"original{number}") for number in range(self.ntensors)]
+        return (
+            [self.original]
+            if self.is_tensor
+            else [getattr(self, f"original{number}") for number in range(self.ntensors)]
+        )
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
@@ -143,10 +160,16 @@ class ParametrizationList(ModuleList):
         if not isinstance(parts, Sequence):
             raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(parts).__name__}.")
         if len(parts) != self.ntensors:
-            raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(parts)}.")
+            raise ValueError(
+                f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of "
+                f"length {len(parts)}."
+            )
         for number, (part, original) in enumerate(zip(parts, self.originals())):
             if not isinstance(part, Tensor):
-                raise ValueError(f"'right_inverse' must return a sequence of tensors. Got element {number} of type {type(part).__name__}")
+                raise ValueError(
+                    f"'right_inverse' must return a sequence of tensors. Got element {number} of type "
+                    f"{type(part).__name__}"
+                )
             if part.dtype != original.dtype:
                 kinds = f"has dtype {part.dtype} while `original{number}` has dtype {original.dtype}"
                 raise ValueError(f"Tensor {number} returned by `right_inverse` {kinds}")
@@ -179,14 +202,19 @@ def _check_result(value: Any, shape: Any, dtype: Any, where: str, before: str, a
             raise ValueError(f"Registering a parametrization may not change the {what} of the {where}.\n{found}")
 
 
-# ---- the module's part -------------------------------------------------------------------------------------------------
+# ---- the module's part
+# -------------------------------------------------------------------------------------------------
 
 
-def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
-    """Let `module.<tensor_name>`, a parameter or buffer, be computed by `parametrization`, after those it may have. Returns the module.
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
+    """Let `module.<tensor_name>`, a parameter or buffer, be computed by `parametrization`, after those it may have.
 
-    A parametrization with a `right_inverse` can be assigned to, and says where training starts. It may change neither dtype nor shape
-    (ValueError), unless `unsafe`, which also leaves out the call that finds that out.
+    Returns the module.
+
+    A parametrization with a `right_inverse` can be assigned to, and says where training starts. It may change neither
+    dtype nor shape (ValueError), unless `unsafe`, which also leaves out the call that finds that out.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -205,7 +233,10 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         module.parametrizations[tensor_name] = parametrizations
         module.__class__ = _parametrized_class(base, module.parametrizations)
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
+        )
     return module
 
 
@@ -225,13 +256,17 @@ def _check_addition(value: Tensor, name: str, parametrization: Module) -> None:
     for what in ("dtype", "shape"):
         if getattr(inverse, what) != getattr(value, what):
             raise ValueError(
-                f"The tensor returned by parametrization.right_inverse must have the same {what} as {tensor}, unless the `unsafe` flag "
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as {tensor}, unless "
+                "the `unsafe` flag "
                 f"is enabled.\n{tensor}.{what}: {getattr(value, what)}\nreturned {what}: {getattr(inverse, what)}"
             )
 
 
 def _parametrized_class(base: type[Module], names: Iterable[str]) -> type[Module]:
-    """A subclass of `base` with a property for each name. It never changes, since deep copies of a module share its class."""
+    """A subclass of `base` with a property for each name.
+
+    It never changes, since deep copies of a module share its class.
+    """
     members: dict[str, Any] = {"__getstate__": _refuse_pickling} | {name: _property(name) for name in names}
     if base.__deepcopy__ is Module.__deepcopy__:
         members["__deepcopy__"] = _deepcopy
@@ -256,7 +291,8 @@ def _property(name: str) -> property:
 
 def _refuse_pickling(self: Module) -> None:
     raise RuntimeError(
-        "Serialization of parametrized modules is only supported through state_dict(): save that, and load it into a module "
+        "Serialization of parametrized modules is only supported through state_dict(): save that, and load it into a "
+        "module "
         "with the same parametrizations."
     )
 
@@ -280,7 +316,8 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make the tensor an ordinary one again, with the value it has, or with `leave_parametrized=False` that of `original`.
+    """Make the tensor an ordinary one again, with the value it has, or with `leave_parametrized=False` that of
+    `original`.
 
     Raises ValueError where it has no parametrization, or where there are several originals to be left as they are.
     """
@@ -308,7 +345,10 @@ def _tensor_left(module: Module, name: str, leave_parametrized: bool) -> Tensor:
                 _replace_data(original, getattr(module, name))
         return original
     if not leave_parametrized:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
     value = getattr(module, name)
     return Parameter(value) if value.requires_grad else value
 
@@ -318,8 +358,12 @@ def type_before_parametrizations(module: Module) -> type:
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
-def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
-    """Give `to_module` the parametrizations and originals of `from_module`, all or those of one tensor; they are shared. Returns `to_module`."""
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give `to_module` the parametrizations and originals of `from_module`, all or those of one tensor; they are
+    shared. Returns `to_module`.
+    """
     if not is_parametrized(from_module):
         return to_module
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:

@@ -1,8 +1,8 @@
 """Pruning: a parameter multiplied by a mask of zeros and ones before every call of its module.
 
-The parameter moves to `<name>_orig`, the mask becomes the buffer `<name>_mask`, and `<name>` is their product, which a forward pre-hook
-computes anew. Pruning again stacks: a `PruningContainer` remembers the methods, and each sees only what the earlier ones have left.
-The methods are in `prune_methods.py`.
+The parameter moves to `<name>_orig`, the mask becomes the buffer `<name>_mask`, and `<name>` is their product, which a
+forward pre-hook computes anew. Pruning again stacks: a `PruningContainer` remembers the methods, and each sees only
+what the earlier ones have left. The methods are in `prune_methods.py`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from ...core import Tensor, ones_like
 from ..module import Module
 from .prune_methods import (
-    BasePruningMethod, CustomFromMask, Identity, L1Unstructured, LnStructured, PruningContainer, RandomStructured, RandomUnstructured,
-    hooks_on,
+    BasePruningMethod, CustomFromMask, Identity, L1Unstructured, LnStructured, PruningContainer, RandomStructured,
+    RandomUnstructured, hooks_on,
 )  # fmt: skip
 from .vector import parameters_to_vector
 
 __all__ = [
-    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer", "RandomStructured",
-    "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned", "l1_unstructured", "ln_structured",
-    "random_structured", "random_unstructured", "remove",
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
+    "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
+    "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove",
 ]  # fmt: skip
 
 
@@ -38,7 +38,9 @@ def random_unstructured(module: Module, name: str, amount: int | float) -> Modul
 
 
 def l1_unstructured(module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None) -> Module:
-    """Prune the `amount` of entries of `module.<name>` smallest in absolute value, or in that of `importance_scores`."""
+    """Prune the `amount` of entries of `module.<name>` smallest in absolute value, or in that of
+    `importance_scores`.
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
@@ -49,7 +51,9 @@ def random_structured(module: Module, name: str, amount: int | float, dim: int) 
     return module
 
 
-def ln_structured(module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None) -> Module:
+def ln_structured(
+    module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None
+) -> Module:
     """Prune the `amount` of channels of `module.<name>` along `dim` with the smallest norm of order `n`."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -62,7 +66,9 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 
 def global_unstructured(
-    parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod], importance_scores: dict[tuple[Module, str], Tensor] | None = None,
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: type[BasePruningMethod],
+    importance_scores: dict[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
     """Prune several parameters, given as (module, name), as if they were one: `amount` counts over all of them.
@@ -78,12 +84,15 @@ def global_unstructured(
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
-            f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of type '
+            f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of '
+            "type "
             f"{method.PRUNING_TYPE}"
         )
     method._tensor_name = "all of them"
     scores = parameters_to_vector([importance_scores.get((module, name), value) for module, name, value in parameters])
-    masks = parameters_to_vector([getattr(module, f"{name}_mask", ones_like(value)) for module, name, value in parameters])
+    masks = parameters_to_vector(
+        [getattr(module, f"{name}_mask", ones_like(value)) for module, name, value in parameters]
+    )
     mask, start = PruningContainer(method).compute_mask(scores, masks), 0
     for module, name, value in parameters:
         custom_from_mask(module, name, mask=mask[start : start + value.numel()].view_as(value))
@@ -91,7 +100,10 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruning of `module.<name>` permanent, and its names what they were. Raises ValueError where it is not pruned."""
+    """Make the pruning of `module.<name>` permanent, and its names what they were.
+
+    Raises ValueError where it is not pruned.
+    """
     for number, hook in hooks_on(module, name).items():
         hook.remove(module)
         del module._forward_pre_hooks[number]
@@ -101,4 +113,6 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Whether the module or one under it has a pruned parameter."""
-    return any(isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values())
+    return any(
+        isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()
+    )

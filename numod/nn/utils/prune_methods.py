@@ -1,4 +1,6 @@
-"""Pruning methods. Each is a class that computes a mask and is the hook that applies it. How to use them is in `prune.py`.
+"""Pruning methods.
+
+Each is a class that computes a mask and is the hook that applies it. How to use them is in `prune.py`.
 
 Which entries go is chosen on the host; it happens once, not in training.
 """
@@ -15,19 +17,20 @@ from ...core.random import rand, rand_like
 from ..module import Module
 
 __all__ = [
-    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer", "RandomStructured",
-    "RandomUnstructured",
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
+    "RandomStructured", "RandomUnstructured",
 ]  # fmt: skip
 
 
-# ---- what a method is --------------------------------------------------------------------------------------------------
+# ---- what a method is
+# --------------------------------------------------------------------------------------------------
 
 
 class BasePruningMethod(ABC):
     """One way to choose a mask, and the hook that applies it. Subclasses define `compute_mask` and `PRUNING_TYPE`.
 
-    The type says what a later method in a container is shown: "unstructured" the entries that are left, "structured" the channels along
-    `dim` that are left, "global" everything.
+    The type says what a later method in a container is shown: "unstructured" the entries that are left, "structured"
+    the channels along `dim` that are left, "global" everything.
     """
 
     _tensor_name: str
@@ -48,8 +51,12 @@ class BasePruningMethod(ABC):
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
-        """Prune `module.<name>` with a method made from the arguments; the method, or the container it joined, is returned."""
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> BasePruningMethod:
+        """Prune `module.<name>` with a method made from the arguments; the method, or the container it joined, is
+        returned.
+        """
         method = _join_earlier(cls(*args, **kwargs), module, name)
         original = getattr(module, name)
         if importance_scores is None:
@@ -78,10 +85,14 @@ class BasePruningMethod(ABC):
         elif importance_scores.shape != t.shape:
             shapes = f"{importance_scores.shape} vs {t.shape}"
             raise AssertionError(f"importance_scores should have the same shape as tensor t, got {shapes}")
-        return t * self.compute_mask(importance_scores, default_mask=ones_like(t) if default_mask is None else default_mask)
+        return t * self.compute_mask(
+            importance_scores, default_mask=ones_like(t) if default_mask is None else default_mask
+        )
 
     def remove(self, module: Module) -> None:
-        """Make the pruning permanent: the parameter is itself again, under its name, with zeros where the mask had them."""
+        """Make the pruning permanent: the parameter is itself again, under its name, with zeros where the mask had
+        them.
+        """
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
         name = self._tensor_name
@@ -112,7 +123,9 @@ def _join_earlier(method: BasePruningMethod, module: Module, name: str) -> BaseP
     if not earlier:
         return method
     if len(earlier) > 1:
-        raise AssertionError(f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer.")
+        raise AssertionError(
+            f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer."
+        )
     methods = tuple(earlier[0]) if isinstance(earlier[0], PruningContainer) else (earlier[0],)
     container = PruningContainer(methods[0])
     for each in (*methods[1:], method):
@@ -136,7 +149,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(
-                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. "
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to "
+                f"PruningContainer {self}. "
                 f"Found '{method._tensor_name}'"
             )
         self._pruning_methods += (method,)
@@ -181,7 +195,8 @@ def _channels(ndim: int, dim: int, which: Tensor) -> tuple:
     return tuple(index)
 
 
-# ---- the methods -------------------------------------------------------------------------------------------------------
+# ---- the methods
+# -------------------------------------------------------------------------------------------------------
 
 
 class Identity(BasePruningMethod):
@@ -229,13 +244,17 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the `amount` of entries with the smallest absolute values; a float is a fraction of those left, an int a number."""
+    """Prunes the `amount` of entries with the smallest absolute values; a float is a fraction of those left, an int a
+    number.
+    """
 
     def _scores(self, t: Tensor) -> Tensor:
         return t.abs()
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None) -> BasePruningMethod:
+    def apply(
+        cls, module: Module, name: str, amount: int | float, importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -251,7 +270,10 @@ class _Structured(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.ndim <= 1:
-            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.ndim} dims")
+            raise ValueError(
+                f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
+                f"with {t.ndim} dims"
+            )
         if self.dim >= t.ndim:
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
         count = _count(self.amount, t.shape[self.dim])
@@ -291,7 +313,15 @@ class LnStructured(_Structured):
         return t.norm(self.n, dim=[d for d in range(t.ndim) if d != self.dim % t.ndim])
 
     @classmethod
-    def apply(cls, module: Module, name: str, amount: int | float, n: float | str, dim: int, importance_scores: Tensor | None = None) -> BasePruningMethod:
+    def apply(
+        cls,
+        module: Module,
+        name: str,
+        amount: int | float,
+        n: float | str,
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> BasePruningMethod:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
@@ -305,7 +335,9 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
-            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
+            raise AssertionError(
+                f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
+            )
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod

@@ -12,7 +12,8 @@ from ...graph.later import Later
 from ...graph.trace import recording
 
 __all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
@@ -24,13 +25,20 @@ class _Fields(NamedTuple):
 
 
 class PackedSequence(_Fields):
-    """Steps of sequences one after the other: `data` (total, ...), `batch_sizes` (T) how many sequences reach each step, longest first.
+    """Steps of sequences one after the other:
 
-    `sorted_indices` is the order the sequences were put in, `unsorted_indices` its inverse. Made by `pack_padded_sequence` and `pack_sequence`.
+    `data` (total, ...), `batch_sizes` (T) how many sequences reach each step, longest first.
+
+    `sorted_indices` is the order the sequences were put in, `unsorted_indices` its inverse. Made by
+    `pack_padded_sequence` and `pack_sequence`.
     """
 
     def __new__(
-        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
@@ -38,7 +46,8 @@ class PackedSequence(_Fields):
             raise ValueError("batch_sizes of a PackedSequence must be given")
         if batch_sizes.device.type != "cpu":
             raise ValueError(
-                f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. Got a tensor on {batch_sizes.device}"
+                "batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. "
+                f"Got a tensor on {batch_sizes.device}"
             )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
@@ -109,10 +118,12 @@ class PackedSequence(_Fields):
 
 
 class Unpacked(PackedSequence):
-    """What a PackedSequence is in a compiled function, whose program takes all lengths: room for every step of every sequence, and the lengths as data.
+    """What a PackedSequence is in a compiled function, whose program takes all lengths: room for every step of every
+    sequence, and the lengths as data.
 
-    `rows` (steps * batch, ...) are the sequence's `data`, and zeros behind it; `counts` (steps) its `batch_sizes`, with zeros behind; `order` its
-    `sorted_indices`. Whoever looks at the fields of a PackedSequence makes the lengths constants of the program (`exactly`).
+    `rows` (steps * batch, ...) are the sequence's `data`, and zeros behind it; `counts` (steps) its `batch_sizes`, with
+    zeros behind; `order` its `sorted_indices`. Whoever looks at the fields of a PackedSequence makes the lengths
+    constants of the program (`exactly`).
     """
 
     def __new__(cls, rows: Tensor, lengths: Tensor, order: Tensor | None, steps: int) -> Unpacked:
@@ -138,7 +149,9 @@ class Unpacked(PackedSequence):
         """The sequence as it is outside."""
         if self.fields is None:
             sizes = [n for n in numbers(self.counts) if n]
-            self.fields = PackedSequence(self.rows[: sum(sizes)], tensor(sizes, dtype=dtypes.int64, device="cpu"), self.order)
+            self.fields = PackedSequence(
+                self.rows[: sum(sizes)], tensor(sizes, dtype=dtypes.int64, device="cpu"), self.order
+            )
         return self.fields
 
     def padded(self, value: float, total_length: int | None) -> Tensor:
@@ -181,9 +194,16 @@ for _name in _Fields._fields:
 
 
 def _unpacked(x: Tensor, lengths: Tensor, enforce_sorted: bool) -> Unpacked | None:
-    """(T, N, ...) of these lengths for a program that takes any others; None where lengths, or what is done, are not good for one."""
+    """(T, N, ...) of these lengths for a program that takes any others; None where lengths, or what is done, are not
+    good for one.
+    """
     steps, batch = x.shape[:2]
-    usual = lengths.ndim == 1 and lengths.shape[0] == batch > 0 and lengths.dtype in (dtypes.int64, dtypes.int32) and steps > 0
+    usual = (
+        lengths.ndim == 1
+        and lengths.shape[0] == batch > 0
+        and lengths.dtype in (dtypes.int64, dtypes.int32)
+        and steps > 0
+    )
     if not usual or recording() is None or x.device.type != "cpu" or lengths.device.type != "cpu":
         return None
     if not ((lengths > 0) & (lengths <= steps)).all()._observe():
@@ -203,7 +223,10 @@ def _unpacked(x: Tensor, lengths: Tensor, enforce_sorted: bool) -> Unpacked | No
 
 
 def numbers(x: Tensor) -> list[int]:
-    """The values of a short tensor, such as lengths. A compiled function depends on these values: if they change, it is recorded again."""
+    """The values of a short tensor, such as lengths.
+
+    A compiled function depends on these values: if they change, it is recorded again.
+    """
     return [int(each._observe()) for each in x]
 
 
@@ -218,22 +241,39 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return tensor(inverse, dtype=permutation.dtype, device=permutation.device)
 
 
-def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
-    """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding. Raises RuntimeError for lengths that rise, unless not `enforce_sorted`."""
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding.
+
+    Raises RuntimeError for lengths that rise, unless not `enforce_sorted`.
+    """
     if not isinstance(input, Tensor):
-        raise TypeError(f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(
+            f"pack_padded_sequence(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
     x = input.transpose(0, 1) if batch_first else input
-    if listeners and not isinstance(lengths, Tensor) and any(type(n) is Later for n in lengths):  # numbers that change from call to call
+    # numbers that change from call to call
+    if listeners and not isinstance(lengths, Tensor) and any(type(n) is Later for n in lengths):
         lengths = f.stack([tensor(n) for n in lengths])
-    if listeners and isinstance(lengths, Tensor) and x.ndim > 1 and (found := _unpacked(x, lengths, enforce_sorted)) is not None:
+    if (
+        listeners
+        and isinstance(lengths, Tensor)
+        and x.ndim > 1
+        and (found := _unpacked(x, lengths, enforce_sorted)) is not None
+    ):
         return found
     sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     if len(sizes) != x.shape[1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})"
+        )
     if not sizes:
         raise RuntimeError("Cannot pack empty tensors.")
     if min(sizes) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
     if max(sizes) > x.shape[0]:
         raise RuntimeError(f"Expected lengths of at most {x.shape[0]} steps, got {max(sizes)}")
     order = None
@@ -280,22 +320,32 @@ def pad_packed_sequence(
     padded = f.stack(parts, 0).transpose(0, 1) if batch_first else f.stack(parts, 0)
     lengths = tensor([sum(count > k for count in steps) for k in range(steps[0])], dtype=dtypes.int64, device="cpu")
     if sequence.unsorted_indices is not None:
-        padded, lengths = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices), lengths.index_select(0, sequence.unsorted_indices.cpu())
+        padded = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices)
+        lengths = lengths.index_select(0, sequence.unsorted_indices.cpu())
     return padded, lengths
 
 
-def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+def pad_sequence(
+    sequences: Tensor | Iterable[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
     """Sequences (length, ...) as one tensor (T, N, ...) or (N, T, ...), padded at one side."""
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     if not isinstance(sequences, Tensor) and not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
     for k, each in enumerate(sequences):
         if not isinstance(each, Tensor):
-            raise TypeError(f"pad_sequence(): expected Tensor as element {k} in argument 0, but got {type(each).__name__}")
+            raise TypeError(
+                f"pad_sequence(): expected Tensor as element {k} in argument 0, but got {type(each).__name__}"
+            )
     longest = max(each.shape[0] for each in sequences)
     padded = []
     for each in sequences:
@@ -313,7 +363,9 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences (length, ...) packed."""
-    return pack_padded_sequence(pad_sequence(sequences), [each.shape[0] for each in sequences], enforce_sorted=enforce_sorted)
+    return pack_padded_sequence(
+        pad_sequence(sequences), [each.shape[0] for each in sequences], enforce_sorted=enforce_sorted
+    )
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:

@@ -1,7 +1,9 @@
-"""Spectral normalization by a hook, the older form: weight / its largest singular value. The newer form is in `parametrizations`.
+"""Spectral normalization by a hook, the older form: weight / its largest singular value.
 
-The singular vectors `u` and `v` are buffers, brought nearer by a step of power iteration at every call in training (Miyato et al.,
-Spectral normalization for generative adversarial networks, 2018).
+The newer form is in `parametrizations`.
+
+The singular vectors `u` and `v` are buffers, brought nearer by a step of power iteration at every call in training
+(Miyato et al., Spectral normalization for generative adversarial networks, 2018).
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from ..module import Module
 from ..parameter import Parameter, is_lazy
 from .weight_norm import take_hook
 
-__all__ = ["SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm", "spectral_norm"]
+__all__ = [
+    "SpectralNorm",
+    "SpectralNormLoadStateDictPreHook",
+    "SpectralNormStateDictHook",
+    "remove_spectral_norm",
+    "spectral_norm",
+]
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
@@ -41,7 +49,9 @@ class SpectralNorm:
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.name = name
         self.dim = dim
         self.n_power_iterations = n_power_iterations
@@ -75,7 +85,10 @@ class SpectralNorm:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     def solve_v(self, matrix: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
-        """The `v` for which u . (matrix v) is `sigma`: what an old state dict, of `u` and the weight alone, does not have."""
+        """The `v` for which u .
+
+        (matrix v) is `sigma`: what an old state dict, of `u` and the weight alone, does not have.
+        """
         direction = pinv(matrix.detach().cpu()).mv(u.detach().cpu()).to(matrix.device)
         return direction * (sigma / u.dot(matrix.mv(direction)))
 
@@ -104,7 +117,8 @@ def _check_weight(weight: Any, name: str) -> None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
     if is_lazy(weight):
         raise ValueError(
-            "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
+            "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
+            "forward before applying "
             "spectral normalization"
         )
 
@@ -115,12 +129,25 @@ class SpectralNormLoadStateDictPreHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list) -> None:
+    def __call__(
+        self,
+        state_dict: dict,
+        prefix: str,
+        local_metadata: dict,
+        strict: bool,
+        missing_keys: list,
+        unexpected_keys: list,
+        error_msgs: list,
+    ) -> None:
         version = local_metadata.get("spectral_norm", {}).get(f"{self.fn.name}.version")
         if version is not None and version >= 1:
             return
         key = prefix + self.fn.name
-        if version is None and key not in state_dict and all(f"{key}_{part}" in state_dict for part in ("orig", "u", "v")):
+        if (
+            version is None
+            and key not in state_dict
+            and all(f"{key}_{part}" in state_dict for part in ("orig", "u", "v"))
+        ):
             return  # a new state dict that has lost its metadata
         missing = [each for each in (f"{key}_orig", key, f"{key}_u") if each not in state_dict]
         if missing:
@@ -145,8 +172,12 @@ class SpectralNormStateDictHook:
         versions[key] = self.fn._version
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
-    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default the outputs."""
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide `module.<name>` by its largest singular value, as a matrix whose rows are its dimension `dim`; by default
+    the outputs.
+    """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 

@@ -1,4 +1,6 @@
-"""functional_call: a module called with other tensors in the places of its parameters and buffers, for that call only."""
+"""functional_call: a module called with other tensors in the places of its parameters and buffers, for that call
+only.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +18,44 @@ _NOTHING = object()
 
 
 def functional_call(
-    module: Module, parameters_and_buffers: dict[str, Tensor], args: Any = None, kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
     """The older place of `func.functional_call`, without its choice of several dictionaries."""
-    warnings.warn("`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.", FutureWarning, stacklevel=2)
+    warnings.warn(
+        "`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.",
+        FutureWarning,
+        stacklevel=2,
+    )
     return call_with(module, parameters_and_buffers, args, kwargs, tie_weights, strict)
 
 
-def call_with(module: Module, tensors: dict[str, Tensor], args: Any, kwargs: dict[str, Any] | None, tie_weights: bool, strict: bool) -> Any:
-    """`module(*args, **kwargs)` with `tensors` in place of its own, by dotted name. Buffers that the call replaces are put in `tensors`."""
+def call_with(
+    module: Module,
+    tensors: dict[str, Tensor],
+    args: Any,
+    kwargs: dict[str, Any] | None,
+    tie_weights: bool,
+    strict: bool,
+) -> Any:
+    """`module(*args, **kwargs)` with `tensors` in place of its own, by dotted name.
+
+    Buffers that the call replaces are put in `tensors`.
+    """
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with replaced_tensors(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))
 
 
 @contextmanager
-def replaced_tensors(module: Module, tensors: dict[str, Tensor], tie_weights: bool = False, strict: bool = False) -> Iterator[None]:
+def replaced_tensors(
+    module: Module, tensors: dict[str, Tensor], tie_weights: bool = False, strict: bool = False
+) -> Iterator[None]:
     """Inside, the module has `tensors` in place of its own; afterwards its own again, even after an error."""
     given = _with_tied_names(module, tensors) if tie_weights else dict(tensors)
     if strict:
@@ -62,7 +85,10 @@ def _with_tied_names(module: Module, tensors: dict[str, Tensor]) -> dict[str, Te
     for names in _names_by_tensor(module):
         given = [tensors[name] for name in names if name in tensors]
         if any(each is not given[0] for each in given):
-            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
+            raise ValueError(
+                f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using "
+                "tie_weights=False"
+            )
         if given:
             result.update(dict.fromkeys(names, given[0]))
     return result

@@ -10,14 +10,20 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters, flattened, one after the other, (total,). Gradients flow through. Raises TypeError for several devices."""
+    """All parameters, flattened, one after the other, (total,).
+
+    Gradients flow through. Raises TypeError for several devices.
+    """
     parameters = list(parameters)
     _require_one_device(parameters)
     return cat([parameter.reshape(-1) for parameter in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Give each parameter its part of `vec`, (total,), as its data. The parameters share memory with `vec` from then on."""
+    """Give each parameter its part of `vec`, (total,), as its data.
+
+    The parameters share memory with `vec` from then on.
+    """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected a Tensor, but got: {type(vec).__name__}")
     parameters = list(parameters)
@@ -31,4 +37,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 def _require_one_device(parameters: list[Tensor]) -> None:
     devices = {str(parameter.device) for parameter in parameters}
     if len(devices) > 1:
-        raise TypeError(f"Found parameters on different devices, {' and '.join(sorted(devices))}; this is not supported, move them first.")
+        raise TypeError(
+            f"Found parameters on different devices, {' and '.join(sorted(devices))}; this is not supported, move "
+            "them first."
+        )

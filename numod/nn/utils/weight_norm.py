@@ -1,4 +1,7 @@
-"""Weight normalization by a hook, the older form: weight = g v / |v| computed before every call. The newer form is in `parametrizations`."""
+"""Weight normalization by a hook, the older form: weight = g v / |v| computed before every call.
+
+The newer form is in `parametrizations`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
 def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
-    """The norms over all dimensions but `dim`, shaped to be multiplied with `v`; for dim -1 the norm of all, a scalar."""
+    """The norms over all dimensions but `dim`, shaped to be multiplied with `v`; for dim -1 the norm of all, a
+    scalar.
+    """
     if dim == -1:
         return v.norm(pow)
     kept = normalize_dim(dim, v.ndim)
@@ -41,13 +46,18 @@ class WeightNorm:
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Split `module.<name>` and register the hook."""
-        warnings.warn("`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=3)
+        warnings.warn(
+            "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.",
+            FutureWarning,
+            stacklevel=3,
+        )
         if any(isinstance(hook, WeightNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
         hook, weight = WeightNorm(name, dim), getattr(module, name)
         if is_lazy(weight):
             raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
+                "forward before "
                 "applying weight normalization"
             )
         del module._parameters[name]
@@ -70,7 +80,9 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Replace `module.<name>` by `<name>_g`, its norms along `dim` (or one norm, for None), and `<name>_v`, its direction."""
+    """Replace `module.<name>` by `<name>_g`, its norms along `dim` (or one norm, for None), and `<name>_v`, its
+    direction.
+    """
     WeightNorm.apply(module, name, dim)
     return module
 
@@ -82,7 +94,10 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 
 
 def take_hook(module: Module, kind: type, name: str, what: str) -> Any:
-    """The hook of this kind that computes `module.<name>` before every call, taken from the module. Raises ValueError where there is none."""
+    """The hook of this kind that computes `module.<name>` before every call, taken from the module.
+
+    Raises ValueError where there is none.
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             return module._forward_pre_hooks.pop(number)

@@ -25,9 +25,12 @@ def _recorded(step: Callable) -> Callable:
 
 
 class LRScheduler:
-    """Base of schedulers: sets `lr` of every group at each `step()`. Subclasses define `get_lr()`; `last_epoch` counts the steps.
+    """Base of schedulers: sets `lr` of every group at each `step()`.
 
-    Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
+    Subclasses define `get_lr()`; `last_epoch` counts the steps.
+
+    Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without
+    `initial_lr` in a group.
     """
 
     _get_lr_called_within_step = False  # users' `get_lr` ask it, and warn where they are called by hand
@@ -45,7 +48,10 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", _value_of(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with last_epoch >= 0")
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with "
+                    "last_epoch >= 0"
+                )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         _count_steps(optimizer)
@@ -88,7 +94,11 @@ class LRScheduler:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._get_lr_called_within_step = True
         try:
-            rates = self._get_closed_form_lr() if epoch is not None and hasattr(self, "_get_closed_form_lr") else self.get_lr()
+            rates = (
+                self._get_closed_form_lr()
+                if epoch is not None and hasattr(self, "_get_closed_form_lr")
+                else self.get_lr()
+            )
         finally:
             self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates):
@@ -107,7 +117,9 @@ class LRScheduler:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them "
                 "in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
-                "Else the first value of the schedule is skipped.", UserWarning, stacklevel=4,
+                "Else the first value of the schedule is skipped.",
+                UserWarning,
+                stacklevel=4,
             )
 
     def _rates(self) -> list[float]:
@@ -115,7 +127,8 @@ class LRScheduler:
 
 
 EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated "
+    "where possible. Please use `scheduler.step()` to step the scheduler."
 )
 
 
@@ -153,7 +166,10 @@ def _count_steps(optimizer: Optimizer) -> None:
 
 
 def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
-    """One value for all groups, or a list with one for each; tensors are copied. Raises ValueError for another number."""
+    """One value for all groups, or a list with one for each; tensors are copied.
+
+    Raises ValueError for another number.
+    """
     values = value if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
     if len(values) != len(optimizer.param_groups):
         raise ValueError(f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(values)}")
@@ -161,18 +177,31 @@ def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
 
 
 class FunctionLR(LRScheduler):
-    """A schedule by functions of the epoch, one per group. State dicts hold the attributes of callable objects, but no functions."""
+    """A schedule by functions of the epoch, one per group.
+
+    State dicts hold the attributes of callable objects, but no functions.
+    """
 
     lr_lambdas: list[Callable[[int], float]]
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
         self.lr_lambdas = per_group("lr_lambdas", lr_lambda, optimizer)
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer and plain functions."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
-        return {**state, "lr_lambdas": [None if isinstance(each, types.FunctionType) else dict(each.__dict__) for each in self.lr_lambdas]}
+        return {
+            **state,
+            "lr_lambdas": [
+                None if isinstance(each, types.FunctionType) else dict(each.__dict__) for each in self.lr_lambdas
+            ],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`, which is not modified."""

@@ -27,7 +27,8 @@ def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind:
             )
         if each.optimizer is not optimizer:
             raise ValueError(
-                f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler {type(each).__name__} at index {k} with another one."
+                f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(each).__name__} at index {k} with another one."
             )
     return optimizer
 
@@ -50,7 +51,9 @@ class _Combined(LRScheduler):
 class SequentialLR(_Combined):
     """One schedule after the other: the next begins at each of the epochs `milestones`."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         self.optimizer = _check(schedulers, optimizer, type(self).__name__)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
@@ -102,7 +105,9 @@ class ChainedScheduler(_Combined):
         self._last_lr = rates_of(self.optimizer)
 
     def _update_lr(self, epoch: int) -> None:
-        """Begin at an epoch, as a later part of a SequentialLR: by the formulas for the next rate, since closed ones would undo each other."""
+        """Begin at an epoch, as a later part of a SequentialLR: by the formulas for the next rate, since closed ones
+        would undo each other.
+        """
         for group in self.optimizer.param_groups:
             set_rate(group, group["initial_lr"])
         for each in self._schedulers:
@@ -116,8 +121,16 @@ class ReduceLROnPlateau(LRScheduler):
     """Multiplies the rates by `factor` when the metric given to `step` has not improved for `patience` epochs."""
 
     def __init__(
-        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4, threshold_mode: str = "rel",
-        cooldown: int = 0, min_lr: float | list[float] = 0, eps: float = 1e-8,
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
@@ -128,7 +141,10 @@ class ReduceLROnPlateau(LRScheduler):
         if threshold_mode not in ("rel", "abs"):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.factor, self.optimizer, self.patience, self.cooldown, self.eps = factor, optimizer, patience, cooldown, eps
-        self.min_lrs, self.mode, self.threshold, self.threshold_mode = per_group("min_lrs", min_lr, optimizer), mode, threshold, threshold_mode
+        self.min_lrs = per_group("min_lrs", min_lr, optimizer)
+        self.mode = mode
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.last_epoch = 0
         self._last_lr = rates_of(optimizer)
@@ -162,8 +178,10 @@ class ReduceLROnPlateau(LRScheduler):
         if len(self.optimizer.param_groups) != len(self.min_lrs):
             if self.default_min_lr is None:
                 raise RuntimeError(
-                    f"The number of param groups in the `optimizer` ({len(self.optimizer.param_groups)}) differs from when `ReduceLROnPlateau` was initialized "
-                    f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match."
+                    f"The number of param groups in the `optimizer` ({len(self.optimizer.param_groups)}) differs from "
+                    "when `ReduceLROnPlateau` was initialized "
+                    f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please "
+                    "modify the `min_lrs` field to match."
                 )
             self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs):

@@ -11,9 +11,13 @@ from .base import LRScheduler, per_group, rates_of, set_rate
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing over T_0 epochs to `eta_min`, then restarts, each `T_mult` times longer; `step` takes fractional epochs. Loshchilov and Hutter, 2017."""
+    """Cosine annealing over T_0 epochs to `eta_min`, then restarts, each `T_mult` times longer; `step` takes fractional
+    epochs. Loshchilov and Hutter, 2017.
+    """
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -24,7 +28,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+            for base in self.base_lrs
+        ]
 
     def step(self, epoch: float | None = None) -> None:
         """Advance to the next epoch, or to `epoch`, which may be fractional."""
@@ -72,12 +79,26 @@ def _uses_beta1(optimizer: Optimizer) -> bool:
 
 
 class CyclicLR(LRScheduler):
-    """Cycles between `base_lr` and `max_lr`, `step_size_up` steps up and `step_size_down` down; the momentum inversely. Smith, 2017."""
+    """Cycles between `base_lr` and `max_lr`, `step_size_up` steps up and `step_size_down` down; the momentum inversely.
+
+    Smith, 2017.
+    """
 
     def __init__(
-        self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float], step_size_up: int = 2000, step_size_down: int | None = None,
-        mode: str = "triangular", gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
-        base_momentum: float | list[float] = 0.8, max_momentum: float | list[float] = 0.9, last_epoch: int = -1,
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -94,7 +115,10 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         if cycle_momentum:
             self.use_beta1 = _uses_beta1(optimizer)
-            self.base_momentums, self.max_momentums = per_group("base_momentum", base_momentum, optimizer), per_group("max_momentum", max_momentum, optimizer)
+            self.base_momentums, self.max_momentums = (
+                per_group("base_momentum", base_momentum, optimizer),
+                per_group("max_momentum", max_momentum, optimizer),
+            )
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
                     _set_momentum(group, high)
@@ -106,7 +130,11 @@ class CyclicLR(LRScheduler):
         """The amplitude of a cycle (or step)."""
         if self._custom is not None:
             return self._custom(x)
-        return {"triangular": lambda: 1.0, "triangular2": lambda: 1 / (2.0 ** (x - 1)), "exp_range": lambda: self.gamma**x}[self.mode]()
+        return {
+            "triangular": lambda: 1.0,
+            "triangular2": lambda: 1 / (2.0 ** (x - 1)),
+            "exp_range": lambda: self.gamma**x,
+        }[self.mode]()
 
     def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -135,12 +163,26 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction; the momentum inversely. Smith and Topin, 2019."""
+    """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction; the momentum
+    inversely. Smith and Topin, 2019.
+    """
 
     def __init__(
-        self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None, epochs: int | None = None, steps_per_epoch: int | None = None,
-        pct_start: float = 0.3, anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.85,
-        max_momentum: float | list[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
     ) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -151,12 +193,19 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         up, last = float(pct_start * self.total_steps) - 1, self.total_steps - 1
         if three_phase:
-            ends = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                    (2 * pct_start * self.total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                    (last, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
+            ends = [
+                (up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                (2 * pct_start * self.total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (last, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
         else:
-            ends = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        self._schedule_phases = [dict(zip(("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"), each)) for each in ends]
+            ends = [
+                (up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                (last, "max_lr", "min_lr", "base_momentum", "max_momentum"),
+            ]
+        self._schedule_phases = [
+            dict(zip(("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"), each)) for each in ends
+        ]
         self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         rates = per_group("max_lr", max_lr, optimizer)
         if last_epoch == -1:
@@ -167,14 +216,22 @@ class OneCycleLR(LRScheduler):
         if cycle_momentum:
             self.use_beta1 = _uses_beta1(optimizer)
             if last_epoch == -1:
-                pairs = zip(optimizer.param_groups, per_group("max_momentum", max_momentum, optimizer), per_group("base_momentum", base_momentum, optimizer))
+                pairs = zip(
+                    optimizer.param_groups,
+                    per_group("max_momentum", max_momentum, optimizer),
+                    per_group("base_momentum", base_momentum, optimizer),
+                )
                 for group, high, low in pairs:
                     _set_momentum(group, high)
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
 
     def _annealed(self, start: float, end: float, done: float) -> float:
-        return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1) if self._anneal_func_type == "cos" else (end - start) * done + start
+        return (
+            end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
+            if self._anneal_func_type == "cos"
+            else (end - start) * done + start
+        )
 
     def get_lr(self) -> list[float]:
         step = self.last_epoch
@@ -204,5 +261,3 @@ def _total_steps(total: int | None, epochs: int | None, per_epoch: int | None) -
         if not isinstance(value, int) or value <= 0:
             raise ValueError(f"Expected positive integer {name}, but got {value}")
     return epochs * per_epoch
-
-

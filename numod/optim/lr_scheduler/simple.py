@@ -1,4 +1,7 @@
-"""Schedules by a factor: a function, steps, lines, powers and cosines. Each computes the next rates from the current ones."""
+"""Schedules by a factor: a function, steps, lines, powers and cosines.
+
+Each computes the next rates from the current ones.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Multiplies the rate by `gamma` at each of the epochs `milestones`."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -62,7 +67,9 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Multiplies the rate by `factor` for the first `total_iters` epochs."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
@@ -71,16 +78,31 @@ class ConstantLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return [rate * self.factor for rate in self._rates()]
-        return [rate * (1.0 / self.factor) for rate in self._rates()] if self.last_epoch == self.total_iters else self._rates()
+        return (
+            [rate * (1.0 / self.factor) for rate in self._rates()]
+            if self.last_epoch == self.total_iters
+            else self._rates()
+        )
 
     def _get_closed_form_lr(self) -> list[float]:
-        return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs]
+        return [
+            base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs
+        ]
 
 
 class LinearLR(LRScheduler):
-    """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor` over `total_iters` epochs."""
+    """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor` over `total_iters`
+    epochs.
+    """
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
         if not 0 < start_factor <= 1.0:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if not 0 <= end_factor <= 1.0:
@@ -94,7 +116,10 @@ class LinearLR(LRScheduler):
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         gain = self.end_factor - self.start_factor
-        return [rate * (1.0 + gain / (self.total_iters * self.start_factor + (self.last_epoch - 1) * gain)) for rate in self._rates()]
+        return [
+            rate * (1.0 + gain / (self.total_iters * self.start_factor + (self.last_epoch - 1) * gain))
+            for rate in self._rates()
+        ]
 
     def _get_closed_form_lr(self) -> list[float]:
         done = min(self.total_iters, self.last_epoch) / self.total_iters
@@ -125,15 +150,23 @@ class PolynomialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
-        factor = ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
+        factor = (
+            (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
+        ) ** self.power
         return [rate * factor for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power for base in self.base_lrs]
+        return [
+            base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+            for base in self.base_lrs
+        ]
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back. Loshchilov and Hutter, 2017."""
+    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+
+    Loshchilov and Hutter, 2017.
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
@@ -144,11 +177,20 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return self._rates()
         if self._step_count == 1 and epoch > 0:
-            return [self.eta_min + (base - self.eta_min) * (1 + math.cos(epoch * math.pi / half)) / 2 for base in self.base_lrs]
+            return [
+                self.eta_min + (base - self.eta_min) * (1 + math.cos(epoch * math.pi / half)) / 2
+                for base in self.base_lrs
+            ]
         if (epoch - 1 - half) % (2 * half) == 0:
-            return [rate + (base - self.eta_min) * (1 - math.cos(math.pi / half)) / 2 for base, rate in zip(self.base_lrs, self._rates())]
+            return [
+                rate + (base - self.eta_min) * (1 - math.cos(math.pi / half)) / 2
+                for base, rate in zip(self.base_lrs, self._rates())
+            ]
         factor = (1 + math.cos(math.pi * epoch / half)) / (1 + math.cos(math.pi * (epoch - 1) / half))
         return [factor * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+            for base in self.base_lrs
+        ]

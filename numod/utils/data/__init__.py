@@ -1,11 +1,23 @@
-"""Datasets, samplers and the DataLoader, with PyTorch's names. Not where data is stored: ready-made datasets are in `numod.datasets`."""
+"""Datasets, samplers and the DataLoader, with PyTorch's names.
+
+Not where data is stored: ready-made datasets are in `numod.datasets`.
+"""
 
 from __future__ import annotations
 
 from . import distributed
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
-from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split
+from .dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
 from .distributed import DistributedSampler
 from .info import get_worker_info
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
@@ -31,4 +43,4 @@ __all__ = [
     "distributed",
     "get_worker_info",
     "random_split",
-]
+]  # fmt: skip

@@ -18,21 +18,27 @@ from ...core.values import as_tensor, tensor
 from ...dtypes import float64
 
 np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy's dtypes that make no tensor
-_EXPECTED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others pass a collate_fn"
+_EXPECTED = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others "
+    "pass a collate_fn"
+)
 
 
 def default_collate(batch: Sequence) -> object:
     """The samples of `batch` joined along a new first dimension, keeping their structure.
 
-    Tensors and NumPy arrays of one shape become a tensor (B, …), floats a float64 and ints an int64 tensor (B,); strings stay a list;
-    dicts, named tuples and lists are joined entry by entry, and tuples become lists. Raises TypeError for other types and RuntimeError
-    where shapes or lengths differ.
+    Tensors and NumPy arrays of one shape become a tensor (B, …), floats a float64 and ints an int64 tensor (B,);
+    strings stay a list; dicts, named tuples and lists are joined entry by entry, and tuples become lists. Raises
+    TypeError for other types and RuntimeError where shapes or lengths differ.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
 def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> object:
-    """As `default_collate`, with the functions of `collate_fn_map` for the types it names. Raises as `default_collate` does."""
+    """As `default_collate`, with the functions of `collate_fn_map` for the types it names.
+
+    Raises as `default_collate` does.
+    """
     first = batch[0]
     function = _function_for(first, collate_fn_map or {})
     if function is not None:
@@ -46,7 +52,9 @@ def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> object:
 
 
 def default_convert(data: object) -> object:
-    """NumPy arrays anywhere inside `data` as tensors, all else as it is: what the DataLoader does to a sample when `batch_size=None`."""
+    """NumPy arrays anywhere inside `data` as tensors, all else as it is: what the DataLoader does to a sample when
+    `batch_size=None`.
+    """
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (np.ndarray, np.bool_, np.number)):
@@ -59,7 +67,9 @@ def default_convert(data: object) -> object:
 
 
 def pinned(batch: object) -> object:
-    """A batch with its tensors, however deep, in memory that a CUDA device reads by itself; what has a `pin_memory` method of its own is asked."""
+    """A batch with its tensors, however deep, in memory that a CUDA device reads by itself; what has a `pin_memory`
+    method of its own is asked.
+    """
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory()
     if isinstance(batch, Mapping):
@@ -79,7 +89,9 @@ def _function_for(first: object, collate_fn_map: dict) -> Callable | None:
 def _collate_sequences(batch: Sequence, collate_fn_map: dict | None) -> object:
     lengths = {len(sample) for sample in batch}
     if len(lengths) > 1:
-        raise RuntimeError(f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}; pad in a collate_fn")
+        raise RuntimeError(
+            f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}; pad in a collate_fn"
+        )
     joined = [collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch, strict=True)]
     return _like_sequence(batch[0], joined)
 
@@ -97,7 +109,9 @@ def _like_mapping(original: Mapping, entries: dict) -> Mapping:
 
 
 def _like_sequence(original: Sequence, entries: list) -> Sequence:
-    """A sequence of the original's type with new entries; a list for tuples, as PyTorch has it, and for types that cannot be built."""
+    """A sequence of the original's type with new entries; a list for tuples, as PyTorch has it, and for types that
+    cannot be built.
+    """
     if isinstance(original, tuple):
         return type(original)(*entries) if hasattr(original, "_fields") else entries
     try:
@@ -122,7 +136,9 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = 
     except RuntimeError as error:
         if len({each.shape for each in batch}) == 1:
             raise
-        raise RuntimeError(f"{error}; crop the samples to one size, or pass a collate_fn that pads them (nn.utils.rnn.pad_sequence)") from None
+        raise RuntimeError(
+            f"{error}; crop the samples to one size, or pass a collate_fn that pads them (nn.utils.rnn.pad_sequence)"
+        ) from None
 
 
 def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: dict | None = None) -> object:
@@ -164,5 +180,7 @@ default_collate_fn_map: dict[type | tuple[type, ...], Callable] = {
 
 
 def stacks_rows(collate_fn: Callable) -> bool:
-    """Whether `collate_fn` stacks tensors as `default_collate` does unaltered, so that indexing whole columns gives the same batch."""
+    """Whether `collate_fn` stacks tensors as `default_collate` does unaltered, so that indexing whole columns gives the
+    same batch.
+    """
     return collate_fn is default_collate and default_collate_fn_map.get(Tensor) is collate_tensor_fn

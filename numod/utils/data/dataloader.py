@@ -1,4 +1,7 @@
-"""The DataLoader: dataset, sampler and collate function as one iterable of batches. Not its passes: see `fetch`, and `pool` for those with workers."""
+"""The DataLoader: dataset, sampler and collate function as one iterable of batches.
+
+Not its passes: see `fetch`, and `pool` for those with workers.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +29,44 @@ _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "data
 class DataLoader(Generic[Sample]):
     """Batches of `dataset`, a fresh pass over it each time it is iterated. Arguments are PyTorch's.
 
-    `batch_size=None` turns batching off and yields converted samples. `sampler` (indices) excludes `shuffle`; `batch_sampler` (lists of
-    indices) excludes `batch_size`, `shuffle`, `sampler` and `drop_last`; an IterableDataset takes none of them. `generator` decides the
-    order of `shuffle=True`. With the default `collate_fn`, a dataset's `__getbatch__` is used where it has one (see `dataset`).
+    `batch_size=None` turns batching off and yields converted samples. `sampler` (indices) excludes `shuffle`;
+    `batch_sampler` (lists of indices) excludes `batch_size`, `shuffle`, `sampler` and `drop_last`; an IterableDataset
+    takes none of them. `generator` decides the order of `shuffle=True`. With the default `collate_fn`, a dataset's
+    `__getbatch__` is used where it has one (see `dataset`).
 
-    With `num_workers` that many processes load `prefetch_factor` (2) batches each ahead, and batches come in the same order as without.
-    `multiprocessing_context` says how they are started ("fork", "spawn", "forkserver", or a context); what they get must be picklable except
-    with "fork". A worker's seeds (of numod, `random` and NumPy) are a number drawn per pass plus its number, and `worker_init_fn(number)`
-    runs in it first. An IterableDataset is read by every worker from its start, unless it asks `get_worker_info()` which part is its own.
-    An exception in a worker is raised here with its traceback; a worker that dies, and a wait of more than `timeout` seconds, are a
-    RuntimeError. Workers end with the pass, also one that is abandoned, or with the DataLoader if `persistent_workers`.
+    With `num_workers` that many processes load `prefetch_factor` (2) batches each ahead, and batches come in the same
+    order as without. `multiprocessing_context` says how they are started ("fork", "spawn", "forkserver", or a context);
+    what they get must be picklable except with "fork". A worker's seeds (of numod, `random` and NumPy) are a number
+    drawn per pass plus its number, and `worker_init_fn(number)` runs in it first. An IterableDataset is read by every
+    worker from its start, unless it asks `get_worker_info()` which part is its own. An exception in a worker is raised
+    here with its traceback; a worker that dies, and a wait of more than `timeout` seconds, are a RuntimeError. Workers
+    end with the pass, also one that is abandoned, or with the DataLoader if `persistent_workers`.
 
-    `pin_memory` puts batches where a CUDA device, if there is one, reads them by itself. Raises ValueError for options that contradict each other.
+    `pin_memory` puts batches where a CUDA device, if there is one, reads them by itself. Raises ValueError for options
+    that contradict each other.
     """
 
     _complete = False
 
     def __init__(
-        self, dataset: Dataset[Sample], batch_size: int | None = 1, shuffle: bool | None = None, sampler: Sampler | Iterable | None = None,
-        batch_sampler: Sampler[list] | Iterable[list] | None = None, num_workers: int = 0, collate_fn: Callable | None = None, pin_memory: bool = False,
-        drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable | None = None, multiprocessing_context: object = None,
-        generator: Generator | None = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
+        self,
+        dataset: Dataset[Sample],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler[list] | Iterable[list] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable | None = None,
+        multiprocessing_context: object = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
@@ -73,12 +93,17 @@ class DataLoader(Generic[Sample]):
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._complete and name in _FIXED:
-            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one")
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one"
+            )
         super().__setattr__(name, value)
 
     @property
     def multiprocessing_context(self) -> BaseContext | None:
-        """How workers are started; None for the platform's way. May be set to a context or the name of a start method."""
+        """How workers are started; None for the platform's way.
+
+        May be set to a context or the name of a start method.
+        """
         return self._context
 
     @multiprocessing_context.setter
@@ -88,7 +113,9 @@ class DataLoader(Generic[Sample]):
     def __iter__(self) -> Iterator:
         source = Source(self.dataset, self._auto_collation, self.collate_fn, self.drop_last)
         note = _Counter(self)
-        batches = self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
+        batches = (
+            self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
+        )
         return map(pinned, batches) if self.pin_memory and Device("cuda").backend.is_available() else batches
 
     def _iterate_in_workers(self, source: Source, note: _Counter) -> WorkerPass:
@@ -101,8 +128,13 @@ class DataLoader(Generic[Sample]):
         if self.persistent_workers:
             self._workers = workers
         return WorkerPass(
-            workers, self._index_sampler, ahead=self.prefetch_factor, timeout=self.timeout, in_order=self.in_order,
-            keep=self.persistent_workers, note=note,
+            workers,
+            self._index_sampler,
+            ahead=self.prefetch_factor,
+            timeout=self.timeout,
+            in_order=self.in_order,
+            keep=self.persistent_workers,
+            note=note,
         )
 
     def __len__(self) -> int:
@@ -144,28 +176,36 @@ class _Counter:
         self._fetched += samples
         if self._reported is not None and self._fetched > self._reported:
             warnings.warn(
-                f"Length of IterableDataset {self._dataset} was reported to be {self._reported} (when accessing len(dataloader)), "
+                f"Length of IterableDataset {self._dataset} was reported to be {self._reported} (when accessing "
+                "len(dataloader)), "
                 f"but {self._fetched} samples have been fetched." + (_EACH_READS_ALL if self._workers else ""),
                 stacklevel=3,
             )
 
 
 _EACH_READS_ALL = (
-    " For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica at each worker: "
+    " For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica "
+    "at each worker: "
     "every worker reads all of it unless __iter__ takes its part, by numod.utils.data.get_worker_info()."
 )
 
 
 def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
     if not num_workers:
-        raise ValueError(f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}")
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
+            f"num_workers={num_workers}"
+        )
     import multiprocessing
     from multiprocessing.context import BaseContext
 
     if isinstance(value, str):
         known = multiprocessing.get_all_start_methods()
         if value not in known:
-            raise ValueError(f"multiprocessing_context option should specify a valid start method in {known!r}, but got multiprocessing_context={value!r}")
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {known!r}, but got "
+                f"multiprocessing_context={value!r}"
+            )
         return multiprocessing.get_context(value)
     if not isinstance(value, BaseContext):
         raise TypeError(
@@ -179,8 +219,10 @@ def _warn_of_too_many(num_workers: int) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if num_workers > cores:
         warnings.warn(
-            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in current system is {cores}, "
-            "which is smaller than what this DataLoader is going to create. Please be aware that excessive worker creation might get DataLoader "
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
+            f"in current system is {cores}, "
+            "which is smaller than what this DataLoader is going to create. Please be aware that excessive worker "
+            "creation might get DataLoader "
             "running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
             stacklevel=3,
         )
@@ -206,10 +248,14 @@ def _check_stream(shuffle: object, sampler: object, batch_sampler: object) -> No
     options = {"shuffle": shuffle or None, "sampler": sampler, "batch_sampler": batch_sampler}
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
 
 
-def _check_sampling(batch_size: int | None, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
+def _check_sampling(
+    batch_size: int | None, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool
+) -> None:
     if sampler is not None and shuffle:
         raise ValueError("sampler option is mutually exclusive with shuffle")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
@@ -222,7 +268,11 @@ def __getattr__(name: str) -> Any:
     """PyTorch's names of a pass over a loader, for `isinstance`."""
     from .pool import WorkerPass
 
-    passes = {"_BaseDataLoaderIter": Pass | WorkerPass, "_SingleProcessDataLoaderIter": Pass, "_MultiProcessingDataLoaderIter": WorkerPass}
+    passes = {
+        "_BaseDataLoaderIter": Pass | WorkerPass,
+        "_SingleProcessDataLoaderIter": Pass,
+        "_MultiProcessingDataLoaderIter": WorkerPass,
+    }
     if name not in passes:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return passes[name]

@@ -2,8 +2,8 @@
 
 Beside `__getitem__` a dataset may offer two faster ways to a batch, both optional:
 `__getitems__(indices)` gives the list of samples, as in PyTorch, and `__getbatch__(indices)` the batch itself, equal to
-`default_collate` of those samples (or NotImplemented, and then it is built from samples). TensorDataset and Subset have both, so a
-batch costs one index call per tensor however many samples it has.
+`default_collate` of those samples (or NotImplemented, and then it is built from samples). TensorDataset and Subset have
+both, so a batch costs one index call per tensor however many samples it has.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class Dataset(Generic[Sample]):
 
 
 class IterableDataset(Dataset[Sample]):
-    """A stream of samples, read in the order it comes. Subclasses write `__iter__`, and `__len__` where the length is known."""
+    """A stream of samples, read in the order it comes.
+
+    Subclasses write `__iter__`, and `__len__` where the length is known.
+    """
 
     def __iter__(self) -> Iterator[Sample]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
@@ -45,7 +48,10 @@ class IterableDataset(Dataset[Sample]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples are rows: sample `i` is `(tensors[0][i], tensors[1][i], …)`. Raises AssertionError where first sizes differ."""
+    """Samples are rows: sample `i` is `(tensors[0][i], tensors[1][i], …)`.
+
+    Raises AssertionError where first sizes differ.
+    """
 
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
@@ -73,7 +79,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class ConcatDataset(Dataset[Sample]):
-    """Datasets one after another. Raises AssertionError for an empty list and for an IterableDataset, which has no indices."""
+    """Datasets one after another.
+
+    Raises AssertionError for an empty list and for an IterableDataset, which has no indices.
+    """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:
         self.datasets = list(datasets)
@@ -89,7 +98,9 @@ class ConcatDataset(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         if index < 0:
             if -index > len(self):
-                raise ValueError(f"absolute value of index should not exceed dataset length, got {index} for length {len(self)}")
+                raise ValueError(
+                    f"absolute value of index should not exceed dataset length, got {index} for length {len(self)}"
+                )
             index += len(self)
         if index >= len(self):
             raise IndexError(f"ConcatDataset: index {index} is out of range for length {len(self)}")
@@ -113,7 +124,9 @@ class ChainDataset(IterableDataset[Sample]):
     def _streams(self) -> Iterator[IterableDataset]:
         for each in self.datasets:
             if not isinstance(each, IterableDataset):
-                raise AssertionError(f"ChainDataset only supports IterableDataset, got {type(each).__name__}; use ConcatDataset")
+                raise AssertionError(
+                    f"ChainDataset only supports IterableDataset, got {type(each).__name__}; use ConcatDataset"
+                )
             yield each
 
 
@@ -125,7 +138,10 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Dataset, **kwargs: Dataset) -> None:
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given.")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both "
+                "types are given."
+            )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets = kwargs or args
@@ -171,7 +187,10 @@ class Subset(Dataset[Sample]):
         return fetch_samples(self.dataset, self._chosen(indices))
 
     def __getbatch__(self, indices: Sequence[int]) -> object:
-        """The batch of the inner dataset. NotImplemented where that has none to give or a subclass fetches samples its own way."""
+        """The batch of the inner dataset.
+
+        NotImplemented where that has none to give or a subclass fetches samples its own way.
+        """
         if rewrites(self, Subset, "__getitem__", "__getitems__"):
             return NotImplemented
         return fetch_batch(self.dataset, self._chosen(indices))
@@ -183,11 +202,14 @@ class Subset(Dataset[Sample]):
         return len(self.indices)
 
 
-def random_split(dataset: Dataset[Sample], lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset[Sample]]:
+def random_split(
+    dataset: Dataset[Sample], lengths: Sequence[int | float], generator: Generator | None = None
+) -> list[Subset[Sample]]:
     """Subsets of `dataset` that do not overlap, of the given lengths or, where these sum to 1, fractions.
 
-    Fractions are rounded down and what is left over goes one by one to the first subsets. Raises ValueError where the lengths do not sum to
-    the size of the dataset; warns where a fraction gives an empty subset. `generator=None` draws from the default generator.
+    Fractions are rounded down and what is left over goes one by one to the first subsets. Raises ValueError where the
+    lengths do not sum to the size of the dataset; warns where a fraction gives an empty subset. `generator=None` draws
+    from the default generator.
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(lengths, len(dataset))
@@ -210,7 +232,9 @@ def _lengths_of_fractions(fractions: Sequence[float], size: int) -> list[int]:
         lengths[position % len(lengths)] += 1
     for position, length in enumerate(lengths):
         if length == 0:
-            warnings.warn(f"Length of split at index {position} is 0. This might result in an empty dataset.", stacklevel=3)
+            warnings.warn(
+                f"Length of split at index {position} is 0. This might result in an empty dataset.", stacklevel=3
+            )
     return lengths
 
 
@@ -230,15 +254,21 @@ def fetch_batch(dataset: Dataset, indices: Sequence[int]) -> object:
 
 
 def rewrites(dataset: Dataset, base: type, *methods: str) -> bool:
-    """Whether a subclass of `base` has its own version of one of `methods`, so that the base's shortcut would pass it by."""
+    """Whether a subclass of `base` has its own version of one of `methods`, so that the base's shortcut would pass it
+    by.
+    """
     return any(getattr(type(dataset), method, None) is not getattr(base, method, None) for method in methods)
 
 
 def gather(columns: Sequence[Tensor], indices: Sequence[int]) -> list[Tensor]:
-    """`[column[indices] for column in columns]` with the indices converted once. NotImplemented where they are not all ints."""
+    """`[column[indices] for column in columns]` with the indices converted once.
+
+    NotImplemented where they are not all ints.
+    """
     if not all(type(index) is int for index in indices):
         return NotImplemented
     rows = from_numpy(np.array(indices, np.int64))
     if min(indices, default=0) < 0:
         return [column[rows.to(column.device)] for column in columns]
-    return [column.index_select(0, rows.to(column.device)) for column in columns]  # the quicker op, which takes no negative index
+    # the quicker op, which takes no negative index
+    return [column.index_select(0, rows.to(column.device)) for column in columns]

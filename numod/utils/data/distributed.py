@@ -1,4 +1,7 @@
-"""DistributedSampler: one rank's share of a dataset. Not communication: numod has no process groups, so both numbers are given."""
+"""DistributedSampler: one rank's share of a dataset.
+
+Not communication: numod has no process groups, so both numbers are given.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,33 @@ from .sampler import Sampler
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th index from `rank` on, in an order that all ranks draw from `seed` and the epoch alike.
 
-    Indices from the start are repeated, or with `drop_last` the last ones left out, so that every rank has the same number. Call
-    `set_epoch` before each epoch, or the order stays the same. Raises RuntimeError where a number is missing and ValueError for a bad rank.
+    Indices from the start are repeated, or with `drop_last` the last ones left out, so that every rank has the same
+    number. Call `set_epoch` before each epoch, or the order stays the same. Raises RuntimeError where a number is
+    missing and ValueError for a bad rank.
     """
 
     def __init__(
-        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0, drop_last: bool = False
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available; numod has none, so give DistributedSampler both num_replicas and rank")
+            raise RuntimeError(
+                "Requires distributed package to be available; numod has none, so give DistributedSampler both "
+                "num_replicas and rank"
+            )
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset, self.num_replicas, self.rank, self.shuffle, self.seed, self.drop_last = dataset, num_replicas, rank, shuffle, seed, drop_last
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
         self.epoch = 0
         self.num_samples = len(dataset) // num_replicas if drop_last else math.ceil(len(dataset) / num_replicas)
         self.total_size = self.num_samples * num_replicas
@@ -35,7 +53,11 @@ class DistributedSampler(Sampler[int]):
 
     def _order(self) -> list[int]:
         count = len(self.dataset)
-        return randperm(count, generator=Generator().manual_seed(self.seed + self.epoch)).tolist() if self.shuffle else list(range(count))
+        return (
+            randperm(count, generator=Generator().manual_seed(self.seed + self.epoch)).tolist()
+            if self.shuffle
+            else list(range(count))
+        )
 
     def __len__(self) -> int:
         return self.num_samples

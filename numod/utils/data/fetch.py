@@ -31,7 +31,10 @@ class Source(NamedTuple):
         return isinstance(self.dataset, IterableDataset)
 
     def start(self) -> Callable[[object], Batch]:
-        """A new pass: a function from indices (for a stream: as many None, or None) to a Batch. A stream's raises StopIteration at its end."""
+        """A new pass: a function from indices (for a stream: as many None, or None) to a Batch.
+
+        A stream's raises StopIteration at its end.
+        """
         if self.is_stream:
             return _Stream(self)
         return self._batch if self.batching else self._sample
@@ -57,7 +60,10 @@ class _Stream:
         return Batch(self._source.collate_fn(samples[0] if slots is None else samples), len(samples))
 
     def _next_samples(self, count: int) -> list:
-        """Up to `count` samples. Raises StopIteration at the end of the stream; a short last batch counts unless `drop_last`."""
+        """Up to `count` samples.
+
+        Raises StopIteration at the end of the stream; a short last batch counts unless `drop_last`.
+        """
         samples = list(itertools.islice(self._samples, count))
         if not samples or (self._source.drop_last and len(samples) < count):
             raise StopIteration

@@ -20,7 +20,10 @@ _own: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """In a worker process of a DataLoader its WorkerInfo, None elsewhere. An IterableDataset uses it to read a part of its own."""
+    """In a worker process of a DataLoader its WorkerInfo, None elsewhere.
+
+    An IterableDataset uses it to read a part of its own.
+    """
     return _own
 
 

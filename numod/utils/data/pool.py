@@ -1,6 +1,8 @@
-"""The main process's side of the DataLoader's workers: starting and stopping them, distributing indices, and ordering batches.
+"""The main process's side of the DataLoader's workers: starting and stopping them, distributing indices, and ordering
+batches.
 
-Each worker has its own connection, so one that dies in the middle of a message does not affect the others, and its death shows as end of file.
+Each worker has its own connection, so one that dies in the middle of a message does not affect the others, and its
+death shows as end of file.
 """
 
 from __future__ import annotations
@@ -37,16 +39,23 @@ if hasattr(os, "register_at_fork"):
 
 
 class Workers:
-    """The worker processes of a DataLoader. They end with `close`, with this object, with the interpreter, and with the main process."""
+    """The worker processes of a DataLoader.
 
-    def __init__(self, context: BaseContext | None, source: Source, count: int, base_seed: int, worker_init_fn: Callable | None) -> None:
+    They end with `close`, with this object, with the interpreter, and with the main process.
+    """
+
+    def __init__(
+        self, context: BaseContext | None, source: Source, count: int, base_seed: int, worker_init_fn: Callable | None
+    ) -> None:
         self.epoch = 0
         self.processes: list[BaseProcess] = []
         self.connections: list[Connection] = []
         self.close = weakref.finalize(self, _end, self.processes, self.connections, os.getpid())
         try:
             for worker_id in range(count):
-                self._start(context or multiprocessing.get_context(), (source, worker_id, count, base_seed, worker_init_fn))
+                self._start(
+                    context or multiprocessing.get_context(), (source, worker_id, count, base_seed, worker_init_fn)
+                )
         except BaseException:
             self.close()
             raise
@@ -56,7 +65,8 @@ class Workers:
         _open.add(ours)
         self.connections.append(ours)
         process = context.Process(target=run, args=(theirs, *arguments), daemon=True)
-        with warnings.catch_warnings():  # a child runs serial kernels and takes no lock of ours, so other threads do not matter to it
+        # a child runs serial kernels and takes no lock of ours, so other threads do not matter to it
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
             process.start()
         self.processes.append(process)
@@ -70,8 +80,10 @@ class Workers:
             pass
 
     def receive(self, timeout: float) -> list[tuple[tuple, list[memoryview]]]:
-        """The answers that have arrived, at least one, as labels and parts. Raises RuntimeError after `timeout` seconds (0: never) and when a worker has
-        died."""
+        """The answers that have arrived, at least one, as labels and parts.
+
+        Raises RuntimeError after `timeout` seconds (0: never) and when a worker has died.
+        """
         ready = channels.wait([*self.connections, *[process.sentinel for process in self.processes]], timeout or None)
         if not ready:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
@@ -91,13 +103,20 @@ class Workers:
         _join(self.processes, 1.0, any)
         dead = [process for process in self.processes if not process.is_alive()]
         causes = "; ".join(sorted({_cause(process.exitcode) for process in dead}))
-        return f"DataLoader worker (pid(s) {', '.join(str(process.pid) for process in dead)}) exited unexpectedly: {causes}"
+        return (
+            f"DataLoader worker (pid(s) {', '.join(str(process.pid) for process in dead)}) exited unexpectedly: "
+            f"{causes}"
+        )
 
 
 def _cause(code: int | None) -> str:
     if code is None or code >= 0:
         return f"exit code {code}"
-    hint = ". Its memory may have run out: use fewer workers or smaller batches" if -code == getattr(signal, "SIGKILL", None) else ""
+    hint = (
+        ". Its memory may have run out: use fewer workers or smaller batches"
+        if -code == getattr(signal, "SIGKILL", None)
+        else ""
+    )
     return f"killed by signal: {signal.strsignal(-code)}{hint}"
 
 
@@ -129,12 +148,26 @@ def _end(processes: list[BaseProcess], connections: list[Connection], owner: int
 class WorkerPass:
     """One pass over a DataLoader whose batches come from worker processes.
 
-    Tasks are numbered and given out in turn, `ahead` to each worker; answers are yielded by number (as they arrive without `in_order`).
-    An end of stream is acted on when its number is due, so that who gets which task does not depend on who was faster.
+    Tasks are numbered and given out in turn, `ahead` to each worker; answers are yielded by number (as they arrive
+    without `in_order`). An end of stream is acted on when its number is due, so that who gets which task does not
+    depend on who was faster.
     """
 
-    def __init__(self, workers: Workers, sampler: Iterable, *, ahead: int, timeout: float, in_order: bool, keep: bool, note: Callable[[int], None]) -> None:
-        """`keep` leaves the workers running at the end of the pass. `note` is told the number of samples of every batch."""
+    def __init__(
+        self,
+        workers: Workers,
+        sampler: Iterable,
+        *,
+        ahead: int,
+        timeout: float,
+        in_order: bool,
+        keep: bool,
+        note: Callable[[int], None],
+    ) -> None:
+        """`keep` leaves the workers running at the end of the pass.
+
+        `note` is told the number of samples of every batch.
+        """
         self._pool, self._timeout, self._in_order, self._keep, self._note = workers, timeout, in_order, keep, note
         self._sampler, self._indices = sampler, iter(sampler)
         workers.epoch += 1
@@ -142,7 +175,8 @@ class WorkerPass:
         count = len(workers.processes)
         self._going, self._turns = set(range(count)), itertools.cycle(range(count))
         self._asked: dict[int, int] = {}  # number -> worker, oldest first
-        self._arrived: dict[int, tuple[bool, list[memoryview]]] = {}  # number -> whether the stream has ended, parts of the reply
+        # number -> whether the stream has ended, parts of the reply
+        self._arrived: dict[int, tuple[bool, list[memoryview]]] = {}
         self._numbers = itertools.count()
         for _ in range(ahead * count):
             self._ask()
@@ -160,7 +194,10 @@ class WorkerPass:
 
     def __next__(self) -> object:
         if self._asked and self._epoch != self._pool.epoch:
-            raise RuntimeError("DataLoader with persistent_workers: a newer pass has taken the workers over; only the newest can be continued")
+            raise RuntimeError(
+                "DataLoader with persistent_workers: a newer pass has taken the workers over; only the newest can be "
+                "continued"
+            )
         reply = unpack(self._next_parts())
         if isinstance(reply, Failure):
             reply.reraise()

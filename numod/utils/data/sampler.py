@@ -18,10 +18,15 @@ _CHUNK = 1024  # draws made at a time with replacement, so that an endless numbe
 
 
 class Sampler(Generic[Index]):
-    """Base class: `__iter__` yields indices, or lists of them. `__len__` is optional and has no default, so that `list()` stays cheap."""
+    """Base class:
+
+    `__iter__` yields indices, or lists of them. `__len__` is optional and has no default, so that `list()` stays cheap.
+    """
 
     def __iter__(self) -> Iterator[Index]:
-        raise NotImplementedError(f"{type(self).__name__} should implement __iter__, yielding indices or lists of indices")
+        raise NotImplementedError(
+            f"{type(self).__name__} should implement __iter__, yielding indices or lists of indices"
+        )
 
 
 class SequentialSampler(Sampler[int]):
@@ -40,12 +45,19 @@ class SequentialSampler(Sampler[int]):
 class RandomSampler(Sampler[int]):
     """A random order, each index once; or `num_samples` independent draws with `replacement`.
 
-    Without replacement `num_samples` may exceed the dataset: whole permutations follow one another. Without a `generator` one is seeded
-    from the default generator at each pass, so what the training loop draws in between does not change the order.
-    Raises TypeError for a `replacement` that is no bool and ValueError unless `num_samples` is a positive int.
+    Without replacement `num_samples` may exceed the dataset: whole permutations follow one another. Without a
+    `generator` one is seeded from the default generator at each pass, so what the training loop draws in between does
+    not change the order. Raises TypeError for a `replacement` that is no bool and ValueError unless `num_samples` is a
+    positive int.
     """
 
-    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None) -> None:
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
         if not isinstance(replacement, bool):
@@ -88,11 +100,14 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """`num_samples` indices of `range(len(weights))`, drawn with the given weights, which need not sum to one.
 
-    With `replacement` the draws are independent. Without it an index drawn is not drawn again, and there must be enough positive weights.
-    Raises ValueError for bad arguments, and RuntimeError at the draw for weights that are negative, infinite, NaN or all zero.
+    With `replacement` the draws are independent. Without it an index drawn is not drawn again, and there must be enough
+    positive weights. Raises ValueError for bad arguments, and RuntimeError at the draw for weights that are negative,
+    infinite, NaN or all zero.
     """
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None) -> None:
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
         _check_positive("num_samples", num_samples)
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
@@ -159,7 +174,10 @@ def _checked_weights(weights: Tensor, count: int, replacement: bool) -> np.ndarr
 
 
 def _draw_with_replacement(weights: np.ndarray, count: int, generator: Generator | None) -> np.ndarray:
-    """Inverse of the cumulative weights at uniform points. Scaled first, so that huge weights do not overflow in the sum."""
+    """Inverse of the cumulative weights at uniform points.
+
+    Scaled first, so that huge weights do not overflow in the sum.
+    """
     edges = np.cumsum(weights / weights.max())
     points = rand(count, dtype=float64, generator=generator).numpy() * edges[-1]
     last = np.flatnonzero(weights)[-1]  # a product rounded up to the total must not fall behind the last weight
@@ -167,9 +185,12 @@ def _draw_with_replacement(weights: np.ndarray, count: int, generator: Generator
 
 
 def _draw_without_replacement(weights: np.ndarray, count: int, generator: Generator | None) -> np.ndarray:
-    """The first arrivals of an exponential race, index i arriving at rate weights[i] (Efraimidis and Spirakis, 2006)."""
+    """The first arrivals of an exponential race, index i arriving at rate weights[i] (Efraimidis and Spirakis,
+    2006).
+    """
     uniform = rand(len(weights), dtype=float64, generator=generator).numpy()
-    with np.errstate(divide="ignore", invalid="ignore"):  # logarithms, since weights may differ by more than float64 spans
+    # logarithms, since weights may differ by more than float64 spans
+    with np.errstate(divide="ignore", invalid="ignore"):
         arrival = np.log(-np.log1p(-uniform)) - np.log(weights)
     arrival[weights == 0] = np.inf
     return np.argsort(arrival, kind="stable")[:count]

@@ -1,8 +1,8 @@
 """Sending objects between processes, with their arrays in shared memory. `worker` and `pool` define what is sent.
 
-A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large ones are written to an anonymous file in memory, whose
-descriptor goes through the socket, and the receiver maps it: no copy, nothing with a name that could be left behind. Small ones, and all of
-them where there is no `memfd_create`, go through the connection itself.
+A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large ones are written to an anonymous
+file in memory, whose descriptor goes through the socket, and the receiver maps it: no copy, nothing with a name that
+could be left behind. Small ones, and all of them where there is no `memfd_create`, go through the connection itself.
 """
 
 from __future__ import annotations
@@ -25,21 +25,30 @@ from ...dtypes import dtype as DType
 
 _INLINE = 1 << 16  # bytes up to which a message costs less through the socket than as a file
 _ALIGNMENT = 64  # of every buffer in a message: a cache line, which suits any dtype
-_MAPPED = 200  # messages mapped at once: each holds a descriptor, of which a process has about a thousand; beyond that they are copied
+# messages mapped at once: each holds a descriptor, of which a process has about a thousand; beyond that they are copied
+_MAPPED = 200
 _maps: weakref.WeakSet = weakref.WeakSet()
 
 
 class _Pickler(pickle.Pickler):
-    """A pickler that hands out the memory of CPU tensors as it is, where `Tensor.__reduce_ex__` copies when it is read."""
+    """A pickler that hands out the memory of CPU tensors as it is, where `Tensor.__reduce_ex__` copies when it is
+    read.
+    """
 
     def reducer_override(self, each: object) -> object:
-        if not isinstance(each, Tensor) or type(each).__reduce_ex__ is not Tensor.__reduce_ex__ or each.device.type != "cpu":
+        if (
+            not isinstance(each, Tensor)
+            or type(each).__reduce_ex__ is not Tensor.__reduce_ex__
+            or each.device.type != "cpu"
+        ):
             return NotImplemented  # a subclass that pickles its own way does so around a Tensor
         _, (cls, values, dtype, _, requires_grad, order), own = each.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         return _tensor_over, (cls, values, dtype, requires_grad, order), own
 
 
-def _tensor_over(cls: type, values: np.ndarray, dtype: DType, requires_grad: bool, order: tuple[int, ...] | None) -> Tensor:
+def _tensor_over(
+    cls: type, values: np.ndarray, dtype: DType, requires_grad: bool, order: tuple[int, ...] | None
+) -> Tensor:
     result = in_order(from_array(values, dtype), order)._alias(cls)
     result._requires_grad = requires_grad
     return result
@@ -76,7 +85,9 @@ def send(connection: Connection, label: tuple, parts: list[memoryview]) -> None:
 def receive(connection: Connection) -> tuple[tuple, list[memoryview]]:
     """The next message's label and parts. Raises EOFError or OSError where the other side is gone."""
     label, through_memory, sizes = pickle.loads(connection.recv_bytes())
-    memory = memoryview(_mapped(reduction.recv_handle(connection)) if through_memory else bytearray(connection.recv_bytes()))
+    memory = memoryview(
+        _mapped(reduction.recv_handle(connection)) if through_memory else bytearray(connection.recv_bytes())
+    )
     parts, start = [], 0
     for size in sizes:
         parts.append(memory[start : start + size])

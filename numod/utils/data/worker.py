@@ -1,6 +1,7 @@
 """A worker process of the DataLoader: it receives indices and sends batches back. The main process's side is in `pool`.
 
-A task is (epoch, number, indices); its answer is labelled (epoch, number, ended), and holds a Batch or a Failure unless a stream has ended.
+A task is (epoch, number, indices); its answer is labelled (epoch, number, ended), and holds a Batch or a Failure unless
+a stream has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Failure:
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
-        """Raise an exception of the same type (RuntimeError where it cannot be made from a text) that shows the original traceback."""
+        """Raise an exception of the same type (RuntimeError where it cannot be made from a text) that shows the
+        original traceback.
+        """
         message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(_Verbatim(message) if issubclass(self.kind, KeyError) else message)
@@ -52,7 +55,9 @@ class _Verbatim(str):
 
 
 class _Inbox:
-    """The tasks that arrive, read by a thread so that the sender never waits for a busy worker, and its end is noticed at once."""
+    """The tasks that arrive, read by a thread so that the sender never waits for a busy worker, and its end is noticed
+    at once.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.epoch, self._connection = 0.0, connection
@@ -78,9 +83,17 @@ class _Inbox:
                 yield task
 
 
-def run(connection: Connection, source: Source, worker_id: int, num_workers: int, base_seed: int, worker_init_fn: Callable | None) -> None:
+def run(
+    connection: Connection,
+    source: Source,
+    worker_id: int,
+    num_workers: int,
+    base_seed: int,
+    worker_init_fn: Callable | None,
+) -> None:
     """The life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the main one decides what it means
+    # Ctrl-C reaches all processes of a terminal; the main one decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     inbox = _Inbox(connection)
     set_num_threads(1)
     set_worker_info(WorkerInfo(worker_id, num_workers, base_seed + worker_id, source.dataset))

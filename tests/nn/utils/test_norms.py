@@ -88,7 +88,12 @@ def test_a_transposed_convolution_counts_its_outputs_second():
 def test_an_old_state_of_spectral_norm_gives_the_weight_it_had():
     layer = utils.spectral_norm(nn.Linear(3, 4, dtype=numod.float64)).eval()
     matrix = numod.tensor(np.random.default_rng(1).standard_normal((4, 3)))
-    old = {"weight_orig": matrix, "weight": matrix / 1.7, "weight_u": numod.ones(4, dtype=numod.float64) / 2, "bias": layer.bias.detach()}
+    old = {
+        "weight_orig": matrix,
+        "weight": matrix / 1.7,
+        "weight_u": numod.ones(4, dtype=numod.float64) / 2,
+        "bias": layer.bias.detach(),
+    }
     given = dict(old)
     layer.load_state_dict(old)
     layer(numod.ones(1, 3, dtype=numod.float64))
@@ -111,6 +116,8 @@ def test_what_is_refused():
 
 
 def test_spectral_norm_of_complex_weights():
-    """The power iteration takes the adjoint: with the transpose it followed something else, and weights were divided by that."""
+    """The power iteration takes the adjoint: with the transpose it followed something else, and weights were divided by
+    that.
+    """
     layer = parametrizations.spectral_norm(nn.Linear(3, 2, dtype=numod.complex64), n_power_iterations=50)
     assert abs(numod.linalg.svdvals(layer.weight.detach())[0].item() - 1) < 1e-4

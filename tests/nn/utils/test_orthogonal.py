@@ -29,7 +29,9 @@ def test_orthonormal_before_and_after_training(shape, kind, trivial):
     target = numod.tensor(np.random.default_rng(1).standard_normal(shape))
     optimizer, losses = numod.optim.SGD(module.parameters(), lr=0.1), []
     for _ in range(5):
-        np.testing.assert_allclose(gram(module.weight), np.broadcast_to(np.eye(min(shape[-2:])), gram(module.weight).shape), atol=1e-9)
+        np.testing.assert_allclose(
+            gram(module.weight), np.broadcast_to(np.eye(min(shape[-2:])), gram(module.weight).shape), atol=1e-9
+        )
         optimizer.zero_grad()
         loss = (module.weight - target).square().sum()
         loss.backward()
@@ -64,7 +66,9 @@ def test_the_exponential_of_a_rotation(scale):
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_an_orthogonal_start_and_assignment_are_kept(kind):
-    first, second = (numod.tensor(np.linalg.qr(np.random.default_rng(seed).standard_normal((5, 3)))[0]) for seed in (0, 1))
+    first, second = (
+        numod.tensor(np.linalg.qr(np.random.default_rng(seed).standard_normal((5, 3)))[0]) for seed in (0, 1)
+    )
     module = nn.Module()
     module.weight = nn.Parameter(first.clone())
     orthogonal(module, orthogonal_map=kind)

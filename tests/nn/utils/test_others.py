@@ -33,7 +33,12 @@ def norm_like(features, **parts):
     """The attributes of a batch norm."""
     bn = nn.Module().eval()
     bn.num_features, bn.eps = features, 1e-3
-    values = {"running_mean": np.arange(features) + 0.5, "running_var": np.arange(features) + 1.0, "weight": np.arange(features) - 2.0, "bias": np.ones(features)}
+    values = {
+        "running_mean": np.arange(features) + 0.5,
+        "running_var": np.arange(features) + 1.0,
+        "weight": np.arange(features) - 2.0,
+        "bias": np.ones(features),
+    }
     for name, value in (values | parts).items():
         bn.register_buffer(name, None if value is None else numod.tensor(np.asarray(value, dtype=np.float64)))
     return bn
@@ -63,7 +68,9 @@ def test_weights_of_a_convolution_and_batch_norm(transpose):
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     fused, bias = utils.fuse_conv_bn_weights(numod.tensor(weight), None, *statistics, transpose)
     scale = bn.weight.numpy() / np.sqrt(bn.running_var.numpy() + bn.eps)
-    np.testing.assert_allclose(fused.detach().numpy(), weight * scale.reshape((1, 4, 1) if transpose else (4, 1, 1)), rtol=1e-12)
+    np.testing.assert_allclose(
+        fused.detach().numpy(), weight * scale.reshape((1, 4, 1) if transpose else (4, 1, 1)), rtol=1e-12
+    )
     np.testing.assert_allclose(bias.detach().numpy(), normalized(np.zeros(4), bn), rtol=1e-12)
 
 
@@ -87,7 +94,13 @@ def test_paths_of_model_files(path):
 
 
 def test_helpers_of_model_files():
-    from numod.nn.modules.utils import _ntuple, _pair, _reverse_repeat_tuple, _triple, consume_prefix_in_state_dict_if_present
+    from numod.nn.modules.utils import (
+        _ntuple,
+        _pair,
+        _reverse_repeat_tuple,
+        _triple,
+        consume_prefix_in_state_dict_if_present,
+    )
 
     assert _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2) and _triple(0) == (0, 0, 0) and _ntuple(4)("a") == ("a",)
     assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
@@ -106,9 +119,18 @@ def test_the_old_name_of_clipping_warns():
 
 def test_paths_and_bases_of_layers() -> None:
     modules = numod.nn.modules
-    assert modules.conv.Conv2d is numod.nn.Conv2d and modules.batchnorm._BatchNorm is not None and modules.rnn.LSTM is numod.nn.LSTM
-    assert isinstance(numod.nn.Conv1d(1, 1, 1), modules.conv._ConvNd) and isinstance(numod.nn.Dropout(), modules.dropout._DropoutNd)
-    assert isinstance(numod.nn.BatchNorm2d(2), modules.batchnorm._NormBase) and repr(numod.nn.Hardswish(inplace=True)) == "Hardswish()"
+    assert (
+        modules.conv.Conv2d is numod.nn.Conv2d
+        and modules.batchnorm._BatchNorm is not None
+        and modules.rnn.LSTM is numod.nn.LSTM
+    )
+    assert isinstance(numod.nn.Conv1d(1, 1, 1), modules.conv._ConvNd) and isinstance(
+        numod.nn.Dropout(), modules.dropout._DropoutNd
+    )
+    assert (
+        isinstance(numod.nn.BatchNorm2d(2), modules.batchnorm._NormBase)
+        and repr(numod.nn.Hardswish(inplace=True)) == "Hardswish()"
+    )
     with pytest.raises(TypeError):
         numod.nn.Tanh(inplace=True)
 

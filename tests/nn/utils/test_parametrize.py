@@ -51,21 +51,31 @@ def test_the_original_is_the_parameter_there_was():
     assert linear.weight.tolist() == [[1.0, 2.0], [3.0, 4.0]] and not isinstance(linear.weight, nn.Parameter)
     assert [name for name, _ in linear.named_parameters()] == ["bias", "parametrizations.weight.original"]
     assert type(linear).__name__ == "ParametrizedLinear" and isinstance(linear, nn.Linear)
-    assert repr(linear).startswith("ParametrizedLinear(\n  in_features=2, out_features=2, bias=True\n  (parametrizations): ModuleDict(")
+    assert repr(linear).startswith(
+        "ParametrizedLinear(\n  in_features=2, out_features=2, bias=True\n  (parametrizations): ModuleDict("
+    )
 
 
 def test_several_originals_and_a_chain():
     linear = layer()
     register_parametrization(linear, "weight", Outer())
     register_parametrization(linear, "weight", Times(2.0))
-    assert list(linear.state_dict()) == ["bias", "parametrizations.weight.original0", "parametrizations.weight.original1"]
+    assert list(linear.state_dict()) == [
+        "bias",
+        "parametrizations.weight.original0",
+        "parametrizations.weight.original1",
+    ]
     assert linear.weight.tolist() == [[2.0, 4.0], [6.0, 12.0]]
     linear.weight = numod.tensor([[2.0, 6.0], [4.0, 12.0]])
     assert linear.weight.tolist() == [[2.0, 6.0], [4.0, 12.0]]
     linear.weight.sum().backward()
     assert linear.parametrizations.weight.original0.grad.tolist() == [8.0, 8.0]
     remove_parametrizations(linear, "weight")
-    assert type(linear) is nn.Linear and isinstance(linear.weight, nn.Parameter) and not hasattr(linear, "parametrizations")
+    assert (
+        type(linear) is nn.Linear
+        and isinstance(linear.weight, nn.Parameter)
+        and not hasattr(linear, "parametrizations")
+    )
 
 
 @pytest.mark.parametrize("leave, expected", [(True, [[2.0, 2.5], [2.5, 8.0]]), (False, [[1.0, 2.0], [3.0, 4.0]])])
@@ -139,7 +149,9 @@ def test_buffers_conversion_and_pickling():
     module = nn.Module()
     module.register_buffer("mean", numod.ones(2))
     register_parametrization(module, "mean", Times())
-    assert [name for name, _ in module.named_buffers()] == ["parametrizations.mean.original"] and module.double().mean.dtype is numod.float64
+    assert [name for name, _ in module.named_buffers()] == [
+        "parametrizations.mean.original"
+    ] and module.double().mean.dtype is numod.float64
     with pytest.raises(RuntimeError, match="only supported through state_dict"):
         pickle.dumps(module)
     remove_parametrizations(module, "mean")
@@ -156,7 +168,9 @@ def test_what_a_parametrization_may_not_do():
     linear = layer()
     register_parametrization(linear, "weight", Bad(), unsafe=True)
     assert linear.weight.tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'x'"):
+    with pytest.raises(
+        ValueError, match="does not have a parameter, a buffer, or a parametrized element with name 'x'"
+    ):
         register_parametrization(linear, "x", Times())
     with pytest.raises(ValueError, match="does not have a parametrization on x"):
         remove_parametrizations(linear, "x")

@@ -55,7 +55,14 @@ def pieces(lib):
         def right_inverse(self, x):
             return self.undoes(x)
 
-    return {"Symmetric": Symmetric, "Double": Double, "OneWay": OneWay, "RankOne": RankOne, "Refusing": Refusing, "Returning": Returning}
+    return {
+        "Symmetric": Symmetric,
+        "Double": Double,
+        "OneWay": OneWay,
+        "RankOne": RankOne,
+        "Refusing": Refusing,
+        "Returning": Returning,
+    }
 
 
 def layer(lib, size=(3, 3)):
@@ -82,7 +89,10 @@ def view(module, lib):
         "parameters": [(name, tuple(each.shape), each.requires_grad) for name, each in module.named_parameters()],
         "buffers": [(name, tuple(each.shape), each.requires_grad) for name, each in module.named_buffers()],
         "modules": [(name, type(each).__name__) for name, each in module.named_modules()],
-        "parametrized": [parametrize.is_parametrized(module), *[parametrize.is_parametrized(module, name) for name in ("weight", "bias", "x")]],
+        "parametrized": [
+            parametrize.is_parametrized(module),
+            *[parametrize.is_parametrized(module, name) for name in ("weight", "bias", "x")],
+        ],
         "weight": (values(weight), weight.requires_grad, weight.is_leaf, type(weight).__name__),
         "output": values(module(lib.ones(2, 3))),
     }
@@ -112,7 +122,16 @@ def registering(*names, unsafe=False):
     return action
 
 
-CHAINS = [("Symmetric",), ("Double",), ("OneWay",), ("RankOne",), ("Refusing",), ("Symmetric", "Double"), ("RankOne", "Double", "OneWay"), ("Double", "Double")]
+CHAINS = [
+    ("Symmetric",),
+    ("Double",),
+    ("OneWay",),
+    ("RankOne",),
+    ("Refusing",),
+    ("Symmetric", "Double"),
+    ("RankOne", "Double", "OneWay"),
+    ("Double", "Double"),
+]
 
 
 @pytest.mark.parametrize("names", CHAINS, ids="-".join)
@@ -172,17 +191,37 @@ def errors(lib):
         "inverse none": lambda: register(linear, "weight", Returning(lambda x: x, lambda x: None)),
         "inverse dtype": lambda: register(linear, "weight", Returning(lambda x: x, lambda x: x.to(half)), unsafe=True),
         "inverse parts": lambda: register(linear, "weight", Returning(lambda x, y: x, lambda x: (x, 3))),
-        "second dtype": lambda: register(register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x.to(half))),
-        "second shape": lambda: register(register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x[0])),
-        "second no tensor": lambda: register(register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: 1)),
-        "second inverse": lambda: register(register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x, lambda x: x[0])),
-        "second inverse dtype": lambda: register(linear, "bias", kinds["Double"]()) and register(linear, "bias", Returning(lambda x: x, lambda x: x.to(half))),
-        "second inverse list": lambda: register(linear, "bias", kinds["Double"]()) and register(linear, "bias", Returning(lambda x: x, lambda x: [x])),
+        "second dtype": lambda: register(
+            register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x.to(half))
+        ),
+        "second shape": lambda: register(
+            register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x[0])
+        ),
+        "second no tensor": lambda: register(
+            register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: 1)
+        ),
+        "second inverse": lambda: register(
+            register(linear, "weight", kinds["Double"]()), "weight", Returning(lambda x: x, lambda x: x[0])
+        ),
+        "second inverse dtype": lambda: (
+            register(linear, "bias", kinds["Double"]())
+            and register(linear, "bias", Returning(lambda x: x, lambda x: x.to(half)))
+        ),
+        "second inverse list": lambda: (
+            register(linear, "bias", kinds["Double"]())
+            and register(linear, "bias", Returning(lambda x: x, lambda x: [x]))
+        ),
         "assigned one way": lambda: setattr(register(linear, "weight", kinds["OneWay"]()), "weight", lib.ones(3, 3)),
-        "assigned another dtype": lambda: setattr(register(linear, "weight", kinds["Double"]()), "weight", lib.ones(3, 3).to(half)),
-        "assigned a parameter": lambda: setattr(register(linear, "weight", kinds["Double"]()), "weight", nn.Parameter(lib.ones(3, 3))),
+        "assigned another dtype": lambda: setattr(
+            register(linear, "weight", kinds["Double"]()), "weight", lib.ones(3, 3).to(half)
+        ),
+        "assigned a parameter": lambda: setattr(
+            register(linear, "weight", kinds["Double"]()), "weight", nn.Parameter(lib.ones(3, 3))
+        ),
         "deleted": lambda: delattr(register(linear, "weight", kinds["Double"]()), "weight"),
-        "left without value": lambda: remove(register(linear, "weight", kinds["RankOne"]()), "weight", leave_parametrized=False),
+        "left without value": lambda: remove(
+            register(linear, "weight", kinds["RankOne"]()), "weight", leave_parametrized=False
+        ),
         "no parametrizations": lambda: lib.nn.utils.parametrize.ParametrizationList([], lib.ones(1)),
         "not a module": lambda: register(linear, "weight", lambda x: x),
     }
@@ -217,7 +256,9 @@ def test_buffers_and_requires_grad():
 def test_unsafe_may_change_the_shape():
     def action(lib):
         module, kinds = layer(lib), pieces(lib)
-        lib.nn.utils.parametrize.register_parametrization(module, "weight", kinds["Returning"](lambda x: x[:2], lambda x: x), unsafe=True)
+        lib.nn.utils.parametrize.register_parametrization(
+            module, "weight", kinds["Returning"](lambda x: x[:2], lambda x: x), unsafe=True
+        )
         lib.nn.utils.parametrize.register_parametrization(module, "weight", kinds["Double"]())
         return module.parametrizations["weight"].unsafe, tuple(module.weight.shape), values(module.weight)
 
@@ -239,11 +280,17 @@ def test_deep_copy_and_pickle():
         module = registering("Double", "Symmetric")(lib)
         twin = copy.deepcopy(module)
         twin.weight = lib.zeros(3, 3)
-        return view(twin, lib), view(module, lib), twin.parametrizations.weight.original is not module.parametrizations.weight.original
+        return (
+            view(twin, lib),
+            view(module, lib),
+            twin.parametrizations.weight.original is not module.parametrizations.weight.original,
+        )
 
     same(action)
     for lib in LIBRARIES:
-        with pytest.raises(RuntimeError, match="Serialization of parametrized modules is only supported through state_dict()"):
+        with pytest.raises(
+            RuntimeError, match="Serialization of parametrized modules is only supported through state_dict()"
+        ):
             pickle.dumps(lib.nn.Sequential(registering("Double")(lib)))
 
 
@@ -318,7 +365,15 @@ def test_weight_norm(dim, older):
         net(1.0)
         before = values(net.weight)
         utils.remove_weight_norm(net) if older else utils.parametrize.remove_parametrizations(net, "weight")
-        return keys, shapes, [round(each, 3) for each in before], list(net.state_dict()), repr(net), type(net.weight).__name__, net.weight.requires_grad
+        return (
+            keys,
+            shapes,
+            [round(each, 3) for each in before],
+            list(net.state_dict()),
+            repr(net),
+            type(net.weight).__name__,
+            net.weight.requires_grad,
+        )
 
     same(action)
 
@@ -371,11 +426,26 @@ def test_spectral_norm(older):
             output = net(lib.ones(2, 3))
             net.zero_grad()
             output.square().sum().backward()
-            outputs.append((values(output), [[round(x, 3) for x in values(each.grad)] for each in net.parameters()], values(net.weight)))
+            outputs.append(
+                (
+                    values(output),
+                    [[round(x, 3) for x in values(each.grad)] for each in net.parameters()],
+                    values(net.weight),
+                )
+            )
         buffers = [(name, values(each)) for name, each in net.named_buffers()]
         metadata = str(sorted(state._metadata.items()))
         utils.remove_spectral_norm(net) if older else utils.parametrize.remove_parametrizations(net, "weight")
-        return answer, list(state), outputs, buffers, metadata, values(net.weight), list(net.state_dict()), len(net._forward_pre_hooks)
+        return (
+            answer,
+            list(state),
+            outputs,
+            buffers,
+            metadata,
+            values(net.weight),
+            list(net.state_dict()),
+            len(net._forward_pre_hooks),
+        )
 
     same(action)
 
@@ -405,6 +475,11 @@ def test_spectral_norm_of_a_vector_and_a_block():
         block = lib.nn.Module()
         block.weight = lib.nn.Parameter(lib.arange(24.0).reshape(2, 3, 4))
         lib.nn.utils.parametrizations.spectral_norm(block, dim=-2)
-        return values(net.bias), list(net.state_dict()), [tuple(each.shape) for each in block.state_dict().values()], [round(x, 2) for x in values(block.weight)]
+        return (
+            values(net.bias),
+            list(net.state_dict()),
+            [tuple(each.shape) for each in block.state_dict().values()],
+            [round(x, 2) for x in values(block.weight)],
+        )
 
     same(action)

@@ -29,9 +29,15 @@ def test_masks(method, expected):
     weight = linear.weight
     assert method(linear) is linear and linear.weight_mask.tolist() == expected
     assert linear.weight_orig is weight and linear.weight.tolist() == (weight * numod.tensor(expected)).tolist()
-    assert [name for name, _ in linear.named_parameters()] == ["bias", "weight_orig"] and prune.is_pruned(nn.Sequential(linear))
+    assert [name for name, _ in linear.named_parameters()] == ["bias", "weight_orig"] and prune.is_pruned(
+        nn.Sequential(linear)
+    )
     prune.remove(linear, "weight")
-    assert linear.weight is weight and weight.tolist() == (weight * numod.tensor(expected)).tolist() and not prune.is_pruned(linear)
+    assert (
+        linear.weight is weight
+        and weight.tolist() == (weight * numod.tensor(expected)).tolist()
+        and not prune.is_pruned(linear)
+    )
 
 
 def test_methods_stack_and_each_sees_what_is_left():
@@ -40,7 +46,10 @@ def test_methods_stack_and_each_sees_what_is_left():
     prune.l1_unstructured(linear, "weight", 0.5)  # two of the four that are left
     assert linear.weight_mask.tolist() == [[0, 1, 0], [0, 0, 1]]
     (hook,) = linear._forward_pre_hooks.values()
-    assert isinstance(hook, prune.PruningContainer) and [type(each).__name__ for each in hook] == ["LnStructured", "L1Unstructured"]
+    assert isinstance(hook, prune.PruningContainer) and [type(each).__name__ for each in hook] == [
+        "LnStructured",
+        "L1Unstructured",
+    ]
     prune.random_unstructured(linear, "weight", 2)
     assert linear.weight_mask.sum().item() == 0 and len(next(iter(linear._forward_pre_hooks.values()))) == 3
 
@@ -66,7 +75,9 @@ def test_global_pruning_counts_over_all():
     scores = {(first, "weight"): numod.full((2, 3), 100.0)}
     first, second = layer(), layer()
     scores = {(first, "weight"): numod.full((2, 3), 100.0)}
-    prune.global_unstructured([(first, "weight"), (second, "weight")], prune.L1Unstructured, importance_scores=scores, amount=0.5)
+    prune.global_unstructured(
+        [(first, "weight"), (second, "weight")], prune.L1Unstructured, importance_scores=scores, amount=0.5
+    )
     assert first.weight_mask.sum().item() == 6 and second.weight_mask.sum().item() == 0
 
 
@@ -90,16 +101,22 @@ def test_a_refused_pruning_leaves_the_module_as_it_was():
         prune.l1_unstructured(linear, "weight", 7)
     with pytest.raises(ValueError, match="Structured pruning can only be applied to multidimensional tensors"):
         prune.ln_structured(linear, "bias", 1, n=2, dim=0)
-    assert {name: each.tolist() for name, each in linear.state_dict().items()} == state and len(linear._forward_pre_hooks) == 1
+    assert {name: each.tolist() for name, each in linear.state_dict().items()} == state and len(
+        linear._forward_pre_hooks
+    ) == 1
 
 
 def test_wrong_arguments():
     linear = layer()
     with pytest.raises(TypeError, match="Invalid type for amount: a. Must be int or float."):
         prune.l1_unstructured(linear, "weight", "a")
-    with pytest.raises(ValueError, match=r"amount=1.5 should either be a float in the range \[0, 1\] or a non-negative integer"):
+    with pytest.raises(
+        ValueError, match=r"amount=1.5 should either be a float in the range \[0, 1\] or a non-negative integer"
+    ):
         prune.l1_unstructured(linear, "weight", 1.5)
-    with pytest.raises(ValueError, match="Parameter 'weight' of module .* has to be pruned before pruning can be removed"):
+    with pytest.raises(
+        ValueError, match="Parameter 'weight' of module .* has to be pruned before pruning can be removed"
+    ):
         prune.remove(linear, "weight")
     with pytest.raises(AssertionError, match="importance_scores should have the same shape"):
         prune.l1_unstructured(linear, "weight", 1, importance_scores=numod.ones(3))

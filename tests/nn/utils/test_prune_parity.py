@@ -31,10 +31,16 @@ def view(module, lib):
     parts = [each for each in module.modules() if hasattr(each, "weight")]
     hooks = [[describe(hook) for hook in each._forward_pre_hooks.values()] for each in parts]
     state = {name: values(each) for name, each in module.state_dict().items()}
-    weights = [(values(getattr(each, name)), type(getattr(each, name)).__name__) for each in parts for name in ("weight", "bias")]
+    weights = [
+        (values(getattr(each, name)), type(getattr(each, name)).__name__)
+        for each in parts
+        for name in ("weight", "bias")
+    ]
     return {
-        "hooks": hooks, "state": state, "weights": weights, "pruned": lib.nn.utils.prune.is_pruned(module), "output": values(module(lib.ones(2, 4))),
-        "parameters": [name for name, _ in module.named_parameters()], "buffers": [name for name, _ in module.named_buffers()],
+        "hooks": hooks, "state": state, "weights": weights, "pruned": lib.nn.utils.prune.is_pruned(module),
+        "output": values(module(lib.ones(2, 4))),
+        "parameters": [name for name, _ in module.named_parameters()],
+        "buffers": [name for name, _ in module.named_buffers()],
     }  # fmt: skip
 
 
@@ -54,27 +60,36 @@ STEPS = {
     "l1 bias": lambda p, net, lib: p.l1_unstructured(net[2], "bias", amount=2),
     "l1 all": lambda p, net, lib: p.l1_unstructured(net[0], "weight", 1.0),
     "l1 none": lambda p, net, lib: p.l1_unstructured(net[0], "weight", 0),
-    "l1 scores": lambda p, net, lib: p.l1_unstructured(net[0], "weight", 3, importance_scores=lib.arange(12.0).reshape(3, 4)),
+    "l1 scores": lambda p, net,
+    lib: p.l1_unstructured(net[0], "weight", 3, importance_scores=lib.arange(12.0).reshape(3, 4)),
     "l2 rows": lambda p, net, lib: p.ln_structured(net[0], "weight", amount=1, n=2, dim=0),
     "l1 columns": lambda p, net, lib: p.ln_structured(net[0], "weight", amount=0.5, n=1, dim=-1),
     "inf columns": lambda p, net, lib: p.ln_structured(net[0], "weight", 1, float("inf"), 1),
     "minus inf": lambda p, net, lib: p.ln_structured(net[0], "weight", 1, -float("inf"), dim=1),
     "fro columns": lambda p, net, lib: p.ln_structured(net[0], "weight", 1, "fro", dim=1),
     "ln none": lambda p, net, lib: p.ln_structured(net[0], "weight", amount=0, n=2, dim=0),
-    "ln scores": lambda p, net, lib: p.ln_structured(net[0], "weight", 1, 2, 0, importance_scores=-lib.arange(12.0).reshape(3, 4)),
-    "custom": lambda p, net, lib: p.custom_from_mask(net[0], "weight", mask(lib, [1, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0])),
-    "custom booleans": lambda p, net, lib: p.custom_from_mask(net[0], "weight", mask(lib, [1, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0]) > 0),
-    "global": lambda p, net, lib: p.global_unstructured([(net[0], "weight"), (net[2], "weight")], pruning_method=p.L1Unstructured, amount=0.3),
-    "global number": lambda p, net, lib: p.global_unstructured(((net[0], "weight"), (net[0], "bias")), pruning_method=p.L1Unstructured, amount=6),
+    "ln scores": lambda p, net,
+    lib: p.ln_structured(net[0], "weight", 1, 2, 0, importance_scores=-lib.arange(12.0).reshape(3, 4)),
+    "custom": lambda p, net,
+    lib: p.custom_from_mask(net[0], "weight", mask(lib, [1, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0])),
+    "custom booleans": lambda p, net,
+    lib: p.custom_from_mask(net[0], "weight", mask(lib, [1, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0]) > 0),
+    "global": lambda p, net,
+    lib: p.global_unstructured([(net[0], "weight"), (net[2], "weight")], pruning_method=p.L1Unstructured, amount=0.3),
+    "global number": lambda p, net,
+    lib: p.global_unstructured(((net[0], "weight"), (net[0], "bias")), pruning_method=p.L1Unstructured, amount=6),
     "global scores": lambda p, net, lib: p.global_unstructured(
-        [(net[0], "weight"), (net[2], "weight")], p.L1Unstructured, {(net[0], "weight"): lib.ones(3, 4) * 1.05}, amount=9
+        [(net[0], "weight"), (net[2], "weight")], p.L1Unstructured, {(net[0], "weight"): lib.ones(3, 4) * 1.05},
+        amount=9
     ),
     "remove": lambda p, net, lib: p.remove(net[0], "weight"),
     "remove bias": lambda p, net, lib: p.remove(net[2], "bias"),
 }  # fmt: skip
 RECIPES = [[name] for name in STEPS if not name.startswith("remove")] + [
-    ["l1 fraction", "l1 fraction"], ["l1 fraction", "l2 rows"], ["l2 rows", "l1 number", "custom"], ["l1 columns", "l1 columns"], ["custom", "l1 scores"],
-    ["l1 fraction", "remove"], ["l2 rows", "l1 number", "remove", "l1 columns"], ["global", "global"], ["l1 bias", "global", "remove bias"], ["identity", "l1 number", "identity"],
+    ["l1 fraction", "l1 fraction"], ["l1 fraction", "l2 rows"], ["l2 rows", "l1 number", "custom"],
+    ["l1 columns", "l1 columns"], ["custom", "l1 scores"],
+    ["l1 fraction", "remove"], ["l2 rows", "l1 number", "remove", "l1 columns"], ["global", "global"],
+    ["l1 bias", "global", "remove bias"], ["identity", "l1 number", "identity"],
     ["l2 rows", "inf columns"], ["remove"], ["l1 bias", "remove"], ["custom", "ln scores"], ["l1 all", "l1 none"],
 ]  # fmt: skip
 
@@ -182,7 +197,9 @@ def errors(lib):
         "two hooks": twice,
         "container of strings": lambda: (container("a"), prune.PruningContainer().add_pruning_method("a")),
         "global number": lambda: prune.global_unstructured(3, prune.L1Unstructured, amount=1),
-        "global scores": lambda: prune.global_unstructured([(first, "weight")], prune.L1Unstructured, importance_scores=[], amount=1),
+        "global scores": lambda: prune.global_unstructured(
+            [(first, "weight")], prune.L1Unstructured, importance_scores=[], amount=1
+        ),
         "global structured": lambda: prune.global_unstructured([(first, "weight")], prune.LnStructured, amount=1, n=2),
         "abstract": lambda: NoMask(),
     }

@@ -8,11 +8,21 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
-LATER = {"rnn", "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"}  # another's, and layouts numod does not have
-MODULES = ["nn.utils", "nn.utils.parametrize", "nn.utils.parametrizations", "nn.utils.weight_norm", "nn.utils.spectral_norm", "nn.utils.stateless", "nn.utils.fusion"]
+# another's, and layouts numod does not have
+LATER = {"rnn", "convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"}
+MODULES = [
+    "nn.utils",
+    "nn.utils.parametrize",
+    "nn.utils.parametrizations",
+    "nn.utils.weight_norm",
+    "nn.utils.spectral_norm",
+    "nn.utils.stateless",
+    "nn.utils.fusion",
+]
 PRUNE = [
-    "BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured", "RandomStructured", "LnStructured", "CustomFromMask", "identity",
-    "random_unstructured", "l1_unstructured", "random_structured", "ln_structured", "global_unstructured", "custom_from_mask", "remove", "is_pruned",
+    "BasePruningMethod", "PruningContainer", "Identity", "RandomUnstructured", "L1Unstructured", "RandomStructured",
+    "LnStructured", "CustomFromMask", "identity", "random_unstructured", "l1_unstructured", "random_structured",
+    "ln_structured", "global_unstructured", "custom_from_mask", "remove", "is_pruned",
 ]  # fmt: skip
 FUNC = ["functional_call", "stack_module_state", "grad", "grad_and_value", "vjp"]
 METHODS = {
@@ -42,7 +52,10 @@ def names():
 
 
 def find(library, path):
-    """What the dotted path names, through modules and attributes. A path ends in the function where it and its file share the name."""
+    """What the dotted path names, through modules and attributes.
+
+    A path ends in the function where it and its file share the name.
+    """
     parts = path.split(".")
     for split in range(len(parts) - 1, 0, -1):
         try:
