@@ -239,8 +239,9 @@ def _kernels(options: argparse.Namespace) -> int:
     print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}")
     for each in found:
         size = store.size_of(each)
+        form, origin = "parallel" if each.parallel else "serial", "cache" if each.cached else "compiled"
         print(
-            f"{each.name[:43]:<44}{'parallel' if each.parallel else 'serial':<10}{'cache' if each.cached else 'compiled':<10}{1e3 * each.seconds:>8.1f}"
+            f"{each.name[:43]:<44}{form:<10}{origin:<10}{1e3 * each.seconds:>8.1f}"
             f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
         )
     done = build.statistics

@@ -98,11 +98,14 @@ def of_node(node: ast.FunctionDef) -> tuple[list[tuple], list[tuple], str]:
     args = node.args
     first = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(first) - len(args.defaults)) + [ast.unparse(each) for each in args.defaults]
-    one = lambda each, value: (
-        each.arg,
-        simple(ast.unparse(each.annotation)) if each.annotation else "",
-        value if value is None else default(value),
-    )  # noqa: E731
+
+    def one(each, value):
+        return (
+            each.arg,
+            simple(ast.unparse(each.annotation)) if each.annotation else "",
+            value if value is None else default(value),
+        )
+
     positional = [one(each, value) for each, value in zip(first, defaults) if each.arg != "names" or value is None]
     if args.vararg:
         positional.append(("*" + args.vararg.arg, *one(args.vararg, None)[1:]))
@@ -175,9 +178,10 @@ def stubs() -> tuple[dict, dict]:
 
 def text(name: str, positional: list, named: list, result: str) -> str:
     """A line of the table."""
-    one = lambda name, kind, value: (
-        name + (f": {kind}" if kind else "") + ("" if value is None else f" = {value}" if kind else f"={value}")
-    )  # noqa: E731
+
+    def one(name, kind, value):
+        return name + (f": {kind}" if kind else "") + ("" if value is None else f" = {value}" if kind else f"={value}")
+
     starred = any(each[0].startswith("*") for each in positional)
     star = ["*"] if named and not starred and not named[0][0].startswith("**") else []
     return (
@@ -196,11 +200,14 @@ def merged(overloads: list[tuple]) -> list[tuple]:
             tuple(each[2] is None for each in (*positional, *named)),
         )
         found.setdefault(key, []).append((positional, named, result))
-    union = lambda kinds: (
-        "Any"
-        if "Any" in kinds
-        else " | ".join(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))
-    )  # noqa: E731
+
+    def union(kinds):
+        return (
+            "Any"
+            if "Any" in kinds
+            else " | ".join(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))
+        )
+
     joined = lambda groups: [(same[0][0], union([each[1] for each in same]), same[0][2]) for same in zip(*groups)]  # noqa: E731
     return [
         (joined([each[0] for each in group]), joined([each[1] for each in group]), union([each[2] for each in group]))
@@ -252,10 +259,14 @@ def of_schemas(operator: str) -> list[tuple]:
     """The overloads by an operator's schemas; `out`, of which each of them has another form, may be left out."""
     found = []
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{operator}"):
-        one = lambda each: (  # noqa: E731
-            "input" if each.name == "self" else each.name, OPTIONS.get(each.name) or simple(str(each.type)),
-            repr(each.default_value) if each.has_default_value() else None
-        )  # fmt: skip
+
+        def one(each):
+            return (
+                "input" if each.name == "self" else each.name,
+                OPTIONS.get(each.name) or simple(str(each.type)),
+                repr(each.default_value) if each.has_default_value() else None,
+            )
+
         written = [each.name for each in schema.arguments if each.is_out]
         named = [one(each) for each in schema.arguments if each.kwarg_only and not each.is_out]
         positional = [one(each) for each in schema.arguments if not each.kwarg_only]

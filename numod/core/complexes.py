@@ -76,8 +76,12 @@ def _joined(pairs: Tensor) -> Tensor:
 
 
 def _copied(
-    input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor], view: Callable[[], Tensor], gaps: bool = False
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    shown: Callable[[Tensor], Tensor],
+    kept: Callable[[Tensor], Tensor],
+    view: Callable[[], Tensor],
+    gaps: bool = False,
+) -> Tensor:
     """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where
     that is written to, and the view.
     """

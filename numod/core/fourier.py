@@ -23,7 +23,8 @@ from .selection import roll
 from .shapes import cat, narrow
 from .tensor import Tensor
 
-NAMES = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn ihfftn fftfreq rfftfreq fftshift ifftshift"""
+NAMES = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn
+    ihfftn fftfreq rfftfreq fftshift ifftshift"""
 Sizes = Sequence[int] | int | None
 
 

@@ -38,14 +38,15 @@ _CREATION = """arange as_tensor asarray bartlett_window blackman_window empty em
     from_file from_numpy frombuffer full hamming_window hann_window kaiser_window linspace logspace ones rand
     randint randn randperm range scalar_tensor tensor tril_indices triu_indices zeros"""
 _IGNORED = """broadcast_shapes from_dlpack get_printoptions get_rng_state initial_seed is_storage is_tensor
-    manual_seed seed set_default_tensor_type set_printoptions set_rng_state to_dlpack typename"""  # beside all that is not in `core` or `nn`
+    manual_seed seed set_default_tensor_type set_printoptions set_rng_state to_dlpack typename"""
 _OPERATORS = {  # as which method an operator is seen, where it is not as itself
     "add": "add", "radd": "add", "iadd": "add_", "sub": "sub", "isub": "sub_", "mul": "mul", "rmul": "mul",
     "imul": "mul_", "truediv": "div", "itruediv": "div_", "ifloordiv": "floor_divide_", "mod": "remainder",
     "imod": "remainder_", "matmul": "matmul", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "ne": "ne",
     "rand": "bitwise_and", "ror": "bitwise_or", "rxor": "bitwise_xor",
 }  # fmt: skip
-_ITSELF = """eq rsub rtruediv floordiv rfloordiv rmod pow rpow ipow rmatmul and or xor lshift rshift rlshift rrshift iand ior ixor ilshift irshift""".split()
+_ITSELF = """eq rsub rtruediv floordiv rfloordiv rmod pow rpow ipow rmatmul and or xor
+    lshift rshift rlshift rrshift iand ior ixor ilshift irshift""".split()
 _PROTOCOL = {"neg": "neg", "pos": "positive", "abs": "abs"} | dict.fromkeys(
     "invert getitem setitem delitem len bool int float complex index contains repr format reversed array array_wrap "
     "deepcopy reduce_ex".split()

@@ -58,7 +58,9 @@ done:
   ret void
 }
 
-define void @parallel_for(ptr %function, ptr %arguments, ptr %sizes, ptr %steps, ptr %data, i64 %inner, i64 %arrays, i64 %threads) {
+define void @parallel_for(
+    ptr %function, ptr %arguments, ptr %sizes, ptr %steps, ptr %data, i64 %inner, i64 %arrays, i64 %threads
+) {
   %part = alloca %Part
   store ptr %function, ptr %part
   %second = getelementptr %Part, ptr %part, i64 0, i32 1
@@ -66,7 +68,9 @@ define void @parallel_for(ptr %function, ptr %arguments, ptr %sizes, ptr %steps,
   %longest = getelementptr %Part, ptr %part, i64 0, i32 2
   store i64 0, ptr %longest
   %start = call i64 @now()
-  call void @numod_plain_parallel_for(ptr @timed, ptr %arguments, ptr %sizes, ptr %steps, ptr %part, i64 %inner, i64 %arrays, i64 %threads)
+  call void @numod_plain_parallel_for(
+    ptr @timed, ptr %arguments, ptr %sizes, ptr %steps, ptr %part, i64 %inner, i64 %arrays, i64 %threads
+  )
   %end = call i64 @now()
   %took = sub i64 %end, %start
   %most = load i64, ptr %longest

@@ -26,8 +26,10 @@ declare ptr @PyErr_Occurred()
 declare void @PyErr_SetString(ptr, ptr)
 declare i32 @numba_adapt_ndarray(ptr, ptr)
 
-define i32 @{TAKE}(ptr %arguments, i64 %n, ptr %kinds, ptr %places) {{  ; two words for each argument; 0 where an error is set
-  %array = alloca [72 x i64]  ; its owner, two words; its length, the size of an item, the data; up to 32 sizes and strides
+; two words for each argument; 0 where an error is set
+define i32 @{TAKE}(ptr %arguments, i64 %n, ptr %kinds, ptr %places) {{
+  ; its owner, two words; its length, the size of an item, the data; up to 32 sizes and strides
+  %array = alloca [72 x i64]
   %given = call i64 @PyTuple_Size(ptr %arguments)
   %fits = icmp eq i64 %given, %n
   br i1 %fits, label %next, label %miscounted
@@ -42,7 +44,8 @@ take:
   %twice = shl i64 %k, 1
   %place = getelementptr i64, ptr %places, i64 %twice
   %second = getelementptr i64, ptr %place, i64 1
-  switch i8 %which, label %of_array [ i8 {_INTEGER}, label %of_integer i8 {_FLOAT}, label %of_float i8 {_COMPLEX}, label %of_complex ]
+  switch i8 %which, label %of_array [
+    i8 {_INTEGER}, label %of_integer i8 {_FLOAT}, label %of_float i8 {_COMPLEX}, label %of_complex ]
 of_array:
   %failed = call i32 @numba_adapt_ndarray(ptr %object, ptr %array)
   %size_at = getelementptr i64, ptr %array, i64 3

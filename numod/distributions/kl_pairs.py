@@ -35,7 +35,8 @@ def _infinite(p: Distribution, q: Distribution) -> Tensor:
 
 _UNIT = (Beta, ContinuousBernoulli, Uniform)  # between limits
 for _type, _narrower in {
-    **dict.fromkeys((Normal, Laplace, Gumbel), (*_UNIT, Exponential, Gamma, Pareto)), **dict.fromkeys((Exponential, Gamma), (*_UNIT, Pareto)),
+    **dict.fromkeys((Normal, Laplace, Gumbel), (*_UNIT, Exponential, Gamma, Pareto)),
+    **dict.fromkeys((Exponential, Gamma), (*_UNIT, Pareto)),
     Pareto: _UNIT, **dict.fromkeys((Beta, ContinuousBernoulli), (Pareto,)), Poisson: (Bernoulli, Binomial),
 }.items():  # fmt: skip
     for _other in _narrower:

@@ -208,10 +208,8 @@ def _in_turn(
         for number in range(size):
             if randomness == "same":
                 rewind(drawn)
-            # used at once
-            results.append(
-                func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs)
-            )  # noqa: B023
+            select = lambda value, dim: value.select(dim, number)  # noqa: B023, E731  used at once
+            results.append(func(*_arguments(args, values, dims, select), **kwargs))
             _refuse_random(drawn, randomness)
     return results
 

@@ -593,7 +593,8 @@ class InTurn(Writer):
         if buffer.kind == "input":
             given = self._input(buffer)
         else:
-            given = f"{self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, 'storage')}.data"
+            owner = self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, "storage")
+            given = f"{owner}.data"
         given = f"({given}).view({self._name(span.storage, 'dtype')})" if span.paired else given
         return f"({given})[{span.offset}:]" if span.offset else given
 

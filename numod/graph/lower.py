@@ -236,9 +236,10 @@ class _Lowering:
             spans = [self.result.places[each].pairs() for each in members]
             kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
-            plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(
-                kinds, (len(layouts) // size,), tuple(layouts), ()
-            )  # noqa: E731
+
+            def plan(layouts=layouts, kinds=kinds):
+                return step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())
+
             self._run(step, plan, spans, [], written, values)
 
     def _drawn(self, inputs: tuple) -> list:

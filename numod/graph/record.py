@@ -550,9 +550,10 @@ def _settings(entries: list[guards.Entry]) -> list[dict]:
     """
     optimizers = [thing for _, kind, thing in entries if kind == "is" and is_optimizer(thing)]
     numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
-    tensors = lambda group: {
-        f"{key}, a tensor": id(each) for key, each in group.items() if issubclass(type(each), Tensor)
-    }  # noqa: E731
+
+    def tensors(group):
+        return {f"{key}, a tensor": id(each) for key, each in group.items() if issubclass(type(each), Tensor)}
+
     return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
 
 

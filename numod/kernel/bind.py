@@ -36,9 +36,15 @@ _MATH = sorted(
 
 
 def launcher(
-    device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE,
+    device: object,
+    name: str,
+    source: str,
+    signature: str,
+    real: DType,
+    work: int,
+    fastmath: frozenset = builder.FAST_POINTWISE,
     team: tuple[int, int] | None = None,
-) -> Callable:  # fmt: skip
+) -> Callable:
     """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in
     elements of simple work).
 

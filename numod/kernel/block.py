@@ -211,6 +211,7 @@ def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
     put = left.put() + right.put()
     behind = [*(["if turn < slices:", *indented(put)] if put else []), *(["await_copies()"] if kept > 2 else [])]
     # 128 registers a thread
+    declarations = _block(each.lines, 1) + _block(left.declare() + right.declare(), 1)
     bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""
     return f"""
 {bounds}
@@ -218,7 +219,7 @@ def kernel({", ".join(each.arguments)}):
     zero, thread = {tile.sums(number)}(0), int64(cuda.threadIdx.x)
     totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile.declare(left, right, number, kept), 1)}
     tiles_down, tiles_across = (rows + {tile.height - 1}) // {tile.height}, (columns + {tile.width - 1}) // {tile.width}
-    slices = (inner + {tile.depth - 1}) // {tile.depth}{_block(each.lines, 1)}{_block(left.declare() + right.declare(), 1)}
+    slices = (inner + {tile.depth - 1}) // {tile.depth}{declarations}
     for task in range(int64(cuda.blockIdx.x), batches * tiles_down * tiles_across, int64(cuda.gridDim.x)):
         batch, place = task // (tiles_down * tiles_across), task % (tiles_down * tiles_across)
         top, first = place // tiles_across * {tile.height}, place % tiles_across * {tile.width}{_block(each.batch, 2)}

@@ -182,7 +182,8 @@ def _of_words(turn: list[str], wide: bool, word: str) -> tuple[list[str], dict[t
     def made(found: re.Match) -> str:
         name, count = _OF_WORDS[found[1]]
         groups = [k if wide or found[1] == "below" else k & 2 for k in range(count)]
-        return f"{name}({', '.join(word.format(drawn.setdefault((found[2], found[3], group), f'_draw_words{len(drawn)}')) for group in groups)}"
+        words = [drawn.setdefault((found[2], found[3], group), f"_draw_words{len(drawn)}") for group in groups]
+        return f"{name}({', '.join(map(word.format, words))}"
 
     return [_DRAW.sub(made, line) for line in turn], drawn
 

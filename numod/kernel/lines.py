@@ -208,8 +208,15 @@ def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
 
 
 def _vector(
-    each: Lines, w: Writer, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: ir.Value | None, certain: bool
-) -> ir.Value | None:  # fmt: skip
+    each: Lines,
+    w: Writer,
+    places: list,
+    k: ir.Value,
+    n: ir.Value,
+    numbers: list[Number],
+    total: ir.Value | None,
+    certain: bool,
+) -> ir.Value | None:
     """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be
     whole. Returns the new total.
     """

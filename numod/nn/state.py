@@ -195,9 +195,15 @@ def _split(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
 
 
 def load_own(
-    module: Module, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], strict: bool,
-    missing_keys: list[str], unexpected_keys: list[str], errors: list[str],
-) -> None:  # fmt: skip
+    module: Module,
+    state_dict: dict[str, Any],
+    prefix: str,
+    metadata: dict[str, Any],
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    errors: list[str],
+) -> None:
     """Load the module's own parameters, buffers and extra state; collect missing and unexpected keys and wrong
     shapes.
     """

@@ -13,9 +13,9 @@ from ..kernel.scalar import scalar
 
 
 def attention_kernel(
-    query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third, length, count, depth, width,
-    steps, masked, causal, block, panel, padded, workers, scale, dropped,
-    *, CHUNK, DROPPED, LANES, PANEL, ROWS, SIZE, TILE_ROWS,
+    query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third,
+    length, count, depth, width, steps, masked, causal, block, panel, padded, workers, scale, dropped, *, CHUNK,
+    DROPPED, LANES, PANEL, ROWS, SIZE, TILE_ROWS,
 ):  # fmt: skip
     """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3,
     CHUNK) is each row's greatest score and sum, and its next greatest score.
@@ -197,10 +197,10 @@ def divide_rows(out, at, width, totals, totals_at, rows):
 
 
 def attention_gradient_kernel(
-    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, levels,
-    seed, offset, heads, second, third, length, count, depth, width, steps, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
-    scale, dropped,
-    *, LANES, PANEL, ROWS, SIZE, TILE_ROWS, weigh_slopes,
+    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries,
+    gifts, scores, slopes, levels, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
+    causal, block, panel, padded, depth_panel, padded_depth, workers, scale, dropped, *, LANES, PANEL, ROWS, SIZE,
+    TILE_ROWS, weigh_slopes,
 ):  # fmt: skip
     """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and
     of rows.

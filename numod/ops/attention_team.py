@@ -225,8 +225,9 @@ def attention_team(
 
 
 def attention_rows_team(
-    given, query, key, value, allowed, added, out, logsumexp, d_query, levels, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
-    causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN, SLICE, WIDE,
+    given, query, key, value, allowed, added, out, logsumexp, d_query, levels, seed, offset, heads, second, third,
+    length, count, depth, width, steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN,
+    SLICE, WIDE,
 ):  # fmt: skip
     """d_query (heads, length, depth), and levels (heads, length): the sums of given * out, for
     `attention_columns_team`.
@@ -392,8 +393,9 @@ def attention_rows_team(
 
 
 def attention_columns_team(
-    given, query, key, value, allowed, added, levels, logsumexp, d_key, d_value, seed, offset, heads, second, third, length, count, depth, width, steps, masked,
-    causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN, SLICE, WIDE,
+    given, query, key, value, allowed, added, levels, logsumexp, d_key, d_value, seed, offset, heads, second, third,
+    length, count, depth, width, steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, SEEN,
+    SLICE, WIDE,
 ):  # fmt: skip
     """d_key (heads, count, depth) = slope^T query and d_value (heads, count, width) = p^T given, of
     `attention_rows_team`'s chances and slopes. A dropped chance takes no part in the products, and its slope has the
@@ -695,8 +697,8 @@ def multiply_near(totals, at, left, left_at, right, right_at, runs, wide, down, 
 
 @template
 def multiply_part(
-    scores, part, kept, near_left, left, left_at, left_row, left_column, rows, near, right, right_at, right_row, right_column, lines, depth, thread, down,
-    across, *, LINE, SEEN, SLICE, WIDE,
+    scores, part, kept, near_left, left, left_at, left_row, left_column, rows, near, right, right_at, right_row,
+    right_column, lines, depth, thread, down, across, *, LINE, SEEN, SLICE, WIDE,
 ):  # fmt: skip
     """scores += products over a part of the inner dimension: of `rows` of left, unless they are `kept` near, and
     `lines` of right.

@@ -41,9 +41,16 @@ def weight_direct(g, x, out):
 
 
 def launcher(
-    name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = (), finish: Finish | None = None,
+    name: str,
+    kernel: Callable,
+    out: Layout,
+    arrays: tuple[str, ...],
+    numbers: int,
+    work: int,
+    constants: tuple = (),
+    finish: Finish | None = None,
     fastmath: frozenset = build.FAST_REDUCTION,
-) -> Callable:  # fmt: skip
+) -> Callable:
     """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds.
 
     `constants` are written into its text.

@@ -341,8 +341,16 @@ def weight_spreader(weight: Layout) -> tuple[Callable, tuple, int]:
 
 
 def winograd_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None, given: bool = False
-) -> Callable:  # fmt: skip
+    op: str,
+    out: Layout,
+    x: tuple,
+    weight: tuple,
+    result: tuple,
+    parameters: tuple,
+    work: int,
+    finish: Finish | None = None,
+    given: bool = False,
+) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its
     third input.
     """

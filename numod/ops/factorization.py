@@ -338,7 +338,8 @@ solve = Factorization(
     ("The solver failed because the input matrix is singular.", _zero_pivot),
 )
 cholesky = Factorization("cholesky", "a[*b n n]:fc;", "", _cholesky, lambda a: a, (
-    "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
+    "The factorization could not be completed because the input is not positive-definite "
+    "(the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a[*b n n]:fc;", "sign logabsdet", _slogdet, lambda a: (a[:-2], a[:-2]))
 det = Factorization("det", "a[*b n n]:fc;", "", _keeping_nan(np.linalg.det), lambda a: a[:-2])

@@ -26,8 +26,16 @@ def fits(length: int, factors: list[int], kind: DType) -> bool:
 
 
 def launcher(
-    kind: DType, device: Device, factors: list[int], outer: int, rows: tuple[int, int, int], ends: tuple, half: bool, inverse: bool, scale: float
-) -> Callable:  # fmt: skip
+    kind: DType,
+    device: Device,
+    factors: list[int],
+    outer: int,
+    rows: tuple[int, int, int],
+    ends: tuple,
+    half: bool,
+    inverse: bool,
+    scale: float,
+) -> Callable:
     """A function of the buffers of x (outer, given), perhaps `half` a spectrum, of the powers of a root of one, and of
     out (outer, kept): the transform of (given, whole, kept) elements, `ends` those of x and out.
     """

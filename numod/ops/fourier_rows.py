@@ -174,8 +174,17 @@ def _lanes(kind: DType) -> int:
 
 
 def _launcher(
-    kernel: Callable, kind: DType, device: object, lines: int, n: int, tasks: int, sizes: tuple, further: tuple, roots: int, scale: float
-) -> Callable | None:  # fmt: skip
+    kernel: Callable,
+    kind: DType,
+    device: object,
+    lines: int,
+    n: int,
+    tasks: int,
+    sizes: tuple,
+    further: tuple,
+    roots: int,
+    scale: float,
+) -> Callable | None:
     lanes, storage = _lanes(kind), kind.to_real().storage
     if storage.itemsize < 4 or 2 * n % lanes or not lanes <= n <= _LONGEST or lines < lanes or not _has_stages(n):
         return None

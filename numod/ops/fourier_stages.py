@@ -129,8 +129,15 @@ def scale_of(n: int, norm: str, inverse: bool) -> float:
 
 
 def _transform(
-    kind: DType, device: object, ends: tuple, sizes: tuple[int, int, int], kept: int, half: bool, inverse: bool, scale: float
-) -> Callable:  # fmt: skip
+    kind: DType,
+    device: object,
+    ends: tuple,
+    sizes: tuple[int, int, int],
+    kept: int,
+    half: bool,
+    inverse: bool,
+    scale: float,
+) -> Callable:
     """A function of the buffers of x (outer, given, inside), perhaps `half` a spectrum, and of its transform (outer,
     kept, inside); `ends`: their elements.
     """
@@ -198,9 +205,17 @@ def _transform(
 
 
 def _stages(
-    kind: DType, device: object, factors: list[int], length: int, around: tuple[int, int], rows: tuple[int, int, int], tables: tuple, ends: tuple,
-    half: bool, scale: float,
-) -> list[tuple]:  # fmt: skip
+    kind: DType,
+    device: object,
+    factors: list[int],
+    length: int,
+    around: tuple[int, int],
+    rows: tuple[int, int, int],
+    tables: tuple,
+    ends: tuple,
+    half: bool,
+    scale: float,
+) -> list[tuple]:
     """(launcher, positions of its tables, its numbers) of each stage of a transform of (given, whole, kept) rows."""
     (outer, inside), (given, whole, kept), made, done = around, rows, [], 1
     for k, radix in enumerate(factors):

@@ -67,8 +67,8 @@ def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a
 
 
 def product_tiles(
-    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row,
-    b_column, block, panel, widest, pack_a, pack_b,
+    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch,
+    a_row, a_column, b_batch, b_row, b_column, block, panel, widest, pack_a, pack_b,
 ):  # fmt: skip
     """The same for any steps, by register tiles: blocks of b, packed where that pays, each against all rows of a.
 
@@ -149,8 +149,16 @@ def tiled(
 
 
 def tiled_launcher(
-    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False, packed: bool = False,
-) -> Callable | None:  # fmt: skip
+    name: str,
+    a: Layout,
+    b: Layout,
+    batches: int,
+    a_batch: int,
+    b_batch: int,
+    finish: Finish | None = None,
+    has_bias: bool = False,
+    packed: bool = False,
+) -> Callable | None:
     """A launch of such a product that takes a, b, the result, the bias (or nothing) and what `finish` adds."""
     kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch, finish, has_bias, packed)
     return kernel and _launch(a, *kernel)
@@ -219,8 +227,16 @@ def finished(
 
 
 def _tile_kernel(
-    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False, packed: bool = False,
-) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
+    name: str,
+    a: Layout,
+    b: Layout,
+    batches: int,
+    a_batch: int,
+    b_batch: int,
+    finish: Finish | None = None,
+    has_bias: bool = False,
+    packed: bool = False,
+) -> tuple[Callable, Callable[[int], tuple]] | None:
     """The kernel by register tiles, and a function of the number of threads that gives the scratch memory it takes, if
     any, and its constants.
 
@@ -270,8 +286,15 @@ def _tile_kernel(
 
 
 def _dot_tile_kernel(
-    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
-) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
+    name: str,
+    a: Layout,
+    b: Layout,
+    batches: int,
+    a_batch: int,
+    b_batch: int,
+    finish: Finish | None = None,
+    has_bias: bool = False,
+) -> tuple[Callable, Callable[[int], tuple]] | None:
     """As `_tile_kernel`, by `product_dot_tiles`."""
     (rows, inner), columns, storage = a.shape[-2:], b.shape[-1], a.storage
     constants = (

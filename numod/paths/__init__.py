@@ -17,7 +17,10 @@ _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
-        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx quasirandom signal types".split()
+        for name in (
+            "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx "
+            "quasirandom signal types"
+        ).split()
     },
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp",
     "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler",
@@ -33,7 +36,8 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "autograd.profiler_util": "profiler.legacy",
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
-    **{name: "paths.fx" for name in "fx.graph_module fx.node _subclasses _subclasses.fake_tensor fx.experimental fx.experimental.proxy_tensor".split()},
+    **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
+    **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip

@@ -55,9 +55,15 @@ class CustomOpDef:
 
 
 def custom_op(
-    name: str, fn: Callable | None = None, /, *, mutates_args: str | Sequence[str] = (), device_types: object = None, schema: str | None = None,
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Sequence[str] = (),
+    device_types: object = None,
+    schema: str | None = None,
     tags: object = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """An operator named "namespace::name" of a function, or a decorator that makes one.
 
     Raises ValueError for another name, or a namespace of numod's own.

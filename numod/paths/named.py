@@ -32,7 +32,8 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor",
         ONE_PROCESS),
     "nn.attention.flex_attention": (
-        "AuxOutput AuxRequest BlockMask _DEFAULT_SPARSE_BLOCK_SIZE _identity _score_mod_signature _mask_mod_signature and_masks create_block_mask "
+        "AuxOutput AuxRequest BlockMask _DEFAULT_SPARSE_BLOCK_SIZE _identity _score_mod_signature _mask_mod_signature "
+        "and_masks create_block_mask "
         "create_mask create_nested_block_mask flex_attention noop_mask or_masks",
         "add the scores' change to attn_mask of numod.nn.functional.scaled_dot_product_attention",
     ),

@@ -123,7 +123,8 @@ frame:
   %instruction = call i32 @PyFrame_GetLasti(ptr %at)
   %line = sext i32 %instruction to i64
   %with_code = add i64 %sum, %address
-  %spread = mul i64 %with_code, -7046029254386353131  ; 2^64 over the golden ratio: every bit of the sum moves the upper half
+  ; 2^64 over the golden ratio: every bit of the sum moves the upper half
+  %spread = mul i64 %with_code, -7046029254386353131
   %with_line = add i64 %spread, %line
   %turned = call i64 @llvm.fshl.i64(i64 %with_line, i64 %with_line, i64 32)
   %outer = call ptr @PyFrame_GetBack(ptr %at)

@@ -146,9 +146,9 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
 
 @pytest.mark.parametrize("name", sorted(LOOKS))
 def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> None:
-    run = lambda function, x: (
-        found() if callable(found := function(x)) else list(found) if name == "generator" else found
-    )  # noqa: E731
+    def run(function, x):
+        return found() if callable(found := function(x)) else list(found) if name == "generator" else found
+
     function = lambda x: LOOKS[name](x.sum().item(), x)  # noqa: E731
     compiled = compile(function, fullgraph=False)
     for k in range(3):

@@ -68,11 +68,14 @@ def test_lines_are_the_formulas_of_numpy(name, dtype):
         ", ".join([f"{dtype}[]"] * len(names) + ["int64"]),
     ).launch
     for n in (0, 1, 5, 16, 37):
-        draw = lambda k, shape: (
-            np.random.default_rng(k).uniform(0.1, 1, shape)
-            if name == "log_sums"
-            else np.random.default_rng(k).standard_normal(shape)
-        )  # noqa: E731
+
+        def draw(k, shape):
+            return (
+                np.random.default_rng(k).uniform(0.1, 1, shape)
+                if name == "log_sums"
+                else np.random.default_rng(k).standard_normal(shape)
+            )
+
         given = [draw(k, (count, n) if count > 1 else n).astype(dtype) for k, count in enumerate(each.reads.values())]
         arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in given] + [
             np.full(count * n + 2, 7, dtype) for count in each.writes.values()

@@ -108,9 +108,10 @@ def test_compiled_is_eager(name: str, dynamic: bool) -> None:
 
 def test_compiled_packed_sequences_follow_their_lengths() -> None:
     layer, x = made("GRU"), numod.randn(4, 2, 3).double()
-    run = lambda x, lengths: pad_packed_sequence(
-        layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=4
-    )[0]  # noqa: E731
+
+    def run(x, lengths):
+        return pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=4)[0]
+
     compiled = numod.compile(run)
     for lengths in ([2, 4], [2, 4], [4, 1]):
         lengths = numod.tensor(lengths)
@@ -264,9 +265,10 @@ def test_what_a_compiled_function_sees_of_packed_sequences(use: Callable) -> Non
 
 def test_lengths_in_a_list_are_numbers_that_change() -> None:
     layer = nn.GRU(3, 4)
-    function = lambda x, lengths: pad_packed_sequence(
-        layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=8
-    )[0]  # noqa: E731
+
+    def function(x, lengths):
+        return pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=8)[0]
+
     compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
     x, draw = numod.randn(8, 4, 3), np.random.default_rng(0)
     for _ in range(12):

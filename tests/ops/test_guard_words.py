@@ -259,11 +259,13 @@ def pooled(ndim: int, *numbers: object) -> Arguments:
 
 
 def unpooled(ndim: int) -> Arguments:
-    places = lambda m: m.filled(
-        (2, 4, *[3] * ndim),
-        numod.int64,
-        lambda rng, size, kind: np.broadcast_to(np.arange(3**ndim).reshape([3] * ndim), size),
-    )  # noqa: E731
+    def places(m):
+        return m.filled(
+            (2, 4, *[3] * ndim),
+            numod.int64,
+            lambda rng, size, kind: np.broadcast_to(np.arange(3**ndim).reshape([3] * ndim), size),
+        )
+
     return lambda m: (m((2, 4, *[3] * ndim)), places(m), 2)
 
 

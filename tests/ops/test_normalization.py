@@ -40,8 +40,14 @@ def expected(
 
 
 def run(
-    norm: op.Norm, x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, g: np.ndarray, dtype: numod.dtype, parameters: tuple = (EPS,),
-) -> list[np.ndarray]:  # fmt: skip
+    norm: op.Norm,
+    x: np.ndarray,
+    weight: np.ndarray | None,
+    bias: np.ndarray | None,
+    g: np.ndarray,
+    dtype: numod.dtype,
+    parameters: tuple = (EPS,),
+) -> list[np.ndarray]:
     inputs = [
         None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)
     ]

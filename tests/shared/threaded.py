@@ -96,9 +96,10 @@ def layer(number: int) -> tuple[nn.Module, tuple]:
 def eager_first_use(count: int, repeat: int) -> None:
     """Operations at sizes and in chains that nobody has used before."""
     n = next(fresh)
-    formula = lambda k: (
-        F.softmax((data(2, n, k=k).sin() * (k + 1)).cumsum(1), 1).sum(0)[: n // 2] @ data(n // 2, 3, k=k)
-    )  # noqa: E731
+
+    def formula(k):
+        return F.softmax((data(2, n, k=k).sin() * (k + 1)).cumsum(1), 1).sum(0)[: n // 2] @ data(n // 2, 3, k=k)
+
     found = together(count, formula)
     for k in range(count):
         same(found[k], formula(k))

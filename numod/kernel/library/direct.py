@@ -15,8 +15,8 @@ from ..scalar import shared_scalar
 
 @shared_scalar
 def convolve_line(
-    x, weight, out, place,
-    images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
+    x, weight, out, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w,
+    out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
 ):  # fmt: skip
     """Line `place` of out: each tap adds a stretch of a line of the input times its weight."""
     oh = place % out_h
@@ -49,8 +49,8 @@ def convolve_line(
 
 @shared_scalar
 def convolve_back(
-    g, weight, out, place,
-    images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
+    g, weight, out, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w,
+    out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
 ):  # fmt: skip
     """Plane `place` of out, the input's gradient: each tap adds lines of g times its weight."""
     group = place // channels
@@ -84,8 +84,8 @@ def convolve_back(
 
 @shared_scalar
 def correlate(
-    g, x, place,
-    images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
+    g, x, place, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h,
+    out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
 ):  # fmt: skip
     """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's
     tap.

@@ -45,8 +45,8 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
 
 @shared_scalar
 def spread_images(
-    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w,
-    kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
+    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns,
+    variants, grid_d, grid_h, stack, grid_w, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
 ):  # fmt: skip
     """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0
     outside.
@@ -281,8 +281,9 @@ def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
 
 @shared_scalar
 def multiply_grid(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
+    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step,
+    column_step, count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows,
+    lanes,
 ):  # fmt: skip
     """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of
     the grid, for `run` positions at a time, and `deep` of the depth: where it is deeper, `tile` has room for all tiles
@@ -368,8 +369,9 @@ def multiply_grid(
 
 @shared_scalar
 def multiply_grid_lines(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
+    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step,
+    column_step, count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows,
+    lanes,
 ):  # fmt: skip
     """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors
     in flight as a tile holds.
@@ -457,7 +459,8 @@ def multiply_grid_lines(
 
 @scalar
 def keep_tile(
-    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step,
+    column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
 ):  # fmt: skip
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
     # they lie as in the tile
@@ -499,7 +502,8 @@ def keep_tile(
 
 @shared_scalar
 def turn_outputs(
-    g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, lanes,
+    g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack,
+    grid_w, end, panel, lanes,
 ):  # fmt: skip
     """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid
     is no output.

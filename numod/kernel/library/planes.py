@@ -176,7 +176,8 @@ def end_of_meeting(k, n, out, pad, stride, step):
 
 @shared_scalar
 def correlate_lines(
-    g, g_at, x, x_at, first, sums, sums_at, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, step_h, step_w, out_h, top, lanes,
+    g, g_at, x, x_at, first, sums, sums_at, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h,
+    pad_w, step_h, step_w, out_h, top, lanes,
 ):  # fmt: skip
     """sums (kernel_h, kernel_w, lanes) += the products of g, output lines from `first` on, and x, input lines from
     `top` on, both boards.

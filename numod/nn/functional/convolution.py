@@ -103,9 +103,15 @@ def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilatio
     features.
     """
     return (
-        groups == 1 and tuple(sizes) == tuple(weight.shape[2:]) and not any(padding) and (max(dilation) == 1 or max(sizes) == 1) and 0 not in weight.shape
-        and x.dtype is weight.dtype and x.dtype.is_floating_point and x.device == weight.device
-    )  # fmt: skip
+        groups == 1
+        and tuple(sizes) == tuple(weight.shape[2:])
+        and not any(padding)
+        and (max(dilation) == 1 or max(sizes) == 1)
+        and 0 not in weight.shape
+        and x.dtype is weight.dtype
+        and x.dtype.is_floating_point
+        and x.device == weight.device
+    )
 
 
 def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Tensor:

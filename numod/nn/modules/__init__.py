@@ -33,9 +33,11 @@ _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file
 for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTorch's name and the name here
-    ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"),
+    ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"),
+    ("batchnorm", "_NormBase", "_Norm"),
     ("dropout", "_DropoutNd", "_Dropout"),
-    ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"), ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
+    ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"),
+    ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
     ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
     ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
 ):  # fmt: skip
