@@ -1,14 +1,15 @@
-"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in
-Numba's simulator (marker cudasim), and with `-m cuda` on a GPU.
+"""Fixtures of all tests, and the tests of ops and tensors that also run on the device `cuda`.
 
-In the simulator, where a kernel is Python, the first and the last of a test's parameters run, but for the tests that
-say below why they do not.
+A test with the marker `on_cuda` makes its tensors there with NUMBA_ENABLE_CUDASIM=1, in Numba's simulator (`-m cudasim`),
+and on a GPU with `-m cuda`. In the simulator, where a kernel is Python, the first and the last of a test's parameters run.
+`on_cuda(simulator=False)` excludes what is too large for the simulator or compares with the host's numbers,
+`on_cuda(gpu=False)` what a GPU reports only after the call or promises less about, `cpu_only` what is about the CPU's
+memory or text.
 """
 
 from __future__ import annotations
 
 import random
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -23,26 +24,6 @@ from numod import config
 pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the
-# host's memory and the text that says "cpu"
-FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
-ON_GPU = (
-    "ops/test_(attention|convolution|extremum|fourier_rows|grid_sample|matmul|pad|patches|resample|rows_of_constants|sampling|substitution|triangle|turning)"
-    "|core/test_(complexes|cumulative|foreach|fourier|linear_algebra|random|special|spectrograms)"
-    "|nn/test_(corner_inputs|embedding|layers|layers_by_numpy|losses|normalization|recurrent)|optim/test_(optimizer|steps)"
-)
-LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|digits_that|any_reach|selecting|serial_loop|every_float16|every_bfloat16"
-# compare with the CPU's memory or text; Python raises
-MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32|division_by_zero"
-
-# on a GPU neither: errors that kernels tell of after the call, tensors that the module made before, what only the CPU's
-# kernels promise, and zeros of borders
-# times infinities
-APART = (
-    "errors|bad_targets|one_launch|longer_runs|selecting|expanded_vector|not_be_dense|chances|numbers_drawn|activation|stft|printing|across_blocks|eigenvalues_of_real|imaginary_parts|borders_make"
-    "|test_values in core/test_foreach|test_gradients in ops/test_indexing"
-)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -61,23 +42,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return WorkStealingScheduling(config, log)
 
 
-def moves(item: pytest.Item) -> bool:
-    """Whether a test is one that runs on the device, too."""
-    on_gpu = item.config.option.markexpr == "cuda" and not config.cuda_simulator() and numod.cuda.is_available()
-    name, file = item.name.partition("[")[0], f"{item.path.parent.name}/{item.path.stem}"
-    there = (on_gpu or config.cuda_simulator()) and re.fullmatch(f"{FILES}|{ON_GPU}" if on_gpu else FILES, file)
-    return (
-        bool(there)
-        and not re.search(MEMORY, name)
-        and not re.search(APART if on_gpu else LARGE, f"{name} in {file}" if on_gpu else name)
-    )
+def runs_on_device(item: pytest.Item) -> bool:
+    """Whether a test makes its tensors on the device in this session, as its marker `on_cuda` says."""
+    marker = item.get_closest_marker("on_cuda")
+    if marker is None or item.get_closest_marker("cpu_only"):
+        return False
+    if config.cuda_simulator():
+        return marker.kwargs.get("simulator", True)
+    return marker.kwargs.get("gpu", True) and item.config.option.markexpr == "cuda" and numod.cuda.is_available()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the first and the last variant of every test that moves; on a GPU every variant."""
+    """Select the first and the last variant of every test that runs on the device; on a GPU every variant."""
     variants: dict[str, list[pytest.Item]] = {}
-    for item in filter(moves, items):
+    for item in filter(runs_on_device, items):
         variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for first, *others in variants.values():
         for item in (first, *(others[-1:] if config.cuda_simulator() else others)):
@@ -99,7 +78,7 @@ def seeded() -> None:
 @pytest.fixture(autouse=True)
 def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tensors of these tests are made on the device, and come back for comparisons."""
-    if not moves(request.node):
+    if not runs_on_device(request.node):
         yield
         return
     numpy, from_numpy = numod.Tensor.numpy, numod.from_numpy

@@ -11,6 +11,8 @@ import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda
+
 X = np.arange(12.0).reshape(3, 4)
 
 
@@ -18,6 +20,7 @@ def tensor(array=X, grad=False):
     return numod.tensor(array, dtype=numod.float64, requires_grad=grad)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("mine, theirs", [
     (lambda x: numod.tile(x, (2, 1, 3)), lambda x: np.tile(x, (2, 1, 3))),
     (lambda x: x.repeat_interleave(2, 1), lambda x: np.repeat(x, 2, 1)),
@@ -47,6 +50,7 @@ def test_values_and_gradients(mine, theirs):
     assert gradgradcheck(mine, (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_gradients_of_scatter_reduce(reduce, include_self):
@@ -74,6 +78,7 @@ def test_products_of_complex_numbers_by_index(factor):
     assert gradcheck(lambda x, source: x.scatter_reduce(0, index, source, "prod"), (x, source))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_products_with_zeros_have_exact_gradients():
     x, source = tensor([[2.0, 3.0]], True), tensor([[0.0, 0.0], [5.0, 0.0]], True)
     x.scatter_reduce(0, numod.tensor([[0, 0], [0, 0]]), source, "prod").sum().backward()
@@ -93,6 +98,7 @@ def test_in_place_forms_keep_the_history(change, expression):
     np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy())
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_a_comparison_in_place_leaves_no_gradient():
     x = tensor(grad=True)
     y = (x * 2).lt_(5.0)
@@ -121,6 +127,7 @@ def test_views_in_another_dtype_share_memory():
     assert x.view(numod.uint8).shape == (8,) and x.view(numod.uint8).view(numod.float32).tolist() == x.tolist()
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_a_leaf_that_needs_a_gradient_is_not_turned_in_place():
     with pytest.raises(RuntimeError, match="leaf Variable"):
         tensor(grad=True).t_()
@@ -144,6 +151,7 @@ def test_a_saved_tensor_that_is_turned_in_place_is_stale(change):
         c.sum().backward()
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradients_through_tensors_turned_in_place():
     a, g = numod.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), numod.tensor([[1.0, 10.0], [100.0, 1000.0]])
     b = a * 1
@@ -158,6 +166,7 @@ def test_resizing_to_the_same_shape_changes_nothing():
     assert x.resize_(2, 2).tolist() == [[0.0, 2.0], [1.0, 3.0]] and x._version == 0
 
 
+@pytest.mark.cpu_only
 def test_constructors_by_dtype():
     assert numod.LongTensor([1, 2]).dtype is numod.int64 and numod.FloatTensor(2, 3).shape == (2, 3)
     assert isinstance(numod.ones(2), numod.FloatTensor) and not isinstance(numod.ones(2), numod.LongTensor)
@@ -189,6 +198,7 @@ def test_multinomial_follows_the_weights():
     assert sorted(once[0].tolist()) == [0, 2]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_draws_with_their_means():
     numod.manual_seed(1)
     x = numod.empty(20000)

@@ -11,6 +11,8 @@ import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 RNG = np.random.default_rng(11)
 
 
@@ -184,6 +186,7 @@ def test_conversions() -> None:
         x < x  # noqa: B015
 
 
+@pytest.mark.cpu_only
 def test_printing() -> None:
     assert repr(numod.tensor([1 + 2j, -0.5j])) == "tensor([1.+2.0000j, -0.-0.5000j])"
     assert repr(numod.zeros(1, dtype=numod.cdouble)) == "tensor([0.+0.j], dtype=numod.complex128)"
@@ -245,6 +248,7 @@ def test_matrices(function, reference) -> None:
     assert gradcheck(function, [numod.tensor(a, requires_grad=True)])
 
 
+@pytest.mark.cpu_only
 def test_eigenvalues_of_real_matrices_are_complex() -> None:
     a = numod.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=numod.float64, requires_grad=True)
     values, vectors = numod.linalg.eig(a)

@@ -8,6 +8,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda
+
 SIZES = dict(zip("abcdeijkmn", (2, 3, 4, 2, 3, 4, 5, 2, 2, 4)))
 EQUATIONS = [
     "ij,jk->ik", "ij,jk", "bij,bjk->bik", "ij->ji", "ii->i", "ii", "i,j->ij", "i,i", "ij,ij->", "bn,anm,bm->ba",
@@ -55,6 +57,7 @@ def test_einsum_of_lists_and_of_dtypes() -> None:
     assert half.dtype is numod.float16 and half.tolist() == [[5, 14], [14, 50]]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "ii->i", "ii", "bij,bjk->bik", "i,j->ij", "ij->", "bn,anm,bm->ba"])
 def test_gradients(equation: str) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))

@@ -9,6 +9,8 @@ import pytest
 
 import numod
 
+pytestmark = pytest.mark.on_cuda
+
 ALL = [numod.bool, numod.uint8, numod.int8, numod.int16, numod.int32, numod.int64, numod.float32, numod.float64]
 
 
@@ -209,6 +211,7 @@ def test_ranges_of_integers_have_whole_bounds():
     assert numod.linspace(4.5, 0, 3, dtype=numod.complex64).real.tolist() == [4.5, 2.25, 0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_arange_of_large_bounds_has_the_exact_length():
     start = 2**62
     assert len(numod.arange(start, start + 3)) == 3
@@ -251,6 +254,7 @@ def test_eye_dtype():
 # ---- NumPy and DLPack
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("dtype", ALL)
 def test_from_numpy_shares_memory(dtype):
     array = np.zeros((2, 3), dtype.numpy)
@@ -262,6 +266,7 @@ def test_from_numpy_shares_memory(dtype):
     assert np.shares_memory(result.numpy(), array)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     "cut",
     [
@@ -281,6 +286,7 @@ def test_from_numpy_of_strided_arrays(cut):
     assert (result * 2).tolist() == (part * 2).tolist()
 
 
+@pytest.mark.cpu_only
 def test_numpy_of_a_view():
     x = numod.arange(12).reshape(3, 4)
     view = x.t()[1:, ::2].numpy()
@@ -288,6 +294,7 @@ def test_numpy_of_a_view():
     assert x[2, 1].item() == -1
 
 
+@pytest.mark.cpu_only
 def test_from_numpy_keeps_the_array_alive():
     result = numod.from_numpy(np.full(1000, 3.0))
     del _garbage()[:]
@@ -326,6 +333,7 @@ def test_bad_arrays(call, exception, message):
         call()
 
 
+@pytest.mark.cpu_only
 def test_numpy_protocol():
     x = numod.tensor([[1.0, 2.0]])
     assert np.asarray(x).dtype == np.float32
@@ -335,6 +343,7 @@ def test_numpy_protocol():
     assert not np.shares_memory(np.array(x), x.numpy())
 
 
+@pytest.mark.cpu_only
 def test_numpy_refuses_gradients():
     x = numod.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match=r"Use tensor\.detach\(\)\.numpy\(\)"):
@@ -366,6 +375,7 @@ def test_asarray():
         numod.asarray([1, 2], copy=False)
 
 
+@pytest.mark.cpu_only
 def test_dlpack_both_ways():
     x = numod.arange(6).reshape(2, 3)
     array = np.from_dlpack(x.t())
@@ -378,6 +388,7 @@ def test_dlpack_both_ways():
     assert numod.from_dlpack(x).data_ptr() == x.data_ptr()
 
 
+@pytest.mark.cpu_only
 def test_dlpack_refuses_gradients():
     with pytest.raises(BufferError, match="detach"):
         np.from_dlpack(numod.ones(2, requires_grad=True))

@@ -8,6 +8,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 Y = np.random.default_rng(0).standard_normal((4, 5))
 AT = [np.array([0.0, 1.0, 3.0, 4.0]), np.array([0.0, 0.5, 3.0, 4.0, 6.0])]
 

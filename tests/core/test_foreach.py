@@ -10,6 +10,8 @@ import pytest
 import numod
 from numod.core.foreach import functions
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 ARRAYS = [np.linspace(0.2, 0.9, 4), np.linspace(-0.8, 0.5, 6).reshape(2, 3)]
 
 
@@ -21,6 +23,7 @@ def near(found: tuple, wanted: list) -> bool:
     return isinstance(found, tuple) and all(np.allclose(*pair) for pair in zip(found, wanted, strict=True))
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("name", "arguments", "named", "reference"),
     [

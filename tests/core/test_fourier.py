@@ -12,6 +12,8 @@ import numod
 from numod import fft
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 RNG = np.random.default_rng(12)
 REAL = RNG.standard_normal((3, 4, 5))
 COMPLEX = REAL + 1j * RNG.standard_normal(REAL.shape)

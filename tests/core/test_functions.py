@@ -14,6 +14,8 @@ import pytest
 import numod
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda
+
 INF, NAN = math.inf, math.nan
 
 
@@ -31,6 +33,7 @@ def test_alpha():
     assert tensor(1, 2).sub(tensor(1, 1), alpha=3).dtype is numod.int64
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_alpha_gradient():
     x, y = numod.tensor([1.0], requires_grad=True), numod.tensor([2.0], requires_grad=True)
     numod.sub(x, y, alpha=3).backward()
@@ -73,6 +76,7 @@ def test_integers_are_divided_exactly():
     assert numod.fmod(x, y).tolist() == [abs(a) % abs(b) * (1 if a > 0 else -1) for a, b in pairs]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 @pytest.mark.parametrize("divisor", [0, numod.tensor([1, 0])])
 def test_integer_division_by_zero(name, divisor):
@@ -80,6 +84,7 @@ def test_integer_division_by_zero(name, divisor):
         getattr(numod, name)(tensor(1, 2), divisor)
 
 
+@pytest.mark.cpu_only
 def test_float_division_by_zero():
     np.testing.assert_array_equal((tensor(1.0, -1.0, 0.0) / 0).numpy(), [INF, -INF, NAN])
     np.testing.assert_array_equal((tensor(1.0, -1.0, 0.0) // 0).numpy(), [INF, -INF, NAN])
@@ -106,6 +111,7 @@ def test_pow_of_numbers():
     )
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_integer_powers_below_zero():
     x = numod.tensor([-2.0, 0.0, 3.0], requires_grad=True)
     (x**3).sum().backward()
@@ -286,6 +292,7 @@ def test_conversion_methods(name, dtype):
     assert getattr(tensor(1, 0), name)().dtype is dtype
 
 
+@pytest.mark.cpu_only
 def test_to_returns_itself_where_nothing_changes():
     x = numod.ones(2)
     assert x.to(numod.float32) is x.to("cpu") is x.to(x) is x.float() is x.cpu() is x
@@ -295,6 +302,7 @@ def test_to_returns_itself_where_nothing_changes():
     assert x.type_as(tensor(1)).dtype is numod.int64
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_conversion_gradient():
     x = numod.tensor([1.0, 2.0], requires_grad=True)
     (x.double() * 2).sum().backward()
@@ -302,6 +310,7 @@ def test_conversion_gradient():
     assert x.grad.tolist() == [2.0, 2.0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_clone_has_its_own_memory_and_a_gradient():
     x = numod.tensor([1.0], requires_grad=True)
     y = x.clone()
@@ -342,6 +351,7 @@ def test_one_hot():
         F.one_hot(tensor(3), 3)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_dropout():
     numod.manual_seed(0)
     x = numod.ones(10_000)
@@ -354,6 +364,7 @@ def test_dropout():
         F.dropout(x, 1.5)
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("call, exception, message", [
     (lambda: numod.div(tensor(1.0), 2, rounding_mode="up"), RuntimeError, "rounding_mode"), (lambda: tensor(1.0).exp(3), TypeError, "argument|inputs"),
     (lambda: numod.exp(tensor(1.0), base=2), TypeError, "unexpected keyword argument 'base'"), (lambda: tensor(1.0).to("moon"), RuntimeError, "(?i)device"),

@@ -14,6 +14,8 @@ import pytest
 import numod
 from numod import dtypes, nn
 
+pytestmark = pytest.mark.on_cuda
+
 HALVES = [numod.float16, numod.bfloat16]
 
 
@@ -24,17 +26,20 @@ def bfloat16_bits(x: np.ndarray) -> np.ndarray:
     return (up + ((low > 0x8000) | ((low == 0x8000) & (up & 1 == 1)))).astype(np.uint16)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_every_float16_becomes_its_float32() -> None:
     bits = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     np.testing.assert_array_equal(numod.from_numpy(bits).float().numpy(), bits.astype(np.float32))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_every_bfloat16_survives_float32() -> None:
     numbers = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     back = numod.from_numpy(numbers).bfloat16().float().numpy()
     np.testing.assert_array_equal(back, numbers)
 
 
+@pytest.mark.cpu_only
 def test_rounding_of_float32() -> None:
     x = np.random.default_rng(0).integers(0, 1 << 32, 100_000, dtype=np.uint32).view(np.float32)
     x = np.concatenate(
@@ -67,6 +72,7 @@ def test_ops_round_float32_results_once(dtype: numod.dtype) -> None:
     assert a.argmax().item() == a.float().argmax().item()
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_network_trains(dtype: numod.dtype) -> None:
     numod.manual_seed(0)
@@ -102,6 +108,7 @@ def test_promotion() -> None:
     assert (numod.ones(2, dtype=numod.half) + numod.ones(2)).dtype is numod.float32
 
 
+@pytest.mark.cpu_only
 def test_printing_and_limits() -> None:
     assert repr(numod.tensor([1.5, 2.25], dtype=numod.bfloat16)) == "tensor([1.5000, 2.2500], dtype=numod.bfloat16)"
     assert repr(numod.tensor([1.0, 2.0]).half()) == "tensor([1., 2.], dtype=numod.float16)"
@@ -109,6 +116,7 @@ def test_printing_and_limits() -> None:
     assert (limits.bits, limits.eps, limits.max) == (16, 0.0078125, 3.3895313892515355e38)
 
 
+@pytest.mark.on_cuda(gpu=False)
 def test_errors_are_clear() -> None:
     with pytest.raises(TypeError, match=r"unsupported ScalarType BFloat16.*\.float\(\)"):
         numod.ones(2, dtype=numod.bfloat16).numpy()
@@ -150,6 +158,7 @@ def test_reductions_are_taken_in_the_dtype_of_what_they_are_written_to() -> None
     assert numod.sum(numod.tensor([2**62, 2**62]), 0, out=numod.empty((), dtype=numod.float64)).item() == 2.0**63
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
 def test_all_halves_are_rounded_as_numpy_rounds_them(name: str) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -188,6 +197,7 @@ def test_dtypes_without_tensors_are_names_that_say_so(name: str) -> None:
             use()
 
 
+@pytest.mark.cpu_only
 def test_limits_of_dtypes_without_tensors() -> None:
     largest = {
         "float8_e4m3fn": 1.75 * 2**8,

@@ -13,6 +13,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda
+
 X = np.arange(2 * 3 * 4 * 5, dtype=np.int64).reshape(2, 3, 4, 5)
 MASK = np.arange(12).reshape(3, 4) % 3 == 1
 
@@ -335,6 +337,7 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_get(name):
     x = numod.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], dtype=numod.float64, requires_grad=True)
@@ -348,6 +351,7 @@ SETS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", SETS)
 def test_gradients_of_set(name):
     """Of the tensor written into and of the values."""
@@ -398,6 +402,7 @@ ERRORS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
     call, exception, message = ERRORS[name]
@@ -431,6 +436,7 @@ def test_places_of_nonzero_elements(shape):
         )
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_an_index_of_several_dimensions_reads_and_its_gradient_adds(dim):
     x = numod.randn(3, 4, 5, dtype=numod.float64).transpose(0, 1).requires_grad_()
@@ -458,6 +464,7 @@ def test_a_number_is_written_where_a_mask_is_true(dtype, value):
         assert np.array_equal(whole.numpy(), expected, equal_nan=dtype.startswith("float"))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_scattering_nothing_keeps_the_gradient_of_the_source():
     # A graph without edges, say: the loss must remain differentiable.
     nothing = numod.zeros(0, 3, dtype=numod.int64)

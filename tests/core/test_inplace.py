@@ -6,6 +6,8 @@ import pytest
 import numod
 import numod.nn.functional as F
 
+pytestmark = pytest.mark.on_cuda
+
 
 def vector(*values, dtype=numod.float32):
     return numod.tensor(list(values), dtype=dtype)
@@ -239,6 +241,7 @@ def test_two_operands_of_one_memory():
     assert x.tolist() == [5.0, 11.0, 19.0, 4.0]
 
 
+@pytest.mark.cpu_only
 def test_overlap_of_another_width_of_elements():
     memory = np.arange(6, dtype=np.float32)
     x, y = numod.from_numpy(memory[:4]), numod.from_numpy(memory[2:])
@@ -246,6 +249,7 @@ def test_overlap_of_another_width_of_elements():
     assert memory.tolist() == [2, 3, 4, 5, 4, 5]
 
 
+@pytest.mark.cpu_only
 def test_overlap_through_numpy_is_noticed():
     """Two tensors made of one array do not share a storage, but do share memory."""
     memory = np.arange(5, dtype=np.float32)
@@ -370,6 +374,7 @@ def test_an_empty_out_is_resized():
     assert numod.add(vector(1.0, 2.0), 1, out=out) is out and out.tolist() == [2.0, 3.0]
 
 
+@pytest.mark.cpu_only
 def test_out_of_another_shape_is_never_broadcast_into():
     out = numod.zeros(3, 2)
     with pytest.raises((RuntimeError, UserWarning)):
@@ -382,6 +387,7 @@ def test_a_strided_out():
     assert memory.tolist() == [[2.0, 0.0, 2.0, 0.0]] * 2
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_out_takes_no_part_in_gradients():
     x = numod.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="support automatic differentiation"):

@@ -9,6 +9,8 @@ import numod
 from numod import linalg
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 RNG = np.random.default_rng(3)
 SQUARE, TALL, RIGHT = RNG.standard_normal((2, 3, 3)), RNG.standard_normal((4, 2)), RNG.standard_normal((2, 3, 2))
 POSITIVE = SQUARE @ SQUARE.swapaxes(-1, -2) + np.eye(3)
@@ -191,6 +193,7 @@ def test_functions_of_any_dtype() -> None:
     assert x.grad.shape == (0, 3)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("function, dtype, error", [
     (linalg.pinv, numod.int64, RuntimeError), (linalg.pinv, numod.bool, RuntimeError), (linalg.det, numod.float16, NotImplementedError), (linalg.cholesky, numod.float16, NotImplementedError), (linalg.eigh, numod.int64, NotImplementedError),
     (numod.trace, numod.bool, NotImplementedError), (lambda x: linalg.vander(x[0, :1]), numod.float32, RuntimeError), (lambda x: linalg.lstsq(x, x), numod.float16, RuntimeError), (lambda x: linalg.solve_triangular(x, x, upper=True), numod.int64, NotImplementedError),

@@ -12,6 +12,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda
+
 GENERATOR = np.random.default_rng(3)
 X = GENERATOR.uniform(-2, 2, (3, 4, 5))
 TIED = GENERATOR.integers(0, 5, (6, 7))
@@ -133,12 +135,14 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name):
     x = of(X).requires_grad_()
     assert gradcheck(GRADIENTS[name], (x,)) and gradgradcheck(GRADIENTS[name], (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, math.inf])
 def test_gradient_of_distances(p):
     assert gradcheck(lambda x, y: numod.cdist(x, y, p), (of(X[:, :2]).requires_grad_(), of(X[0]).requires_grad_()))
@@ -157,6 +161,7 @@ def test_running_totals_of_columns(shape: tuple, dtype: str) -> None:
         np.testing.assert_allclose(of(x).cumprod(dim).numpy(), x.cumprod(dim), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_products_past_zeros():
     x = of([[1.0, 0.0, 2.0, 0.0, 3.0], [2.0, 3.0, 0.0, 4.0, 5.0]]).requires_grad_()
     assert (
@@ -191,6 +196,7 @@ def test_results_go_where_out_says():
         numod.cumsum(numod.ones(2, requires_grad=True), 0, out=numod.ones(2))
 
 
+@pytest.mark.cpu_only
 def test_named_results():
     found = of([2.0, 1.0]).sort()
     values, indices = found
@@ -202,6 +208,7 @@ def test_named_results():
         numod.return_types.sort((values,))
 
 
+@pytest.mark.cpu_only
 def test_names_of_numpy():
     x = of(X)
     assert x.sum(axis=1, keepdims=True).equal(x.sum(1, True)) and numod.cumsum(x, axis=0).equal(x.cumsum(0))
@@ -226,6 +233,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("number", range(len(ERRORS)))
 def test_errors(number):
     call, kind, text = ERRORS[number]

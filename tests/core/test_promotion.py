@@ -11,6 +11,8 @@ import pytest
 
 import numod
 
+pytestmark = pytest.mark.on_cuda
+
 NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"]
 # torch.result_type of two tensors with dimensions: rows the first dtype, columns the second, in the order of NAMES
 TENSOR_TENSOR = {

@@ -9,6 +9,8 @@ import pytest
 import numod
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def philox(counter, key):
     """Philox4x32-10 in plain integers: 4 words from 4 counter words and 2 key words. Salmon et al., 2011."""
@@ -399,6 +401,7 @@ def test_dropout_keeps_its_mask_whatever_is_drawn_before_backward():
     assert x.grad.tolist() == y.tolist()
 
 
+@pytest.mark.cpu_only
 def test_dropout_at_its_limits():
     x = numod.ones(100)
     assert F.dropout(x, 0.0).tolist() == x.tolist() and F.dropout(x, 1.0).tolist() == [0.0] * 100
@@ -419,6 +422,7 @@ def test_two_dropouts_differ(seeded):
     assert F.dropout(x, 0.5).tolist() != F.dropout(x, 0.5).tolist()
 
 
+@pytest.mark.cpu_only
 def test_chances_are_between_0_and_1():
     for wrong in (numod.tensor([0.5, 2.0]), numod.tensor([-0.1]), numod.tensor([float("nan")])):
         with pytest.raises(RuntimeError, match="Expected p_in >= 0"):
@@ -430,6 +434,7 @@ def test_chances_are_between_0_and_1():
     ).shape == (0,)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "random_"])
 def test_numbers_drawn_over_a_result_pass_zeros_on(name):
     x, y = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)

@@ -11,6 +11,8 @@ import pytest
 import numod
 from numod import special
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 INF, NAN = math.inf, math.nan
 
 FAR = [  # function, arguments, value
@@ -164,6 +166,7 @@ def test_chebyshev_polynomials_by_angles(kind):
     )
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("name", "module"),
     [

@@ -8,6 +8,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 RNG = np.random.default_rng(13)
 SIGNAL = RNG.standard_normal((2, 50))
 WINDOW = numod.hann_window(12, dtype=numod.float64)
@@ -27,6 +29,7 @@ def reference(
     return np.fft.rfft(np.stack(frames, 1)).swapaxes(1, 2)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     "center, mode", [(True, "reflect"), (True, "constant"), (True, "circular"), (True, "replicate"), (False, "reflect")]
 )
@@ -45,6 +48,7 @@ def test_defaults_and_forms() -> None:
     assert x[0].stft(8, return_complex=True).shape == plain.shape[1:]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     "options", [{}, {"center": False}, {"normalized": True}, {"onesided": False}, {"win_length": 12}]
 )
@@ -60,6 +64,7 @@ def test_istft_is_the_inverse(options: dict) -> None:
     assert back.shape[-1] >= 44 and numod.allclose(back, x[:, : back.shape[-1]])
 
 
+@pytest.mark.cpu_only
 def test_istft_with_a_complex_window_is_the_inverse() -> None:
     x, window = numod.arange(40.0) * (1 + 0.5j), numod.hann_window(8) * (1 + 1j) + 0.1
     spectrum = numod.stft(x, 8, window=window, return_complex=True, onesided=False)

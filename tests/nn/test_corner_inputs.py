@@ -6,6 +6,8 @@ import pytest
 import numod as torch
 import numod.nn.functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
@@ -65,6 +67,7 @@ def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_
     assert torch.autograd.gradcheck(function, (x, weight))
 
 
+@pytest.mark.cpu_only
 def test_sizes_and_factors_of_interpolate_may_be_numbers_of_numpy_or_tensors() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
     for given, plain in (

@@ -14,6 +14,8 @@ from numod import nn, tensor
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 TABLE = np.random.default_rng(0).standard_normal((6, 3))
 INDEX = np.array([1, 0, 5, 2, 2, 1, 3])
 OFFSETS = np.array([0, 2, 2, 5])
@@ -236,12 +238,14 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("call, error, text", ERRORS)
 def test_errors(call: Callable, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         call(tensor(TABLE))
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("step", [2, 3])
 def test_indices_need_not_be_dense(step):
     assert np.array_equal(F.embedding(tensor(INDEX)[::step], table()).detach().numpy(), TABLE[INDEX[::step]])

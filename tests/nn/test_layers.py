@@ -9,6 +9,8 @@ import numod
 import numod.nn.functional as F
 from numod import nn
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def test_linear():
     layer = nn.Linear(3, 2, dtype=numod.float64)
@@ -44,6 +46,7 @@ def test_dropout():
             nn.Dropout(p)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("module", "text", "function"),
     [

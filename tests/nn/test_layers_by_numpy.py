@@ -12,6 +12,8 @@ from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def normal(*shape: int, seed: int = 0, gradient: bool = True) -> numod.Tensor:
     return numod.tensor(np.random.default_rng(seed).standard_normal(shape), requires_grad=gradient)

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Callable, tuple, np.ndarray]] = {
     "triplet": (lambda x, y, z, **k: F.triplet_margin_loss(x, y, z, swap=True, **k), (X, Y, Z),
         np.maximum(0, 1 + length(X - Y) - np.minimum(length(X - Z), length(Y - Z)))),
 }  # fmt: skip
-pytestmark = pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
+pytestmark = [pytest.mark.on_cuda(simulator=False), pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")]
 
 
 def tensors(arrays: tuple) -> list[numod.Tensor]:
@@ -136,6 +136,7 @@ def test_logits_far_from_zero() -> None:
     assert loss.tolist() == [1e4, 0.0, 0.0, 1e4] and x.grad.tolist() == [1.0, 0.0, 0.0, -1.0]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
 def test_gradients_of_infinite_errors_are_bounded_as_others_and_those_of_nan_are_nan(loss: Callable) -> None:
     x = numod.tensor([0.25, np.inf, -np.inf, np.nan], requires_grad=True)
@@ -191,6 +192,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("call, error, text", ERRORS)
 def test_errors(call: Callable, error: type, text: str) -> None:
     with pytest.raises(error, match=text):

@@ -10,6 +10,8 @@ from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def test_layer_norm_of_long_rows_is_accurate() -> None:
     x = (np.random.default_rng(0).standard_normal((4, 3000)) + 100).astype(np.float32)

@@ -15,6 +15,8 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
 from numod.ops import recurrent_layer
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 LAYERS = {"LSTM": {}, "GRU": {}, "RNN": {}, "RNN relu": {"nonlinearity": "relu"}}
 
 
@@ -40,6 +42,7 @@ def step_by_numpy(
     return [np.maximum(left + right, 0) if "relu" in name else np.tanh(left + right)]
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("lengths", [(4, 4, 4), (4, 2, 1)], ids=["equal", "packed"])
 def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:

@@ -15,6 +15,8 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.functional import scaled_dot_product_attention as attention
 from numod.ops import attention as op
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 @pytest.fixture(autouse=True)
 def by_blocks(monkeypatch):
@@ -116,6 +118,7 @@ def test_gradients(name):
     assert gradgradcheck(lambda *each: attention(*each, **options), given)
 
 
+@pytest.mark.cpu_only
 def test_gradients_across_blocks(monkeypatch):
     """Sizes beyond a block, by the gradient of the composed form."""
     q, k, v, g = tensors((1, 2, 300, 18), (1, 2, 250, 18), (1, 2, 250, 20), (1, 2, 300, 20))
@@ -210,6 +213,7 @@ def test_memory(causal):
     assert peak < 4e6
 
 
+@pytest.mark.cpu_only
 def test_errors():
     q = numod.zeros(2, 4, 3)
     for call, message in {

@@ -11,6 +11,8 @@ import numod
 import numod.nn.functional as F
 from numod.autograd.gradcheck import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 3, 9, 11), (4, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((1, 3, 23, 26), (5, 3, 7, 7), (4, 4), (2, 2), (1, 1), 1),  # a first layer: few channels, phases of four
@@ -176,6 +178,7 @@ def _existing(x, weight, g, stride, padding, dilation, groups):
     return out, dx.reshape(x.shape), dweight
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("number", range(len(CASES)))
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_borders_make_no_nan_of_what_is_not_finite(number):

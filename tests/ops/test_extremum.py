@@ -10,6 +10,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 KINDS = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8"]
 
 

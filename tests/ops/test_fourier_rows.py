@@ -11,6 +11,8 @@ import numod
 from numod.device import tiles
 from numod.ops import fourier_rows
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 LANES = tiles.host().lanes(4)
 PRECISION = [("float32", 1e-6), ("float64", 1e-14)]
 
@@ -77,6 +79,7 @@ def test_rows_do_not_touch_each_other() -> None:
         assert np.abs(found[others] - expected[others]).max() < 1e-4
 
 
+@pytest.mark.cpu_only
 def test_imaginary_parts_that_a_real_result_has_not() -> None:
     half = drawn(LANES, 33)
     real = half.copy()
@@ -96,6 +99,7 @@ def test_threads_share_groups() -> None:
     assert all(numod.equal(a, b) for a, b in zip(*found))
 
 
+@pytest.mark.cpu_only
 def test_what_is_numpy_s() -> None:
     device, kind = numod.device("cpu"), numod.complex64
     assert fourier_rows.complex_rows(kind, device, LANES, 64, 1, False, 1.0)

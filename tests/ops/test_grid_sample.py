@@ -13,6 +13,8 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 CASES = [
     (mode, axes) for mode in ("nearest", "bilinear", "bicubic") for axes in (2, 3) if (mode, axes) != ("bicubic", 3)
 ]

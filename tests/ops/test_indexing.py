@@ -11,6 +11,8 @@ from numod.core.apply import apply
 from numod.nn import functional as F
 from numod.ops import indexing as ix
 
+pytestmark = pytest.mark.on_cuda
+
 DIMS = [0, 1, 2, -1]
 
 
@@ -182,6 +184,7 @@ def test_embedding():
     assert F.embedding(numod.tensor([1], dtype=numod.int32), numod.tensor(weight)).shape == (1, 3)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_embedding_gradient_adds_up_and_skips_padding():
     weight = numod.zeros(4, 2, requires_grad=True)
     F.embedding(numod.tensor([1, 1, 3, 0]), weight, padding_idx=3).sum().backward()
@@ -274,6 +277,7 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name):
     x = numod.tensor(data(2, 3).astype(np.float64), requires_grad=True)
@@ -320,6 +324,7 @@ ERRORS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
     call, exception, message = ERRORS[name]
@@ -346,6 +351,7 @@ def test_indices_of_another_device_than_the_cpu() -> None:
     assert numod.zeros(3, device="meta")[numod.tensor([0, 1], device="cpu")].shape == (2,)
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("reduce", [None, "sum", "mean", "amax", "prod"])
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
@@ -380,6 +386,7 @@ def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
         )
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_second_gradients_of_products_scattered_with_zeros():
     x = numod.tensor([2.0, 0.0, 3.0, 1.5], dtype=numod.float64, requires_grad=True)
     source = numod.tensor([0.0, 4.0, 0.5, 2.0, 0.0, 0.0, 3.0, 0.7], dtype=numod.float64, requires_grad=True)

@@ -9,6 +9,8 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 SHAPES = [
     ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)),
     ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
@@ -151,6 +153,7 @@ def test_linear_of_strided_operands():
     check(F.linear(given[0][:4], given[1][:7], given[2][:7]), x.T[:4] @ w.T[:7].T + b[::2][:7], 1e-4)
 
 
+@pytest.mark.cpu_only
 def test_linear_errors():
     with pytest.raises(RuntimeError, match=r"\(2, 4\) @ \(5, 3\)|\(2, 4\).*\(5, 3\)"):
         F.linear(numod.ones(2, 4), numod.ones(5, 3))
@@ -270,6 +273,7 @@ def test_batches_that_do_not_broadcast():
         numod.ones(4, 2, 3) @ numod.ones(5, 3, 2)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("call, message", [
     (lambda: numod.ones(2, 2) @ numod.tensor(1.0), "at least 1D"),
     (lambda: numod.ones(2, 2) @ numod.ones(2, 2, dtype=numod.float64), "same dtype"),

@@ -12,6 +12,8 @@ import numod.nn.functional as F
 from numod.ops import normalization as op
 from numod.ops.group_norm import group_norm
 
+pytestmark = pytest.mark.on_cuda
+
 EPS = 1e-5
 
 
@@ -125,12 +127,14 @@ def test_an_image_far_from_the_others_does_not_blur_them() -> None:
     np.testing.assert_allclose(var.numpy(), x.var((0, 2), np.float64), rtol=1e-6)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_no_rows_have_gradients_of_zero() -> None:
     numod.full((64,), 7.0)  # memory that was used before
     _, *found = run(op.row_norm, np.zeros((0, 4)), drawn(4), drawn(4), np.zeros((0, 4)), numod.float32)
     assert found[0].shape == (0, 4) and not found[1].any() and not found[2].any()
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4)])
 @pytest.mark.parametrize("norm", [op.row_norm, op.rms_norm], ids=["layer norm", "RMS norm"])
 def test_second_gradients_of_rows(norm: op.Norm, shape: tuple) -> None:

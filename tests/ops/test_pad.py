@@ -11,6 +11,8 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.functional import pad
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 

@@ -9,6 +9,8 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 SETTINGS = [
     ((2, 3), (1, 1), (0, 0), (1, 1)),
     ((3, 2), (1, 2), (1, 2), (2, 1)),

@@ -32,6 +32,8 @@ from references import (
     tensors_of,
 )
 
+pytestmark = pytest.mark.on_cuda
+
 SPECIAL = [
     NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 3.0, -3.0, 7.25, 40.0, -40.0, 1e-40, -1e-40, 1e-30,
     3e38, -3e38,
@@ -128,6 +130,7 @@ def test_missing_input():
         rows["clamp"](numod.ones(2))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_parallel_loop_equals_serial_loop():
     """Past the threshold of work a kernel runs on threads; dense and strided."""
     x = np.random.default_rng(0).standard_normal((1200, 900)).astype(np.float32)
@@ -172,6 +175,7 @@ def test_special_values(name, dtype):
         ]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize(
     "name",
     [
@@ -271,6 +275,7 @@ def test_integer_arithmetic_wraps(dtype):
         np.testing.assert_array_equal((numod.tensor(x) * numod.tensor(y)).numpy(), x * y)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_large_integers_are_exact():
     x = numod.tensor([2**62, -(2**53) - 1])
     assert (x + 1).tolist() == [2**62 + 1, -(2**53)]
@@ -336,6 +341,7 @@ def gradient_inputs(name):
     return [numod.tensor(each, dtype=numod.float64) for each in points[:count]]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_gradients_to_second_order(name):
     inputs = gradient_inputs(name)
@@ -353,6 +359,7 @@ def test_gradients_to_second_order(name):
     assert gradgradcheck(function, inputs)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", ["mul", "div", "atan2", "prelu"])
 def test_gradients_of_broadcast_and_strided_inputs(name):
     x = numod.tensor(np.linspace(0.3, 2.1, 12).reshape(3, 4), requires_grad=True)
@@ -360,6 +367,7 @@ def test_gradients_of_broadcast_and_strided_inputs(name):
     assert gradcheck(lambda x, y: rows[name](x.t(), y[::2]), (x, y))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name, x, wanted", [
     ("abs", [0.0, -0.0], [0.0, 0.0]), ("relu", [0.0, -0.0], [0.0, 0.0]), ("sign", [0.0, 2.0], [0.0, 0.0]), ("sinc", [0.0], [0.0]),
     ("hardsigmoid", [-3.0, 3.0], [0.0, 0.0]), ("hardswish", [-3.0, 3.0], [0.0, 1.0]), ("softsign", [0.0], [1.0]), ("silu", [0.0], [0.5]),
@@ -370,6 +378,7 @@ def test_gradient_at_a_kink(name, x, wanted):
     np.testing.assert_allclose(x.grad.numpy(), wanted)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name, wanted", [("maximum", 0.5), ("minimum", 0.5)])
 def test_gradient_of_equal_values_is_shared(name, wanted):
     x, y = numod.tensor([2.0], requires_grad=True), numod.tensor([2.0], requires_grad=True)
@@ -377,12 +386,14 @@ def test_gradient_of_equal_values_is_shared(name, wanted):
     assert (x.grad.item(), y.grad.item()) == (wanted, wanted)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_clamp_at_its_bounds():
     x = numod.tensor([-1.0, 2.0, 3.0], requires_grad=True)
     x.clamp(-1.0, 2.0).sum().backward()
     assert x.grad.tolist() == [1.0, 1.0, 0.0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize(
     "x, y, wanted",
     [
@@ -399,6 +410,7 @@ def test_gradient_of_pow_at_zero_and_below(x, y, wanted):
     np.testing.assert_array_equal([x.grad.item(), y.grad.item()], wanted)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_where_stops_the_gradient_of_the_other_side():
     """A NaN in the part not chosen must not reach the gradient of the chosen one."""
     x = numod.tensor([0.0, 4.0], requires_grad=True)

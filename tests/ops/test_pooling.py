@@ -12,6 +12,8 @@ import numod.nn.functional as F
 from numod.autograd.gradcheck import gradcheck
 from numod.ops import pooling
 
+pytestmark = pytest.mark.on_cuda
+
 # dimensions, kernel, stride, padding, dilation
 WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3), (1, 0), (2, 1)), (3, 2, 1, 1, 1)]
 SIZES = {1: (21,), 2: (9, 23), 3: (4, 5, 19)}
@@ -71,6 +73,7 @@ def test_a_window_with_nan_gives_nan_and_one_of_infinities_its_first_place():
     assert values[0, 0, 1, 16].item() == -np.inf and indices[0, 0, 1, 16].item() == 2 * 34 + 32
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize(
     "pool",
     [
@@ -175,6 +178,7 @@ def test_of_several_nans_the_last_is_the_place():
     assert F.adaptive_max_pool2d(x, 1, return_indices=True)[1].item() == 3
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_a_dilated_window_beside_all_elements_has_no_gradient():
     x = numod.ones(1, 1, 4, requires_grad=True)
     values = F.max_pool1d(x, 2, 1, 1, 5)
@@ -198,6 +202,7 @@ def test_means_with_borders(kernel, stride, ceil_mode, divisor):
         )
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradients_where_no_indices_were_computed():
     x = numod.tensor(np.random.default_rng(0).permutation(36).reshape(1, 1, 6, 6) / 7.0, requires_grad=True)
     windows = ((3, 2), (2, 2), (1, 0), (1, 1), (3, 3))

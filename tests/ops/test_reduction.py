@@ -15,6 +15,8 @@ from numod.device.layout import layout
 from numod.kernel import bind
 from numod.ops import reduction
 
+pytestmark = pytest.mark.on_cuda
+
 DIMS = [None, 0, 1, -1, (0, 1), (0, 2), (1, 2), (0, 1, 2)]
 NAN, INF = math.nan, math.inf
 
@@ -156,6 +158,7 @@ def test_elementwise_max_and_min():
     assert numod.min(a, b).tolist() == [1, 2]
 
 
+@pytest.mark.cpu_only
 def test_named_results():
     values, indices = numod.tensor([[1.0, 4.0], [3.0, 2.0]]).max(dim=1)
     assert (values.tolist(), indices.tolist()) == ([4.0, 3.0], [1, 0])
@@ -335,6 +338,7 @@ def test_variance_of_too_few():
     assert numod.tensor([[1.0, 3.0]]).var(1, correction=0).tolist() == [1.0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_variance_with_a_large_mean():
     x = numod.tensor(np.array([1e8, 1e8 + 1, 1e8 + 2]))
     assert x.var().item() == pytest.approx(1.0)
@@ -384,12 +388,14 @@ def many():
     return (np.random.default_rng(3).random(10_000_000, dtype=np.float32) + np.float32(0.1)).astype(np.float32)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", ["sum", "mean"])
 def test_accuracy_of_a_long_row(name, many):
     exact = getattr(np, name)(many, dtype=np.float64)
     assert getattr(numod.from_numpy(many), name)().item() == pytest.approx(exact, rel=3e-7)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", ["sum", "mean"])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_accuracy_along_a_matrix(name, dim, many):
@@ -398,17 +404,20 @@ def test_accuracy_along_a_matrix(name, dim, many):
     np.testing.assert_allclose(getattr(numod.from_numpy(x), name)(dim).numpy(), exact, rtol=3e-7)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_accuracy_along_a_transposed_matrix(many):
     x = many.reshape(1000, 10_000)
     np.testing.assert_allclose(numod.from_numpy(x).t().sum(0).numpy(), x.sum(1, dtype=np.float64), rtol=3e-7)
     np.testing.assert_allclose(numod.from_numpy(x)[:, ::2].sum().item(), x[:, ::2].sum(dtype=np.float64), rtol=3e-7)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_accuracy_of_cumsum(many):
     x = many[:1_000_000]
     np.testing.assert_allclose(numod.from_numpy(x).cumsum(0).numpy()[-1], x.sum(dtype=np.float64), rtol=1e-6)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_extrema_of_a_long_row(many):
     x = numod.from_numpy(many)
     assert (x.amax().item(), x.argmax().item()) == (many.max(), many.argmax())
@@ -429,6 +438,7 @@ GRADIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_to_second_order(name):
     x = numod.tensor([[0.7, -1.2, 2.3], [1.9, 0.4, -0.6]], dtype=numod.float64, requires_grad=True)
@@ -436,11 +446,13 @@ def test_gradients_to_second_order(name):
     assert gradgradcheck(GRADIENTS[name], (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_a_strided_input():
     x = numod.tensor(data((4, 6)), requires_grad=True)
     assert gradcheck(lambda x: x.t()[::2].sum(0), (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("zeros", [1, 2])
 def test_gradient_of_prod_with_zeros(zeros):
     x = numod.tensor([[2.0, 0.0, 3.0], [4.0, 5.0, 6.0]], dtype=numod.float64)
@@ -452,6 +464,7 @@ def test_gradient_of_prod_with_zeros(zeros):
     assert x.grad.tolist()[0] == ([0.0, 6.0, 0.0] if zeros == 1 else [0.0, 0.0, 0.0])
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_prod_over_two_dims_with_a_zero():
     x = numod.tensor(data((2, 3, 2)), requires_grad=True)
     with numod.no_grad():
@@ -459,6 +472,7 @@ def test_gradient_of_prod_over_two_dims_with_a_zero():
     assert gradcheck(lambda x: x.prod(), (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_equal_extrema():
     x = numod.tensor([1.0, 3.0, 3.0], requires_grad=True)
     x.amax().backward()
@@ -468,12 +482,14 @@ def test_gradient_of_equal_extrema():
     assert y.grad.tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_norm_at_zero():
     x = numod.zeros(3, requires_grad=True)
     x.norm().backward()
     assert x.grad.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("p", [0.5, -0.5, 1.5])
 def test_gradients_of_norms_of_elements_that_are_zero(p):
     x = numod.tensor([[0.0, 0.0], [0.0, -4.0]], requires_grad=True)
@@ -481,12 +497,14 @@ def test_gradients_of_norms_of_elements_that_are_zero(p):
     assert x.grad.tolist() == [[0.0, 0.0], [0.0, -1.0 if p > 0 else 0.0]]
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_a_scalar():
     x = numod.tensor(2.0, requires_grad=True)
     (x.sum() + x.mean() + x.amax() + x.prod()).backward()
     assert x.grad.item() == 4.0
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_with_a_dtype():
     x = numod.tensor([1.0, 2.0], requires_grad=True)
     x.sum(dtype=numod.float64).backward()
@@ -542,6 +560,7 @@ def test_rows_and_columns_of_few_and_many(n: int, name: str, kind: str) -> None:
         np.testing.assert_allclose(found.numpy(), expected, rtol=2e-5)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
 @pytest.mark.parametrize("name", ["sum", "amax", "any"])
 def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
@@ -556,6 +575,7 @@ def test_chunks_of_a_long_row_and_their_totals_are_one_launch(name, kind):
     )
 
 
+@pytest.mark.cpu_only
 def test_one_thread_reads_longer_runs_of_columns():
     x = np.random.default_rng(0).standard_normal((40, 1500)).astype(np.float32)
     before = numod.get_num_threads()

@@ -12,6 +12,8 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 from numod.ops.resample import resample
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def drawn(n: int, m: int, taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Indices and weights (m, taps), and the matrix (m, n) they stand for."""

@@ -12,6 +12,8 @@ import numod
 from numod.core.apply import apply
 from numod.ops.pointwise import rows
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def constant(name, inputs, shape, dtype=numod.float64):
     return apply(rows[name], inputs, (dtype, numod.device("cpu"), shape)).numpy()

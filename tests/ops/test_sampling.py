@@ -13,6 +13,8 @@ import numod
 from numod.core.apply import apply
 from numod.ops import sampling
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 COUNT = 40000
 
 

@@ -13,6 +13,8 @@ import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn import functional as F
 
+pytestmark = pytest.mark.on_cuda
+
 
 def data(*shape, dtype=np.float64, seed=0):
     return (3 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
@@ -95,6 +97,7 @@ def test_strided(name):
     )
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_long_rows(name):
     x = data(2, 50_000, dtype=np.float32)
@@ -110,6 +113,7 @@ def test_zero_dimensional_and_empty():
     assert numod.zeros(0, 3).log_softmax(1).shape == (0, 3)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_large_logits_do_not_overflow():
     x = numod.tensor([[1000.0, 1000.0], [-1000.0, 0.0], [3e38, -3e38]])
     assert x.softmax(1).tolist() == [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
@@ -156,6 +160,7 @@ def test_dtype_argument():
     assert F.softmax(numod.tensor([1, 1]), 0, dtype=numod.float32).tolist() == [0.5, 0.5]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", REFERENCES)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_gradients(name, dim):
@@ -261,6 +266,7 @@ def test_nll_loss_of_log_softmax_is_cross_entropy():
     assert F.nll_loss(x.log_softmax(1), target).item() == pytest.approx(F.cross_entropy(x, target).item(), rel=1e-12)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("options", [{}, {"ignore_index": 1}, {"label_smoothing": 0.1}, {"reduction": "none"}])
 def test_cross_entropy_gradients(options):
     x = numod.tensor(data(3, 3, 2), requires_grad=True)
@@ -269,6 +275,7 @@ def test_cross_entropy_gradients(options):
     assert gradgradcheck(lambda x: F.cross_entropy(x, target, **options), (x,))
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("target, exception, message", [
     ([0, 3], IndexError, "Target 3 is out of bounds"),
     ([0, -1], IndexError, "Target -1 is out of bounds"),
@@ -299,6 +306,7 @@ def test_the_least_softmaxes_are_subnormal_numbers(dtype, far):
     np.testing.assert_allclose(numod.tensor(x).log_softmax(1).numpy(), x - np.log(35.0), rtol=1e-6)
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_log_softmax_keeps_its_digits_beside_large_numbers(dim: int) -> None:
     x = numod.tensor([[1e5, 1e5 + 1], [1e5 - 3, 1e5 + 0.5]])

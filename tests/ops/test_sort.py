@@ -12,6 +12,8 @@ from numod.autograd import gradcheck, gradgradcheck
 from numod.core.apply import apply
 from numod.ops import select, sort
 
+pytestmark = pytest.mark.on_cuda
+
 KINDS = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"]
 
 
@@ -30,6 +32,7 @@ def expected_order(x, descending):
     return np.argsort(-ranks if descending else ranks, -1, kind="stable")
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 16), (3, 40), (2, 200), (2, 300), (2, 5000)], ids=str)
 def test_rows_in_order(shape, kind):
@@ -43,6 +46,7 @@ def test_rows_in_order(shape, kind):
         assert kind == "bool" or (np.signbit(values.numpy()) == np.signbit(expected)).all()  # zeros keep theirs
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_digits_that_all_have_are_passed_over():
     x = np.random.default_rng(0).integers(0, 10, 300_000).astype(np.float32)
     values, indices = apply(sort.sort, (numod.from_numpy(x.copy()),), (False,))
@@ -50,6 +54,7 @@ def test_digits_that_all_have_are_passed_over():
     np.testing.assert_array_equal(values.numpy(), np.sort(x))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("reach", [0, 1, 255, 2**32 - 1, 2**32, 2**63 - 1])
 @pytest.mark.parametrize("n", [70, 5000])
 def test_integers_of_any_reach(n, reach):
@@ -61,6 +66,7 @@ def test_integers_of_any_reach(n, reach):
         np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected_order(x, descending), -1))
 
 
+@pytest.mark.cpu_only
 @pytest.mark.parametrize("kind", ["float32", "int64"])
 @pytest.mark.parametrize("n", [9, 5000])
 def test_selecting(n, kind):
@@ -86,6 +92,7 @@ def test_medians():
     assert x.nanmedian(1).values.tolist()[:2] == [2.0, 0.0] and x.nanmedian(1).indices.tolist() == [3, 3, 0]
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize(
     "function",
     [

@@ -10,6 +10,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 @pytest.mark.parametrize("n", [5, 12])
 @pytest.mark.parametrize("columns", [1, 3, 130])

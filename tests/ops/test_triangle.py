@@ -7,6 +7,8 @@ import pytest
 
 import numod
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 SHAPES = [(3, 5), (5, 3), (1, 4), (4, 1), (0, 3), (3, 0)]
 DIAGONALS = [-9, -2, -1, 0, 1, 3, 9]
 

@@ -8,6 +8,8 @@ import numod
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 SHAPES = [(64, 64), (100, 130), (8, 600), (601, 9), (3, 70, 65), (2, 3, 40, 50), (2, 2, 2, 33, 40), (5, 7, 300)]
 
 

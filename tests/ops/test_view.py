@@ -8,6 +8,8 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 
+pytestmark = pytest.mark.on_cuda
+
 
 def data(*shape):
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
@@ -102,6 +104,7 @@ def test_values_and_memory(name):
     assert shares(result, x) is shared
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("T", "view_as")])
 def test_gradients(name):
     x = numod.tensor(A.astype(np.float64) / 7, requires_grad=True)
@@ -109,6 +112,7 @@ def test_gradients(name):
     assert gradcheck(lambda x: (CASES[name][0](x) * weight).sum(), (x,))
 
 
+@pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize(
     "name",
     [
@@ -210,6 +214,7 @@ def test_unbind(dim):
         np.testing.assert_array_equal(part.numpy(), wanted)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_through_all_parts():
     x = numod.tensor(data(4, 3), requires_grad=True)
     first, second = x.chunk(2)
@@ -217,6 +222,7 @@ def test_gradient_through_all_parts():
     np.testing.assert_array_equal(x.grad.numpy(), [[2] * 3] * 2 + [[3] * 3] * 2)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_gradient_of_unbound_parts():
     x = numod.tensor(data(3, 2), requires_grad=True)
     a, b, c = x
@@ -247,6 +253,7 @@ def test_cat_of_one_tensor_is_a_copy():
     assert not shares(numod.cat([x]), x)
 
 
+@pytest.mark.on_cuda(simulator=False)
 def test_cat_gradients_of_several_inputs():
     a = numod.tensor(data(2, 2).astype(np.float64), requires_grad=True)
     b = numod.tensor(data(2, 3).astype(np.float64), requires_grad=True)
@@ -302,6 +309,7 @@ ERRORS = {
 }  # fmt: skip
 
 
+@pytest.mark.on_cuda(gpu=False)
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
     call, exception, message = ERRORS[name]

@@ -11,6 +11,8 @@ from numod import nn, optim
 from numod.optim import SGD, Adam, AdamW
 from numod.optim.optimizer import register_optimizer_step_pre_hook, required
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 
 def parameters(count=2):
     return [numod.full((2,), float(k + 1), requires_grad=True) for k in range(count)]

@@ -5,6 +5,8 @@ import pytest
 
 import numod
 
+pytestmark = pytest.mark.on_cuda(simulator=False)
+
 STEPS = 20
 START = np.linspace(-1, 1, 6).reshape(2, 3)
 
