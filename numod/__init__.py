@@ -12,10 +12,11 @@ from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # public names of core, by its __all__
-from .core import foreach as _foreach, methods as _methods, overrides as _overrides, return_types
+from .core.math import foreach as _foreach
+from .core import methods as _methods, overrides as _overrides, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.signatures import document as _document
-from .core.random import (
+from .core.create.random import (
     bernoulli,
     default_generator,
     get_rng_state,
@@ -121,7 +122,7 @@ from .nn.functional import (
     selu,
 )
 
-from .nn.functional import older as _older
+from .nn.functional import deprecated as _older
 
 globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
 

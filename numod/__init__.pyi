@@ -61,7 +61,7 @@ from . import version as version
 from .paths import other_devices as xpu
 from .cuda.streams import Event as Event
 from .paths.futures import Future as Future
-from .core.random import Generator as Generator
+from .core.create.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError
 from . import PyTorchFileReader as PyTorchFileReader
@@ -73,7 +73,7 @@ from . import SymFloat as SymFloat
 from . import SymInt as SymInt
 from .core.tensor import Tensor as Tensor
 from . import TensorType as TensorType
-from .core.storages import TypedStorage as TypedStorage
+from .core.convert.storages import TypedStorage as TypedStorage
 from .device.storage import Storage as _Storage
 from .amp.autocast import autocast as autocast
 from .device.device import Device as _Device
@@ -88,8 +88,8 @@ from .autograd.modes import no_grad as no_grad
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional import alpha_dropout as alpha_dropout
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
-from .core.values import as_tensor as as_tensor
-from .core.memory import asarray as asarray
+from .core.create.values import as_tensor as as_tensor
+from .core.create.memory import asarray as asarray
 from .nn.functional import bilinear as bilinear
 from .dtypes import can_cast as can_cast
 from .nn.functional import celu as celu
@@ -98,13 +98,13 @@ from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
 from .nn.functional import cosine_similarity as cosine_similarity
 from .nn.functional import dropout as dropout
-from .core.memory import empty_permuted as empty_permuted
-from .core.memory import empty_strided as empty_strided
+from .core.create.memory import empty_permuted as empty_permuted
+from .core.create.memory import empty_strided as empty_strided
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
-from .core.exchange import from_dlpack as from_dlpack
-from .core.memory import from_file as from_file
-from .core.values import from_numpy as from_numpy
-from .core.memory import frombuffer as frombuffer
+from .core.convert.exchange import from_dlpack as from_dlpack
+from .core.create.memory import from_file as from_file
+from .core.create.values import from_numpy as from_numpy
+from .core.create.memory import frombuffer as frombuffer
 from .amp.autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .amp.autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
@@ -115,9 +115,9 @@ from .backends.switches import get_float32_matmul_precision as get_float32_matmu
 from .backends.switches import get_num_interop_threads as get_num_interop_threads
 from .device.threads import get_num_threads as get_num_threads
 from .core.printing import get_printoptions as get_printoptions
-from .core.random import get_rng_state as get_rng_state
+from .core.create.random import get_rng_state as get_rng_state
 from .nn.functional import group_norm as group_norm
-from .core.random import initial_seed as initial_seed
+from .core.create.random import initial_seed as initial_seed
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
@@ -129,8 +129,8 @@ from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabl
 from .backends.switches import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
-from .core.random import manual_seed as manual_seed
-from .core.random import normal as normal
+from .core.create.random import manual_seed as manual_seed
+from .core.create.random import normal as normal
 from .nn.functional import pairwise_distance as pairwise_distance
 from .nn.functional import pixel_shuffle as pixel_shuffle
 from .nn.functional import pixel_unshuffle as pixel_unshuffle
@@ -139,7 +139,7 @@ from .dtypes import promote_types as promote_types
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .serialization.checkpoint import save as save
-from .core.random import seed as seed
+from .core.create.random import seed as seed
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
@@ -155,7 +155,7 @@ from .backends.switches import set_flush_denormal as set_flush_denormal
 from .backends.switches import set_num_interop_threads as set_num_interop_threads
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
-from .core.random import set_rng_state as set_rng_state
+from .core.create.random import set_rng_state as set_rng_state
 from .backends.switches import set_warn_always as set_warn_always
 from .paths.internal import sym_float as sym_float
 from .paths.internal import sym_int as sym_int
@@ -164,8 +164,8 @@ from .paths.internal import sym_max as sym_max
 from .paths.internal import sym_min as sym_min
 from .paths.internal import sym_not as sym_not
 from .paths.internal import sym_sum as sym_sum
-from .core.values import tensor as tensor
-from .core.exchange import to_dlpack as to_dlpack
+from .core.create.values import tensor as tensor
+from .core.convert.exchange import to_dlpack as to_dlpack
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
 from .func.batching import vmap as vmap
 

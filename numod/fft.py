@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .core import fourier as _fourier, methods as _methods
+from .core.signal import fourier as _fourier
+from .core import methods as _methods
 
 globals().update(
     {name: _methods.with_out(_methods.checked(name, getattr(_fourier, name))) for name in _fourier.NAMES.split()}

@@ -5,14 +5,14 @@ Nothing is computed here: see `core.linear_algebra`, `core.decompositions` and `
 
 from __future__ import annotations
 
-from .core import (
+from .core.linalg import (
     contractions as _contractions,
     decompositions as _decompositions,
     linear_algebra as _linear_algebra,
-    methods as _methods,
-    norms as _norms,
 )
-from .core import products as _products
+from .core import methods as _methods
+from .core.math import norms as _norms
+from .core.linalg import products as _products
 from .errors import LinAlgError  # noqa: F401
 
 _HOMES = {

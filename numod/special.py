@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from .core import methods as _methods
 from .core.forms import row_function as _row_function
-from .core import special as _special
-from .core.polynomials import POLYNOMIALS, spherical_bessel_j0 as _spherical
+from .core.math import special as _special
+from .core.math.polynomials import POLYNOMIALS, spherical_bessel_j0 as _spherical
 from .ops import special as _rows
 
 digamma = psi = _methods.functions["digamma"]

@@ -200,7 +200,7 @@ def _script(path: str, arguments: list[str], output: io.StringIO | None = None) 
 
 def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
     """Import a model and run it forward and, where it has parameters, backward on random input of the given shape."""
-    from .core.random import rand
+    from .core.create.random import rand
     from .nn import Module
 
     module, colon, name = target.partition(":")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from .. import dtypes
 from ..autograd import no_grad
 from ..core.apply import with_gradients
-from ..core.creation import full
+from ..core.create.creation import full
 from ..core.functions import stack
 from ..core.tensor import Tensor
 from ..cuda import is_available

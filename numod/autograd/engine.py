@@ -172,7 +172,7 @@ def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, 
 
     `func.batching`, once imported, replaces this loop by one call for all rows.
     """
-    from ..core.shapes import stack
+    from ..core.shape.shapes import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(each.unbind() for each in columns))])))
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..core.creation import zeros_like
+from ..core.create.creation import zeros_like
 from ..core.tensor import Tensor
 from . import function
 from .engine import grad

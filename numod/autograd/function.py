@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core.apply import state
-from ..core.creation import zeros
+from ..core.create.creation import zeros
 from ..core.tensor import Tensor
 from ..device import Layout
 from . import engine, tape

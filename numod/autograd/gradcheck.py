@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..core.complexes import view_as_complex, view_as_real
-from ..core.creation import ones_like
-from ..core.random import Generator, rand
+from ..core.math.complexes import view_as_complex, view_as_real
+from ..core.create.creation import ones_like
+from ..core.create.random import Generator, rand
 from ..core.tensor import Tensor
 from ..dtypes import float64
 from .engine import grad

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..core import apply as waist, changes
+from ..core import apply as dispatch, changes
 from ..core.tensor import Tensor
 from . import engine, tape
 from .engine import GradientEdge
@@ -138,7 +138,7 @@ def _given(pack: Callable, each: object) -> object:
     """What the pack hook returns for a saved tensor. Raises RuntimeError if the hook modifies the tensor."""
     if not isinstance(each, Tensor):
         return each
-    state, version = waist.state, (each._own or each._storage).version
+    state, version = dispatch.state, (each._own or each._storage).version
     before, state.grad_enabled = state.grad_enabled, False
     try:
         found = pack(each.detach())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
 
-from ..core import apply as waist
+from ..core import apply as dispatch
 from ..core.overrides import leave_alone, overridable, restore
 from ..core.tensor import Tensor
 from ..device import Layout
@@ -57,17 +57,19 @@ class Node:
         for each, version in zip(kept, self.versions):
             if version is not None and (each._own or each._storage).version != version:
                 raise stale(each, version, each._node)
-        pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
+        pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if dispatch.state.grad_enabled else kept)]
         if recipe.keep_out:
             pool += self._results()
         if recipe.wide:
-            pool += [*self.parameters, *self.layouts, self.layouts, wanted, waist.state.grad_enabled]
+            pool += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
         # gradients are plain tensors, whatever the classes of those that are kept
         found, overriding = [], leave_alone() if overridable else None
         try:
             for position, function, arguments in calls:
                 gradient = (
-                    waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
+                    dispatch.apply(function, arguments(pool))
+                    if isinstance(function, Op)
+                    else function(*arguments(pool))
                 )
                 if position.__class__ is int:
                     found.append((position, gradient))
@@ -173,7 +175,7 @@ class Node:
         return Handle.add(self._hooked().before, hook)
 
     def _hooked(self) -> SimpleNamespace:
-        if waist.state.examples:
+        if dispatch.state.examples:
             from .engine import require_own
 
             require_own(leaves_of([self]))  # gradients of what stands for examples would pass the hook by
@@ -431,4 +433,4 @@ def _title(node: Node) -> str:
     return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
-waist.record = record
+dispatch.record = record

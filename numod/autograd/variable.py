@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.creation import empty
+from ..core.create.creation import empty
 from ..core.tensor import Tensor
 
 

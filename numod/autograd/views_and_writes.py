@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..core import apply as waist
+from ..core import apply as dispatch
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..device.layout import layout
@@ -92,13 +92,13 @@ def before_write(target: Tensor) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if target._inference and not waist.state.inference:
+    if target._inference and not dispatch.state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
             "normal tensor first."
         )
     base = target._base
-    if not (target._requires_grad or base is not None) or not waist.state.grad_enabled:
+    if not (target._requires_grad or base is not None) or not dispatch.state.grad_enabled:
         return
     if target._requires_grad and target._node is None:
         raise RuntimeError(
@@ -240,5 +240,5 @@ def renew(view: Tensor) -> None:
         view._node, view._output, view._requires_grad = node, 0, True
 
 
-waist.make_node, waist.attach, waist.before_write = make_write_node, attach, before_write
+dispatch.make_node, dispatch.attach, dispatch.before_write = make_write_node, attach, before_write
 Tensor._renew = staticmethod(renew)

@@ -9,7 +9,7 @@ import warnings
 
 from .. import dtypes
 from ..kernel import tensor_cores
-from ..ops import indexing
+from ..ops.index import indexing
 
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}

@@ -1,36 +1,31 @@
-"""Tensors and everything that runs on them: the waist `apply`, creation, functions, methods, indexing, printing.
+"""Tensors and everything that runs on them: dispatch (`apply`), creation, functions, methods, indexing, printing.
 
-Not gradients: see `autograd`.
+Gradients are not here: see `autograd`.
 
-`tensor` is the class, `apply` the one way to an op. The functions lie in files by subject; `functions` gathers them for
-the top namespace and `methods` for Tensor, so a new function is written in its file and named there in BOTH, FUNCTIONS
-or METHODS.
+`tensor` is the class, `apply` the one way to an op. Functions lie in folders by subject; `functions` gathers them for
+the top namespace and `methods` for Tensor. A new function is written in its file and named there in `BOTH`, `FUNCTIONS`
+or `METHODS`.
 
-- New tensors: `creation`, `memory`, `random`, `sampling`, `windows`, `legacy`; exchange with others: `transfer`,
-  `exchange`, `formats`.
-- Elements: `elementwise`, `arithmetic`, `special`, `polynomials`, `complexes`. Views and arrangement: `shapes`,
-  `reshaping`, `arrangement`, `triangles`.
-- Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the
-  like: `reductions`, `cumulative`,
-`statistics`.
-- Matrices: `products`, `contractions`, `decompositions`, `linear_algebra`, `low_rank`, `norms`, `distances`. Signals:
-  `fourier`, `spectrograms`.
-- Methods: `methods` is the table, `forms` the wrappers it uses, `operators` are Python's, `in_place` and `conversions`
-  those written out.
-- Behind all of them: `resolve` (arguments, worked out once per layout) and `arguments` (which of them was wrong),
-  `attributes`, `queries`, `foreach`, `return_types`, `printing`, and `changes`, which tells recorded programs what no
-  longer holds.
+- `create`: new tensors (constants, ranges, values, random numbers, windows). `convert`: NumPy, DLPack, devices,
+  storages.
+- `shape`: views, reshaping, arrangement, triangles. `index`: `x[...]`, selection, scattering.
+- `math`: elementwise functions, reductions, statistics, norms, complex numbers.
+- `linalg`, `search` (sorting, histograms, distinct elements), `signal` (Fourier transforms).
+- Methods: `methods` is the table, `forms` has the wrappers that it uses, `operators` has Python's operators.
+- Behind them: `resolve` (arguments, resolved once per layout), `arguments` (which argument was wrong), `signatures`,
+  `overrides` (`__torch_function__`), `return_types`, `printing`, and `changes`, which tells recorded programs that
+  something they rely on has changed.
 """
 
 from __future__ import annotations
 
 from . import methods, operators  # noqa: F401  they add the methods
-from .creation import empty, empty_like, eye, full, full_like, ones, ones_like, scalar_tensor, zeros, zeros_like
-from .exchange import from_dlpack, to_dlpack
-from .memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
-from .shapes import cat, stack
-from .indexing import getitem  # noqa: F401  adds indexing
-from .legacy import (
+from .create.creation import empty, empty_like, eye, full, full_like, ones, ones_like, scalar_tensor, zeros, zeros_like
+from .convert.exchange import from_dlpack, to_dlpack
+from .create.memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
+from .shape.shapes import cat, stack
+from .index.indexing import getitem  # noqa: F401  adds indexing
+from .create.legacy_constructors import (
     BFloat16Tensor,
     BoolTensor,
     ByteTensor,
@@ -42,10 +37,10 @@ from .legacy import (
     LongTensor,
     ShortTensor,
 )
-from .random import Generator, manual_seed
-from .ranges import arange, linspace, logspace, range
+from .create.random import Generator, manual_seed
+from .create.ranges import arange, linspace, logspace, range
 from .tensor import Tensor
-from .values import as_tensor, from_numpy, tensor
+from .create.values import as_tensor, from_numpy, tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator",

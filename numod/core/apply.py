@@ -55,13 +55,13 @@ attach: Callable = None  # (node, target): attaches that node to the target, aft
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
 as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
 # (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
-planned_for_examples: Callable = None
+plan_batched: Callable = None
 planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
 # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
 enter_autocast: Callable = None
 
 
-def heard() -> list[Callable]:
+def active_listeners() -> list[Callable]:
     """The listeners that hear this thread.
 
     Read `listeners` first: while it is empty, as nearly always, ops look no further.
@@ -103,16 +103,16 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         key = tuple(found)
     plan = op.plans.get(key)
     if plan is None:
-        if (known := _known(op, inputs, parameters)) is not None:
+        if (known := _resolve_symbolic(op, inputs, parameters)) is not None:
             return apply(op, *known)
-        if (device := _elsewhere(op, key[1:])) is not None:
-            return apply(op, _together(inputs, device), parameters)
-        if op.widens and _narrow(op, key[1:]) and not op.reads_halves(key[1:], parameters):
+        if (device := _common_device(op, key[1:])) is not None:
+            return apply(op, _copy_scalars(inputs, device), parameters)
+        if op.upcasts_half and _narrow(op, key[1:]) and not op.supports_half(key[1:], parameters):
             return _apply_wide(op, inputs, parameters)
         if _holds_complex(key[1:]) and op.complex_form is not None:
             return op.complex_form(inputs, parameters)
         if _for_examples(key[1:]):
-            plan = planned_for_examples(op, key[1:], parameters)
+            plan = plan_batched(op, key[1:], parameters)
         else:
             plan = op.plan(key[1:], parameters)
             plan.run = viewer(plan) if op.is_view else _runner(plan)
@@ -239,14 +239,14 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     )
     plan = op.plans.get(key)
     if plan is None:
-        if (known := _known(op, given, parameters)) is not None:
+        if (known := _resolve_symbolic(op, given, parameters)) is not None:
             return apply_into(op, known[0], targets, known[1])
-        if (device := _elsewhere(op, layouts, target._layout)) is not None:
-            return apply_into(op, _together(given, device), targets, parameters)
+        if (device := _common_device(op, layouts, target._layout)) is not None:
+            return apply_into(op, _copy_scalars(given, device), targets, parameters)
         if (
-            op.widens
+            op.upcasts_half
             and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)])
-            and not op.reads_halves(tuple(layouts), parameters)
+            and not op.supports_half(tuple(layouts), parameters)
         ):
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
@@ -293,7 +293,7 @@ def copy_among(copy: Tensor, others: Sequence) -> Tensor:
     return copy if batch is copy._layout.batch else batch.alike(copy)
 
 
-def _elsewhere(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:
+def _common_device(op: Op, arguments: Sequence, written: Layout | None = None) -> Device | None:
     """The GPU that a call computes on, where a tensor without dimensions is on the CPU; None where all are together.
 
     Raises RuntimeError for other mixtures.
@@ -307,7 +307,7 @@ def _elsewhere(op: Op, arguments: Sequence, written: Layout | None = None) -> De
     )
 
 
-def _together(inputs: tuple, device: Device) -> tuple:
+def _copy_scalars(inputs: tuple, device: Device) -> tuple:
     """The inputs with the CPU's tensors without dimensions copied to a GPU: kernels there cannot read them."""
     return tuple(
         [
@@ -322,16 +322,18 @@ def _for_examples(layouts: Sequence) -> bool:
     return any(isinstance(each, Layout) and each.batch is not None for each in layouts)
 
 
-def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
+def _resolve_symbolic(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
     """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by
     tensors or numbers; None where there are none.
     """
-    return (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _stands((inputs, parameters)) else None
+    return (
+        (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _is_symbolic((inputs, parameters)) else None
+    )
 
 
-def _stands(each: object) -> bool:
+def _is_symbolic(each: object) -> bool:
     """Whether it stands for a number, or is a tuple with what does."""
-    return any(map(_stands, each)) if type(each) is tuple else hasattr(type(each), "__number__")
+    return any(map(_is_symbolic, each)) if type(each) is tuple else hasattr(type(each), "__number__")
 
 
 def as_tensor_of(number: object) -> Tensor | None:
@@ -346,7 +348,7 @@ def _number(each: object, op: Op, inputs: tuple) -> object:
     """What it stands for in this call."""
     if type(each) is tuple:
         return tuple([_number(one, op, inputs) for one in each])
-    return each.__number__(op, inputs) if _stands(each) else each
+    return each.__number__(op, inputs) if _is_symbolic(each) else each
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
@@ -412,7 +414,7 @@ def act(owner: object, action: Callable[[], object]) -> None:
 
     A recorded program, told whose it is, runs it again in its place among the updates.
     """
-    recorders = [] if state.acting else [each for each in heard() if hasattr(each, "acted")]
+    recorders = [] if state.acting else [each for each in active_listeners() if hasattr(each, "acted")]
     if not recorders:
         action()
         return
@@ -593,7 +595,7 @@ def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
 def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
     if outputs and outputs[0]._layout.batch is not None:
         return  # they have heard of the ops that computed it for all examples
-    for listener in heard():
+    for listener in active_listeners():
         listener(op, inputs, parameters, outputs, in_place)
     if not (in_place or op.is_view):
         _show_other_threads(outputs)
@@ -664,7 +666,7 @@ def tell_dropped(leaf: Tensor) -> None:
 
 
 def _tell_of(event: str, *things: object) -> None:
-    for listener in heard() if listeners else ():
+    for listener in active_listeners() if listeners else ():
         watch = getattr(listener, event, None)
         if watch is not None:
             watch(*things)
@@ -681,7 +683,7 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
 
 def _enter_child() -> None:
     """After a fork: other threads' listeners hear nothing any more."""
-    listeners[:] = heard()
+    listeners[:] = active_listeners()
 
 
 if hasattr(os, "register_at_fork"):

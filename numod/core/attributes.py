@@ -13,8 +13,8 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
 from ..formats import memory_format as MemoryFormat, strided
-from . import creation, memory, ranges, values
-from .storages import TypedStorage
+from .create import creation, memory, ranges, values
+from .convert.storages import TypedStorage
 from .tensor import Tensor, fields_of, wrap
 
 METHODS = """

@@ -13,9 +13,9 @@ from ..ops import table as t
 from . import functions as f, overrides, signatures
 from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
-from .elementwise import EXACT
+from .math.elementwise import EXACT
 from .tensor import Tensor
-from .values import tensor
+from .create.values import tensor
 
 
 def row_function(row: object) -> Callable:

@@ -8,38 +8,26 @@ function takes `out` by copying its results there.
 
 from __future__ import annotations
 
-from . import (
+from .math import (
     arithmetic,
-    arrangement,
-    attributes,
     complexes,
-    contractions,
-    conversions,
     cumulative,
-    decompositions,
     distances,
     elementwise,
     in_place,
-    linear_algebra,
-    low_rank,
     norms,
-    products,
-    queries,
     reductions,
-    reshaping,
-    sampling,
-    scattering,
-    searching,
-    selection,
-    shapes,
-    sorting,
     special,
-    spectrograms,
     statistics,
-    triangles,
-    uniqueness,
-    windows,
 )
+from .shape import arrangement, reshaping, shapes, triangles
+from . import attributes, queries
+from .linalg import contractions, decompositions, linear_algebra, low_rank, products
+from .convert import conversions
+from .create import sampling, windows
+from .index import scattering, selection
+from .search import searching, sorting, uniqueness
+from .signal import spectrograms
 
 HOMES = (
     elementwise, in_place, conversions, shapes, selection, reductions, products, queries, special, arithmetic,

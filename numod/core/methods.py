@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ops import special, table as t  # noqa: F401  special adds its rows
-from . import functions as f, transfer  # noqa: F401  transfer adds its methods
+from . import functions as f
+from .convert import transfer  # noqa: F401  transfer adds its methods
 from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
 from .tensor import Tensor
 

@@ -8,7 +8,9 @@ from numpy import ndarray
 
 from .. import dtypes
 from ..ops import table as t
-from . import functions as f, overrides, transfer, values
+from . import functions as f, overrides
+from .convert import transfer
+from .create import values
 from .apply import apply
 from .forms import unary
 from .printing import format_tensor

@@ -1,12 +1,11 @@
-"""`numod.overrides`:
+"""`numod.overrides`: PyTorch's `__torch_function__`, by which classes and modes override public functions.
 
-PyTorch's `__torch_function__`, by which classes and modes take over public functions. Tensor's gives a subclass results
-of its class.
+Tensor's own `__torch_function__` gives a subclass results of its class.
 
-A function that is called knows nothing of it. When the first such class or mode appears, every public function, method
-and attribute is given a code (`_door`) that looks at the types of the arguments first; the functions stay the same
-objects. So nobody pays who uses plain tensors and Parameters only. A class that is no Tensor appears when the first
-function fails on it (`appears`).
+Plain tensors pay nothing for it. When the first class or mode that overrides functions appears, the code object of
+every public function, method and attribute is replaced by a trampoline (`_trampoline`) that looks at the types of the
+arguments first; the function objects stay the same. A class that is no Tensor is noticed when the first function fails
+on it (`appears`).
 """
 
 from __future__ import annotations
@@ -164,7 +163,7 @@ def _dispatch(
 # ---- the codes that functions are given. `plain` and the other free names are given by `recoded`
 
 
-def _door(*arguments: object, **named: object) -> object:
+def _trampoline(*arguments: object, **named: object) -> object:
     if ordinary(map(type, arguments)) and not named and not entered:  # noqa: F821
         return plain(*arguments)  # noqa: F821
     return dispatch(function, plain, arguments, named)  # noqa: F821
@@ -210,23 +209,23 @@ def _install() -> None:
                     and _overridable(home, name, function)
                 ):
                     creates = home.__name__ == _TOP and name in _CREATION.split()
-                    _give(function, f"{home.__name__}.{name}", _creation_door if creates else _door)
+                    _give(function, f"{home.__name__}.{name}", _creation_door if creates else _trampoline)
         for function in others:
-            _give(function, f"{function.__module__}.{function.__qualname__}", _door)
+            _give(function, f"{function.__module__}.{function.__qualname__}", _trampoline)
         for name, each in list(vars(Tensor).items()):
             path = f"{_TOP}.Tensor.{name}"
             if isinstance(each, property) and (not name.startswith("_") or name == "_version"):
                 for method, short in ((each.__get__, "fget"), (each.__set__, "fset"), (each.__delete__, "fdel")):
                     if getattr(each, short) is not None:
-                        _give(getattr(each, short), f"{path}.{method.__name__}", _door, method)
+                        _give(getattr(each, short), f"{path}.{method.__name__}", _trampoline, method)
             elif isinstance(each, FunctionType):
                 short = name.strip("_")
                 if name.startswith("__") and (short in _OPERATORS or short in _ITSELF):
                     _give(each, path, _operator_door, getattr(Tensor, _OPERATORS.get(short, name)))
                 elif name.startswith("__") and short in _PROTOCOL:
-                    _give(each, path, _door, getattr(Tensor, _PROTOCOL[short] or name))
+                    _give(each, path, _trampoline, getattr(Tensor, _PROTOCOL[short] or name))
                 elif not name.startswith("_") and name != "as_subclass":
-                    _give(each, path, _door)
+                    _give(each, path, _trampoline)
 
 
 def _overridable(home: ModuleType, name: str, function: FunctionType) -> bool:

@@ -10,7 +10,7 @@ from ..device.device import Device as _device
 from ..dtypes import dtype as _dtype
 from ..formats import layout as _layout, memory_format as _memory_format
 from . import return_types
-from .random import Generator
+from .create.random import Generator
 
 class Tensor:
     """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required."""

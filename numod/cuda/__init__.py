@@ -119,7 +119,7 @@ def _seeding(name: str) -> Callable:
     """A function on the random stream, which all devices share. Without a device nothing is seeded, as in PyTorch."""
 
     def seed_it(*arguments: Any) -> Any:
-        from ..core import random
+        from ..core.create import random
 
         return getattr(random, name)(*arguments[:1]) if is_available() else None
 
@@ -134,7 +134,7 @@ manual_seed_all, seed_all = manual_seed, seed
 
 def get_rng_state(device: Device | str | int = "cuda") -> Any:
     """Where the stream of random numbers stands. Raises RuntimeError where there is no device."""
-    from ..core import random
+    from ..core.create import random
 
     _checked(device).backend.pool()
     return random.get_rng_state()
@@ -142,7 +142,7 @@ def get_rng_state(device: Device | str | int = "cuda") -> Any:
 
 def set_rng_state(new_state: Any, device: Device | str | int = "cuda") -> None:
     """Continue where `get_rng_state` was called."""
-    from ..core import random
+    from ..core.create import random
 
     _checked(device).backend.pool()
     random.set_rng_state(new_state)
@@ -180,12 +180,12 @@ CUDAGraph, graph = (
 
 
 def __getattr__(name: str) -> object:
-    from ..core import legacy, random
+    from ..core.create import legacy_constructors, random
 
     if name == "default_generators":
         return (random.default_generator,) * device_count()
-    if name in legacy.ON_CUDA:
-        return legacy.ON_CUDA[name]
+    if name in legacy_constructors.ON_CUDA:
+        return legacy_constructors.ON_CUDA[name]
     if name not in ("amp", "nvtx"):
         raise AttributeError(f"module 'numod.cuda' has no attribute '{name}'")
     from importlib import import_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from .. import amp
-from ..amp.older import of_device
+from ..amp.deprecated import of_device
 from ..dtypes import float16
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.values import from_numpy
+from ..core.create.values import from_numpy
 from ..utils.data import Dataset
 from ..utils.data.dataset import gather, rewrites
 

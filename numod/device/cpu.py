@@ -21,7 +21,7 @@ from .signature import numba_types
 # of functions that are written in vector registers
 _HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)
 empty, allocator = host_memory.empty, host_memory.allocator
-LOOP, FLAT = "range({0})", False
+LOOP, is_gpu = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions
 VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`

@@ -23,7 +23,7 @@ from .signature import numba_types
 from .storage import address
 
 LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
-FLAT, SIMULATED = True, config.cuda_simulator()
+is_gpu, SIMULATED = True, config.cuda_simulator()
 # where kernels take floor, ceil and trunc from: functions from float to float
 ROUNDING = "numpy" if config.cuda_simulator() else "math"
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from

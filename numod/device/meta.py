@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 # planning asks how loops would be written
-from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401
+from .cpu import is_gpu, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401
 
 
 class Nothing:

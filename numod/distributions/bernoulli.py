@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import Tensor, arange, functions as f
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits, bce
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import Tensor, arange
-from ..core.sampling import binomial
+from ..core.create.sampling import binomial
 from ..ops.table import logsigmoid
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits

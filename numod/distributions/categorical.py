@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core import Tensor, arange, functions as f
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits
 

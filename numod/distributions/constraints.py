@@ -245,7 +245,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 def _has_eigenvalues(value: Tensor, fits: Any) -> Tensor:
-    from ..core.decompositions import eigvalsh  # LAPACK is needed here only
+    from ..core.linalg.decompositions import eigvalsh  # LAPACK is needed here only
 
     return fits(eigvalsh(value.detach()).amin(-1))
 

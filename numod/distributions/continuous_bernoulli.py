@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, functions as f, zeros_like
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits

@@ -6,8 +6,8 @@ Not a distribution.
 from __future__ import annotations
 
 from ..core import Tensor
-from ..core.decompositions import cholesky
-from ..core.linear_algebra import cholesky_inverse, inv
+from ..core.linalg.decompositions import cholesky
+from ..core.linalg.linear_algebra import cholesky_inverse, inv
 from . import constraints as c
 from .distribution import Distribution
 from .utils import lazy_property

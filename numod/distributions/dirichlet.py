@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core import Tensor, functions as f
-from ..core.sampling import dirichlet
+from ..core.create.sampling import dirichlet
 from ..nn.functional import one_hot
 from . import constraints as c
 from .distribution import Distribution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core import Tensor
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all

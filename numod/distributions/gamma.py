@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..core import Tensor, functions as f
-from ..core.sampling import standard_gamma
+from ..core.create.sampling import standard_gamma
 from ..dtypes import finfo
-from ..core.special import gammainc
+from ..core.math.special import gammainc
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..autograd import grad
 from ..core import Tensor, functions as f
-from ..core.linear_algebra import solve_triangular
+from ..core.linalg.linear_algebra import solve_triangular
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial

@@ -6,7 +6,7 @@ import math
 
 from ..autograd import no_grad
 from ..core import Tensor, arange, functions as f
-from ..core.random import randn
+from ..core.create.random import randn
 from ..dtypes import finfo
 from . import constraints as c
 from .beta import Beta

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, functions as f
-from ..core.decompositions import cholesky
-from ..core.linear_algebra import solve_triangular
-from ..core.random import randn
+from ..core.linalg.decompositions import cholesky
+from ..core.linalg.linear_algebra import solve_triangular
+from ..core.create.random import randn
 from . import constraints as c
 from .distribution import Distribution
 from .utils import lazy_property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, functions as f
-from ..core.linear_algebra import solve_triangular
-from ..core.random import randn
+from ..core.linalg.linear_algebra import solve_triangular
+from ..core.create.random import randn
 from . import constraints as c
 from .covariance import WithCovariance
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import Tensor, functions as f
-from ..core.sampling import poisson, standard_gamma
+from ..core.create.sampling import poisson, standard_gamma
 from ..ops.table import logsigmoid
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor
-from ..core.random import randn
+from ..core.create.random import randn
 from .location_scale import LocationScale
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

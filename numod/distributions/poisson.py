@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import Tensor
-from ..core.sampling import poisson
+from ..core.create.sampling import poisson
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from ..core import Tensor
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .categorical import Categorical
 from .distribution import Distribution

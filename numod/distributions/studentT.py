@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, functions as f
-from ..core.random import randn
+from ..core.create.random import randn
 from . import constraints as c
 from .chi2 import Chi2
 from .distribution import Distribution

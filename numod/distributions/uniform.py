@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core import Tensor
-from ..core.random import rand
+from ..core.create.random import rand
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all

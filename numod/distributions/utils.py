@@ -8,7 +8,7 @@ from typing import Any
 from .. import dtypes
 from ..autograd import enable_grad
 from ..core import Tensor, tensor, functions as f
-from ..core.random import randn
+from ..core.create.random import randn
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

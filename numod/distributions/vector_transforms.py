@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, arange, eye, functions as f
-from ..core.decompositions import cholesky
+from ..core.linalg.decompositions import cholesky
 from ..dtypes import finfo
 from ..nn.functional import softplus
 from . import constraints as c

@@ -6,7 +6,7 @@ import math
 
 from ..autograd import no_grad
 from ..core import Tensor, empty, functions as f, zeros
-from ..core.random import rand
+from ..core.create.random import rand
 from ..ops.special import i0e, i1e
 from ..dtypes import bool_, float64
 from . import constraints as c

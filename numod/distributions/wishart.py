@@ -6,8 +6,8 @@ import math
 import warnings
 
 from ..core import Tensor, arange, functions as f
-from ..core.linear_algebra import cholesky_solve, slogdet
-from ..core.random import randn
+from ..core.linalg.linear_algebra import cholesky_solve, slogdet
+from ..core.create.random import randn
 from ..dtypes import finfo
 from . import constraints as c
 from .chi2 import Chi2

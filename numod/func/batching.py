@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..autograd import engine, function
 from ..core import Tensor, cat, stack
 from ..core.apply import listeners, state
-from .examples import Batch, Disagreement, Made, active, numbers_require_grad, rewind, undo, watch_writes
+from .examples import Batch, DataDependentError, Made, active, numbers_require_grad, rewind, undo, watch_writes
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -173,7 +173,7 @@ def _tried_at_once(
             found = _at_once(func, args, values, dims, size, kwargs, randomness)
             _refuse_random(drawn, randomness)
             return found
-    except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
+    except (DataDependentError, Exception):  # an error of the function's own comes again, from the example it is of
         undo(written)
         _refuse_random(drawn, randomness)
         rewind(drawn)

@@ -15,7 +15,8 @@ from math import prod
 from weakref import WeakSet
 
 from ..autograd import engine, no_grad
-from ..core import apply as waist, random
+from ..core import apply as dispatch
+from ..core.create import random
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Storage
 from ..device.layout import layout
@@ -26,7 +27,7 @@ from ..ops.pointwise import broadcast_shapes
 _LIMIT = 1 << 12  # layouts a batch remembers
 
 
-class Disagreement(BaseException):
+class DataDependentError(BaseException):
     """What the function asks has no single answer for all examples: it must be called for each.
 
     No user's `except Exception` may take it.
@@ -90,7 +91,7 @@ class Batch:
         """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same
         for all.
         """
-        shape, storage = numbers.shape[1:] if each else numbers.shape, object.__new__(_Examples)
+        shape, storage = numbers.shape[1:] if each else numbers.shape, object.__new__(_BatchedTensor)
         storage.numbers, storage.each = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each
         storage.apart = not numbers._layout.dense
         return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
@@ -112,7 +113,7 @@ class Batch:
         """A tensor over the same memory without the history of its numbers."""
         result, own = x._alias(Tensor), x._storage
         if own.numbers.requires_grad:
-            result._storage = storage = object.__new__(_Examples)
+            result._storage = storage = object.__new__(_BatchedTensor)
             storage.numbers, storage.each, storage.apart = own.numbers.detach(), own.each, own.apart
         return result
 
@@ -135,10 +136,10 @@ def _no_answer() -> BaseException:
         "this tensor stands for the examples of a call of vmap that has ended; return it from the function "
         "instead of keeping it"
     )
-    return Disagreement() if active.batches else RuntimeError(ended)
+    return DataDependentError() if active.batches else RuntimeError(ended)
 
 
-class _Examples(Storage):
+class _BatchedTensor(Storage):
     """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to.
 
     `apart`: they are a copy of what the caller holds.
@@ -165,7 +166,7 @@ class _Examples(Storage):
         """Nothing: the write to the numbers has counted."""
 
 
-def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
+def _part(storage: _BatchedTensor, own: Layout, offset: int) -> Tensor:
     """The numbers at the places that a layout names, as a view.
 
     Where a gradient may come, of views whose gradients are views too, if these give it.
@@ -188,7 +189,7 @@ def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
         flat = flat.contiguous()
     *across, step = flat._layout.strides  # those of an expanded or transposed argument are its own
     strides = tuple([step * each for each in own.strides])
-    return waist.apply(v.as_strided, (flat,), ((*lead, *own.shape), (*across, *strides), step * offset))
+    return dispatch.apply(v.as_strided, (flat,), ((*lead, *own.shape), (*across, *strides), step * offset))
 
 
 def _innermost(layouts: tuple) -> Batch:
@@ -207,7 +208,7 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
         (own,) = layouts
         found = op.plan([layout(own.shape, own.dtype, own.device, own.strides)], parameters)
         plan = Plan(batch.layout(found.layout), None, offset=found.offset)
-        plan.run = waist.viewer(plan)
+        plan.run = dispatch.viewer(plan)
         return plan
     rule, plan = rule_of(op), Plan(None, None)
 
@@ -219,7 +220,9 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
         if differs := any(each):
             found = rule(op, batch.size, given, each, parameters)
         else:
-            found = waist.apply(op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in given]), parameters)
+            found = dispatch.apply(
+                op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in given]), parameters
+            )
         return tuple([batch.wrap(one, differs) for one in found]) if op.outputs else batch.wrap(found, differs)
 
     plan.run = run
@@ -235,9 +238,9 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
     def run(inputs: tuple, targets: tuple) -> None:
         for each in targets:
             if each._layout.batch is not batch:
-                raise Disagreement
+                raise DataDependentError
             if each._storage.apart:
-                raise Disagreement
+                raise DataDependentError
             if not each._storage.each:
                 each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
         written = tuple(batch.numbers(each)[0] for each in targets)
@@ -287,7 +290,7 @@ def _count(x: Tensor, in_place: bool) -> int:
     for batch, randomness in zip(active.batches, active.randomness):
         differs = _stands_for(x, batch)
         if (in_place and differs) or differs != (randomness == "different"):
-            raise Disagreement
+            raise DataDependentError
         count *= batch.size if differs else 1
     return count
 
@@ -300,7 +303,7 @@ def _require_drawn(count: int, tensors: list[Tensor]) -> None:
     for batch in active.batches:
         wanted *= batch.size if any(_stands_for(each, batch) for each in tensors) else 1
     if wanted != count:
-        raise Disagreement
+        raise DataDependentError
 
 
 def _before_draw(generator: random.Generator) -> None:
@@ -369,7 +372,7 @@ def watch_writes(calls: int) -> None:
     global _watching
     with _lock:
         _watching += calls
-        waist.before_write = _before_write if _watching else check_write
+        dispatch.before_write = _before_write if _watching else check_write
 
 
 def undo(written: dict[tuple, tuple]) -> None:
@@ -390,10 +393,10 @@ def _require_own(tensors: Iterable[object]) -> None:
         and (numbers_require_grad(each) or each.requires_grad and each._layout.batch is not active.batches[-1])
         for each in tensors
     ):
-        raise Disagreement
+        raise DataDependentError
 
 
-_watching, _lock, check_write = 0, threading.Lock(), waist.before_write
+_watching, _lock, check_write = 0, threading.Lock(), dispatch.before_write
 engine.require_own = _require_own
 random.made_for_examples, random.count_for_examples, random.drawn_for_examples = _made, _count, _before_draw
-waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into
+dispatch.plan_batched, dispatch.planned_into_for_examples = planned, planned_into

@@ -14,41 +14,25 @@ from math import prod
 from .. import dtypes
 from ..core import Tensor, arange, stack
 from ..core.apply import apply, apply_into
-from ..ops import (
-    attention,
-    convolution,
-    distance,
-    extremum,
-    factorization,
-    flip,
-    fourier,
-    grid_sample,
-    group_norm,
-    indexing,
-    join,
-    linear_gradient,
-    matmul,
-)
-from ..ops import (
-    nll,
-    normalization,
-    pad,
-    patches,
-    pooling,
-    reduction,
-    resample,
-    sampling,
-    scan,
-    scatter_reduce,
-    select,
-    softmax,
-    sort,
-    substitution,
-    triangle,
-)
+from ..ops.attention import attention
+from ..ops import convolution
+from ..ops.image import cdist, grid_sample
+from ..ops.reduce import argmax
+from ..ops.linalg import factorization
+from ..ops.index import flip_roll, indexing, concat
+from ..ops.fft import fft
+from ..ops.norm import group_norm
+from ..ops.matmul import linear_backward, matmul
+from ..ops.reduce import nll, reduction, scan, softmax
+from ..ops.norm import normalization
+from ..ops.index import pad, scatter_reduce
+from ..ops import patches, pooling, sampling
+from ..ops.image import interpolate
+from ..ops.sort import topk, sort
+from ..ops.linalg import triangular_solve, tril_triu
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
-from .examples import Disagreement
+from .examples import DataDependentError
 
 Given = tuple[object, ...]
 Which = tuple[bool, ...]
@@ -118,7 +102,7 @@ def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Ten
         aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
         return apply_into(op, tuple(aligned), targets, parameters)
     if (
-        isinstance(op, indexing.Write)
+        isinstance(op, indexing.Scatter)
         and inputs[0] is targets[0]
         and targets[0]._layout.dense
         and _ndim(inputs[0], each[0])
@@ -340,7 +324,7 @@ def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Wh
 # -----------------------------------------------------------------------------------------------------------
 
 
-def _read(op: indexing.Read, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+def _read(op: indexing.Gather, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
     (x, index), (dim,) = inputs, parameters
     if op.kernel is indexing.gather_kernel:
         return apply(op, tuple(_all(size, inputs, each)), (dim + 1,))
@@ -424,7 +408,7 @@ def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
     Random numbers go by place, and would be each example's.
     """
     if parameters[2]:
-        raise Disagreement
+        raise DataDependentError
     at = op.inputs.index("mask")
     mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), each)
     if isinstance(mask, Tensor):
@@ -435,20 +419,20 @@ def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
 
 
 RULES: dict[type, Callable] = {
-    Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing,
+    Pointwise: _pointwise, OverComplex: _pointwise, reduction.FusedMapReduce: _closing,
     reduction.Reduction: _along(0, contiguous=False),
-    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0),
-    join.Cat: _along(0),
-    flip.Flip: _along(0), flip.Roll: _along(0),
-    scatter_reduce.ScatterReduce: _along(0), resample.Resample: _resampled,
-    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading,
-    factorization.Factorization: _leading, substitution.Substitution: _leading, matmul.Matmul: _matmul,
-    matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
-    sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows,
-    indexing.Read: _read, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
+    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), argmax.Extremum: _along(0),
+    concat.Cat: _along(0),
+    flip_roll.Flip: _along(0), flip_roll.Roll: _along(0),
+    scatter_reduce.ScatterReduce: _along(0), interpolate.Resample: _resampled,
+    fft.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, tril_triu.Band: _leading,
+    factorization.Factorization: _leading, triangular_solve.Substitution: _leading, matmul.Matmul: _matmul,
+    matmul.Linear: _linear, linear_backward.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
+    sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, topk.Select: _in_rows,
+    indexing.Gather: _read, normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient,
     group_norm.GroupNorm: _norm, normalization.ChannelNorm: _channel_norm,
     normalization.ChannelNormGradient: _channel_norm, group_norm.GroupNormGradient: _group_norm_gradient,
-    pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
+    pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), cdist.Cdist: _rows(),
     nll.Nll: _nll, nll.NllGradient: _nll_gradient,
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total,
     softmax.CrossEntropyGradient: _cross_entropy_gradient, attention.Attention: _attention,

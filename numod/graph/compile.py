@@ -7,7 +7,7 @@ recorded runs eagerly, with a warning that names the line, or raises with `fullg
 silently.
 
 Any number of threads may call a compiled function. One at a time records it (`turns`), others that find no program
-wait. What a call reads without its turn (`versions`, `inner`, `free`) is replaced as a whole, never changed.
+wait. What a call reads without its turn (`versions`, `inner`, `dynamic_variant`) is replaced as a whole, never changed.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from ..autograd import engine, tape
 from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
-from . import config, guards
-from . import state as kept
-from .gradients import SAME_MEMORY
-from .key import describe, difference, family
-from .kinds import is_module
-from .lines import CannotRepeat, subject
-from .program import Program
-from .reach import quick
-from .record import Version, record
-from .run import Executable
-from .section import CheckFailed, Form
-from .trace import recording
-from .turns import Turn
+from . import config
+from .guards import snapshot
+from .capture import python_state as kept
+from .capture.grad_state import SAME_MEMORY
+from .guards.cache_key import describe, difference, family
+from .values.kinds import is_module
+from .values.source_location import CannotRepeat, subject
+from .ir.program import Program
+from .guards.build import quick
+from .capture.capture import Version, record
+from .backend.executable import Executable
+from .backend.section import CheckFailed, Form
+from .capture.recorder import recording
+from .capture.turns import Turn
 
 VERSIONS = 8  # rounds of another structure, or other changes in Python, after which they are taken to go on for ever
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
@@ -184,25 +185,27 @@ class Compiled:
         # the properties of inputs of calls that changed Python state, since one was recorded
         self.changes: set[tuple] = set()
         self.subjects: set[str] = set()  # the changes by all calls
-        self.places: list[guards.Place] = []  # of an `inner`: places that hold tensors between calls
+        self.places: list[snapshot.Place] = []  # of an `inner`: places that hold tensors between calls
         # the function that takes the tensors at its `places` as arguments, and returns the next ones
         self.inner: Compiled | None = None
-        self.wanted: list[guards.Place] = []  # places to be added to these
+        self.wanted: list[snapshot.Place] = []  # places to be added to these
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
-        self.within = False  # whether this is another's `inner`
+        self.is_inner = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
         # up to three values of each number, by path among arguments, or by place; None if programs cannot take them as
         # they come
         self.numbers: dict[Any, set[int | float]] | None = {}
-        self.steering: set = set()  # those of them that the function looks at
-        self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
-        self.free: Compiled | None = None  # the function that takes some of them as tensors
-        self.which: list[kept.Path] = []  # of a `free`: paths of the numbers among arguments that it takes as tensors
+        self.specialised_on: set = set()  # those of them that the function looks at
+        self.number_places: dict[tuple[int, Any], snapshot.Place] = {}  # all places of numbers
+        self.dynamic_variant: Compiled | None = None  # the function that takes some of them as tensors
+        self.dynamic_paths: list[
+            kept.Path
+        ] = []  # of a `dynamic_variant`: paths of the numbers among arguments that it takes as tensors
         self.tree: dict = {}  # the same paths
-        self.loose: list[guards.Place] = []  # the places that it takes
-        self.steered = 0  # how many numbers were known to be looked at when it was made
+        self.dynamic_places: list[snapshot.Place] = []  # the places that it takes
+        self.specialised_count = 0  # how many numbers were known to be looked at when it was made
         # whether another function is taken where this cannot be recorded; why it cannot
-        self.patient, self.refused = False, ""
+        self.has_fallback, self.refused = False, ""
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
@@ -218,9 +221,9 @@ class Compiled:
                 "(__torch_function__)"
             )
             return self._run_apart(why, arguments, named)
-        free = self.free
-        if free is not None and (given := self._freed(free, arguments, named)) is not None:
-            return self._run_free(free, given, arguments, named)
+        dynamic_variant = self.dynamic_variant
+        if dynamic_variant is not None and (given := self._freed(dynamic_variant, arguments, named)) is not None:
+            return self._run_free(dynamic_variant, given, arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
         try:
@@ -247,7 +250,7 @@ class Compiled:
                 if (
                     versions is not self.versions
                     or self.inner is not None
-                    or self.free is not free
+                    or self.dynamic_variant is not dynamic_variant
                     or self._loosen(arguments, named)
                 ):
                     again = True
@@ -301,67 +304,87 @@ class Compiled:
         """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and
         globals), programs are given it as a tensor.
         """
-        if self.numbers is None or self.patient:
+        if self.numbers is None or self.has_fallback:
             return False
         for version in [each for versions in self.versions.values() for each in versions]:
-            self.spots.update(version.picture.numbers)
-        spots = {key: value for key, place in self.spots.items() if kept.is_number(value := kept.read(*place))}
+            self.number_places.update(version.picture.numbers)
+        number_places = {
+            key: value for key, place in self.number_places.items() if kept.is_number(value := kept.read(*place))
+        }
         for name, value in {
-            **kept.numbers_among(arguments, named, bool(self.versions) and not self.within),
-            **spots,
+            **kept.numbers_among(arguments, named, bool(self.versions) and not self.is_inner),
+            **number_places,
         }.items():
             if len(values := self.numbers.setdefault(name, set())) < 3:
                 values.add(value)
         changing = [
             name
             for name, values in self.numbers.items()
-            if len(values) > 2 and name not in self.steering and not self._holds_others(name)
+            if len(values) > 2 and name not in self.specialised_on and not self._holds_others(name)
         ]
-        if len(changing) == (0 if self.free is None else len(self.free.which) + len(self.free.loose)):
+        if len(changing) == (
+            0
+            if self.dynamic_variant is None
+            else len(self.dynamic_variant.dynamic_paths) + len(self.dynamic_variant.dynamic_places)
+        ):
             return False
-        which = [name for name in changing if name not in self.spots]
-        loose = [self.spots[name] for name in changing if name in self.spots]
-        free = Compiled(kept.freed(self.function, which, loose, self.steering, self._mathematics()), *self.settings)
-        free.which, free.loose, free.tree, free.steered = which, loose, kept.tree_of(which), len(self.steering)
-        free.name, free.patient, free.turn = self.name, True, self.turn
-        free._without = self._without | {(id(holder), key) for holder, key in loose}
-        self.free = free
+        dynamic_paths = [name for name in changing if name not in self.number_places]
+        dynamic_places = [self.number_places[name] for name in changing if name in self.number_places]
+        dynamic_variant = Compiled(
+            kept.freed(self.function, dynamic_paths, dynamic_places, self.specialised_on, self._mathematics()),
+            *self.settings,
+        )
+        (
+            dynamic_variant.dynamic_paths,
+            dynamic_variant.dynamic_places,
+            dynamic_variant.tree,
+            dynamic_variant.specialised_count,
+        ) = dynamic_paths, dynamic_places, kept.tree_of(dynamic_paths), len(self.specialised_on)
+        dynamic_variant.name, dynamic_variant.has_fallback, dynamic_variant.turn = self.name, True, self.turn
+        dynamic_variant._without = self._without | {(id(holder), key) for holder, key in dynamic_places}
+        self.dynamic_variant = dynamic_variant
         return True
 
     def _holds_others(self, path: tuple) -> bool:
         """Whether what was a number in one call was a container of numbers in another, or lay in one."""
         return any(
-            each != path and each[: len(path)] == path[: len(each)] for each in self.numbers if each not in self.spots
+            each != path and each[: len(path)] == path[: len(each)]
+            for each in self.numbers
+            if each not in self.number_places
         )
 
-    def _freed(self, free: Compiled, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
-        """What `free` is called with, if all that it takes as tensors are numbers in this call."""
-        found = kept.taken_out(free.tree, len(free.which), arguments, named)
-        loose = [kept.read(*place) for place in free.loose]
-        if found is None or not all(map(kept.is_number, loose)):
+    def _freed(self, dynamic_variant: Compiled, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
+        """What `dynamic_variant` is called with, if all that it takes as tensors are numbers in this call."""
+        found = kept.taken_out(dynamic_variant.tree, len(dynamic_variant.dynamic_paths), arguments, named)
+        dynamic_places = [kept.read(*place) for place in dynamic_variant.dynamic_places]
+        if found is None or not all(map(kept.is_number, dynamic_places)):
             return None
         numbers, rest, others = found
-        return [*map(kept.counted, [*numbers, *loose])], rest, others
+        return [*map(kept.counted, [*numbers, *dynamic_places])], rest, others
 
-    def _run_free(self, free: Compiled, given: tuple[list, tuple, dict], arguments: tuple, named: dict) -> Any:
+    def _run_free(
+        self, dynamic_variant: Compiled, given: tuple[list, tuple, dict], arguments: tuple, named: dict
+    ) -> Any:
         """Call the function that takes numbers as they come.
 
         Those that it looks at are not tried again, or none, if it looks at other values.
         """
-        outputs = free(*given)
-        if free.refused or free.versions is not self.versions:
+        outputs = dynamic_variant(*given)
+        if dynamic_variant.refused or dynamic_variant.versions is not self.versions:
             with self.turn.taken() as taken:
-                if not taken or self.free is not free:
+                if not taken or self.dynamic_variant is not dynamic_variant:
                     return outputs  # another thread was first
-                if free.refused:
-                    self.free = None
-                    self.numbers = self.numbers if len(self.steering) > free.steered else None
+                if dynamic_variant.refused:
+                    self.dynamic_variant = None
+                    self.numbers = (
+                        self.numbers if len(self.specialised_on) > dynamic_variant.specialised_count else None
+                    )
                 else:
-                    self.recorded, self.versions = free.recorded, free.versions
+                    self.recorded, self.versions = dynamic_variant.recorded, dynamic_variant.versions
                     self._loosen(arguments, named)  # another number may have begun to change
         return outputs
 
-    def _mathematics(self) -> list[guards.Place]:
+    def _mathematics(self) -> list[snapshot.Place]:
         """Where the function finds Python's math module and its functions."""
         with suppress(CannotRepeat):
             return quick(self.function, (), self._without).mathematics
@@ -419,11 +442,19 @@ class Compiled:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module)
         that the next call will find.
         """
-        with _numbers_out.taken() if self.patient or self.within else nullcontext(True) as taken:
+        with _numbers_out.taken() if self.has_fallback or self.is_inner else nullcontext(True) as taken:
             if not taken:
                 return self.function(*arguments, **named)
             made = record(
-                self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient
+                self.function,
+                arguments,
+                named,
+                self.name,
+                form,
+                failed,
+                self._without,
+                self.fullgraph,
+                self.has_fallback,
             )
         if made.refused and not failed:
             self._give_up(made.refused)
@@ -438,7 +469,7 @@ class Compiled:
                 print(self.explain())
         elif made.change is not None:
             endless = self._settle(key, made.change, made.places)
-            if endless and self.fullgraph and not self.patient:
+            if endless and self.fullgraph and not self.has_fallback:
                 raise CannotRepeat(endless)
             if endless:
                 self._give_up(endless)
@@ -447,7 +478,7 @@ class Compiled:
     def _give_up(self, why: str) -> None:
         """Record no more, and run eagerly what is not recorded yet."""
         self.refused = why
-        if not (self.patient or self.within):
+        if not (self.has_fallback or self.is_inner):
             others = ", but for what is recorded already" if self.versions else ""
             warnings.warn(
                 f"compile: {self.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True makes "
@@ -455,7 +486,7 @@ class Compiled:
                 stacklevel=4,
             )
 
-    def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> str:
+    def _settle(self, key: tuple, change: str, places: list[snapshot.Place]) -> str:
         """Handle a call that changed Python state.
 
         If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be
@@ -477,16 +508,16 @@ class Compiled:
             return f"compile: {change} whenever it runs, which a compiled function cannot repeat; {advice}"
         return ""
 
-    def _keep(self, places: list[guards.Place], arguments: tuple, named: dict) -> Any:
+    def _keep(self, places: list[snapshot.Place], arguments: tuple, named: dict) -> Any:
         """Run eagerly, and pass these places as arguments from the next call on."""
         with self.turn.taken() as taken:
             if taken and self.inner is None:
                 self._want(places)
         return self.function(*arguments, **named)
 
-    def _want(self, places: list[guards.Place]) -> None:
+    def _want(self, places: list[snapshot.Place]) -> None:
         """From now on the tensors at these places are arguments, and their new values are among the results."""
-        if self.within:
+        if self.is_inner:
             self.wanted = places  # the function that passes the others handles it
             return
         former = self.inner
@@ -494,8 +525,8 @@ class Compiled:
         inner = Compiled(kept.given(self.function, places, self._mathematics()), *self.settings)
         self.rounds = inner.rounds = self.rounds + 1
         inner.name = self.name
-        inner.within = True
-        inner.patient = self.patient
+        inner.is_inner = True
+        inner.has_fallback = self.has_fallback
         inner.turn = self.turn
         inner.places = places
         inner._without = self._without | {(id(holder), name) for holder, name in places}

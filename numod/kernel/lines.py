@@ -164,7 +164,7 @@ def greatest_score(scores: Number, factor: Number) -> tuple:
     return (scores * factor,)
 
 
-@lines(numbers=2, joined=SUM, together=4, scores=1)(chances=1)
+@lines(numbers=2, joined=SUM, together=4, scores=1)(attention_weights=1)
 def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
     """exp(scores * factor - shift) <= 1; 0 where the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)

@@ -94,10 +94,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _full_log_prob(self, x: Tensor, head: Tensor) -> Tensor:
         """Log-probabilities of all classes: a tail class's own plus its cluster's."""
-        chances = F.log_softmax(head, 1)
-        parts = [chances[:, : self.shortlist_size]]
+        attention_weights = F.log_softmax(head, 1)
+        parts = [attention_weights[:, : self.shortlist_size]]
         for k, tail in enumerate(self.tail):
-            parts.append(F.log_softmax(tail(x), 1) + chances[:, self.shortlist_size + k].unsqueeze(1))
+            parts.append(F.log_softmax(tail(x), 1) + attention_weights[:, self.shortlist_size + k].unsqueeze(1))
         return cat(parts, 1)
 
     def log_prob(self, input: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..core import Tensor, empty_like, from_numpy, ones_like
 from ..core import eye as _identity
-from ..core.decompositions import qr
+from ..core.linalg.decompositions import qr
 from ..core.functions import where
 
 __all__ = [

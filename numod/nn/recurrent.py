@@ -11,7 +11,7 @@ from ..autograd import is_grad_enabled
 from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
 from ..core.apply import state as modes
 from ..dtypes import int64
-from ..ops import recurrent as op, recurrent_layer as whole
+from ..ops.sequence import rnn_cell as op, rnn_layer as whole
 from ..errors import plain
 from . import functional as F
 from . import init

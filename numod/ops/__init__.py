@@ -1,22 +1,20 @@
-"""The ops: one file for each, with its shape rule, kernels and gradient.
+"""The ops. Each has one home with its shape rule, its kernels and its gradient.
 
-Ops know no tensors: they plan with layouts and run on buffers.
+Ops know layouts and buffers, not tensors. `op` is the base class. Three kinds are tables of rows: pointwise ops
+(`table` and `special`, planned by `pointwise`), reductions (`reduce.reduction`) and optimizer steps (`update`). All
+others have kernels of their own, in one folder per family; the first file of a folder says what the op is and which
+kernel runs when:
 
-`op` is the base class. Three kinds are tables of rows: pointwise ops (`table` and `special`, planned by `pointwise`;
-`turning` copies inputs that lie another way), reductions (`reduction`) and optimizer steps (`update`). The others have
-kernels of their own. Where these fill several files, the first one says what the op is and which kernel runs when:
+- `matmul`: `matmul`, then `tiled`, `gemv`, `int8`, `linear_backward`, `split_k`; `epilogue` is pointwise work at the
+  end of a product or a convolution.
+- `convolution`, `image` (pooling, unfold, interpolate, grid_sample, cdist), `attention`, `sequence` (recurrent cells
+  and layers, CTC).
+- `norm`, `reduce` (reductions, scans, argmax, softmax, nll), `sort`, `index` (gather, scatter, concat, pad, flip,
+  transposing copies).
+- `linalg` (factorizations, triangular solves) and `fft`.
 
-- `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution`: `convolution_` with
-  `direct`, `grid`, `planes`, `blocks`.
-- `attention`: `attention_kernels`. `recurrent_layer`: `recurrent`, a single step. `normalization`: `group_norm`,
-  `channel_norm_team`. `softmax`: `nll`.
-- `sort` and `select`: `keys`; `runs` and `search` work on sorted rows. `scan`: `scan_team`. `fourier`:
-  `fourier_stages`, `fourier_block`.
-- `factorization`: `elimination`, `factorization_gradients`; on a GPU `factorization_device`, `factorization_team`,
-  `factorization_panels`, `jacobi_team`.
-- `teams` and `rows_team` are kernels in which blocks of GPU threads share rows, `finish` pointwise work at the end of a
-  product, `cost` what an op's call
-takes.
+`view` has the ops that change a layout only, `complexes` those of complex numbers, `sampling` random draws of varying
+length, `contract` what each op accepts, `cost` the floating-point operations and bytes of a call.
 """
 
 from ..errors import name_only as _name_only

@@ -13,13 +13,14 @@ from math import inf
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
-from . import matmul as mm, special, table as t
+from .matmul import matmul as mm
+from . import special, table as t
 from .convolution import convolution, convolution_input, convolution_weight
 from .op import Op, Plan
 from .pointwise import Pointwise
 
 
-class Part(Pointwise):
+class ComplexPart(Pointwise):
     """A row whose gradients are functions of tensors, by input."""
 
     complex_form = None
@@ -40,25 +41,27 @@ class Part(Pointwise):
         return self.rules.get(self.inputs[position])
 
 
-real = Part("real", "x.real", {"x": lambda g, layout: g.to(layout.dtype)}, result="real", complex=True)
-imag = Part("imag", "x.imag", {"x": lambda g: g * 1j}, result="real", complex=True)
-conj = Part("conj", "x.conjugate()", {"x": lambda g: g.conj()}, complex=True)
-magnitude = Part("abs", "hypot(x.real, x.imag)", {"x": lambda g, x: g * x.sgn()}, result="real", complex=True)
-angle = Part(
+real = ComplexPart("real", "x.real", {"x": lambda g, layout: g.to(layout.dtype)}, result="real", complex=True)
+imag = ComplexPart("imag", "x.imag", {"x": lambda g: g * 1j}, result="real", complex=True)
+conj = ComplexPart("conj", "x.conjugate()", {"x": lambda g: g.conj()}, complex=True)
+magnitude = ComplexPart("abs", "hypot(x.real, x.imag)", {"x": lambda g, x: g * x.sgn()}, result="real", complex=True)
+angle = ComplexPart(
     "angle",
     "atan2(x.imag, x.real)",
     {"x": lambda g, x: (g * 1j * x / (x * x.conj())).masked_fill(x == 0, 0)},
     result="real",
     complex=True,
 )
-direction = Part(
+direction = ComplexPart(
     "sgn", "complex_sign(x)",
     {"x": lambda g, x, out: ((g - (g * out.conj()).real * out) / x.abs()).masked_fill(x == 0, 0)}, complex=True,
 )  # fmt: skip
-join = Part("complex", "complex(x, y)", {"x": lambda g: g.real, "y": lambda g: g.imag}, result="complex", accepts="f")
+join = ComplexPart(
+    "complex", "complex(x, y)", {"x": lambda g: g.real, "y": lambda g: g.imag}, result="complex", accepts="f"
+)
 
 
-class Reading(Op):
+class ViewAsDtype(Op):
     """The same memory read as another dtype. It is recorded like an op, but made without a kernel."""
 
     inputs = ("x",)
@@ -93,8 +96,8 @@ def _numbers(x: object, offset: int) -> tuple:
     return tuple(x.shape[:-1]), tuple(s // 2 for s in x.strides[:-1]), x.dtype.to_complex(), offset // 2
 
 
-as_real = Reading("view_as_real", lambda g: join.apply((g.select(-1, 0), g.select(-1, 1))), _pairs)
-as_complex = Reading("view_as_complex", lambda g: g._pairs(), _numbers)
+as_real = ViewAsDtype("view_as_real", lambda g: join.apply((g.select(-1, 0), g.select(-1, 1))), _pairs)
+as_complex = ViewAsDtype("view_as_complex", lambda g: g._pairs(), _numbers)
 
 
 def parts(x: object) -> tuple:

@@ -23,7 +23,7 @@ from .convolution_grid import grid_launcher, turned_launcher
 from .convolution_planes import planes_launcher, suits
 from .convolution_product import product_launcher
 from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
-from .finish import Finish
+from .matmul.epilogue import Epilogue
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_strides
 
@@ -43,8 +43,8 @@ class Convolution(Op):
         super().__init__(name)
         self.inputs, self.direct = inputs, direct
 
-    def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
-        """As `Op.reads_halves`."""
+    def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
+        """As `Op.supports_half`."""
         x, _, result = self.shapes(*arguments[:2], parameters)
         return on_tensor_cores(arguments) and fits(x, result)
 
@@ -109,14 +109,21 @@ class Convolution(Op):
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
             return Plan(out, *self._fast(out, x, weight, result, parameters, None, bool(given)))
         numbers = geometry(x, weight, result, *parameters[:4])
-        if out.device.backend.FLAT and fits(x, result):
+        if out.device.backend.is_gpu and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(
             out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers
         )
 
     def _fast(
-        self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None, given: bool
+        self,
+        out: Layout,
+        x: tuple,
+        weight: tuple,
+        result: tuple,
+        parameters: tuple,
+        finish: Epilogue | None,
+        given: bool,
     ) -> tuple[Callable, tuple]:
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
@@ -193,7 +200,7 @@ class Convolution(Op):
             or len(sizes) > 1
         ):
             return None
-        finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
+        finish = Epilogue(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
         run, constants = self._fast(
             layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given)
         )
@@ -259,7 +266,7 @@ def _gradient(op: Convolution, *order: str) -> Callable:
 
     asked = (*order, *Convolution.parameters[:4], "layout")
     function = lambda *values: gradient(**dict(zip((*asked[:-1], "shape_of"), values)))  # noqa: E731
-    function.asks_for = asked
+    function.argument_names = asked
     return function
 
 

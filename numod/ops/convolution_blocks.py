@@ -11,7 +11,7 @@ from math import prod
 from ..device import Layout
 from ..kernel import bind, block, tensor_cores
 from .convolution_direct import GEOMETRY
-from .parts import BUSY, divisor, in_parts
+from .matmul.split_k import BUSY, divisor, in_parts
 
 _RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
 

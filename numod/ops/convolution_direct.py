@@ -14,7 +14,7 @@ from functools import cache
 
 from ..device import Layout
 from ..kernel import bind, build
-from .finish import Finish, unfinished
+from .matmul.epilogue import Epilogue, unfinished
 
 GEOMETRY = (  # channels and features are those of one group
     "images", "groups", "channels", "features", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d",
@@ -48,7 +48,7 @@ def launcher(
     numbers: int,
     work: int,
     constants: tuple = (),
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
     fastmath: frozenset = build.FAST_REDUCTION,
 ) -> Callable:
     """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds.

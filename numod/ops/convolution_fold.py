@@ -15,7 +15,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from .convolution_direct import launcher
-from .matmul import matmul
+from .matmul.matmul import matmul
 
 _PRICE = 55  # products that take as long as writing a sum and adding it
 _TABLE = 400  # products that take as long as the grid's search for the taps of a phase, for each of them

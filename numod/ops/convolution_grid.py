@@ -18,7 +18,7 @@ import numpy as np
 from ..device import Layout, threads, tiles
 from ..kernel import bind, build
 from .convolution_direct import GEOMETRY, geometry, launcher
-from .finish import Finish
+from .matmul.epilogue import Epilogue
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
 # where registers are few (16): caches are small too, and of tiles of few rows each reads the grid again
@@ -738,7 +738,7 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
 
 
 def grid_launcher(
-    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
 ) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs.
 
@@ -755,7 +755,7 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Epilogue | None = None
 ) -> tuple[Callable, Callable[[int], tuple]]:
     """The launcher of op's kernel, and a function of the number of threads: the scratch memory that it is given after
     its three tensors, and the constants after that. Each worker has memory of its own, and more workers than threads

@@ -15,7 +15,7 @@ import numpy as np
 from ..device import Layout, tiles
 from ..kernel import build
 from .convolution_direct import geometry, launcher
-from .finish import Finish
+from .matmul.epilogue import Epilogue
 
 _BOARD = 1 << 14  # elements of a board, about: it stays in the cache that is near
 _WORKERS = 8  # as in `convolution_grid`
@@ -171,7 +171,7 @@ def planes_launcher(
     result: tuple,
     parameters: tuple,
     work: int,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
 ) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs.
 

@@ -9,8 +9,8 @@ from math import prod
 
 from ..device import Layout, tiles
 from ..device.layout import layout
-from .finish import Finish
-from .product_tiles import tiled_launcher
+from .matmul.epilogue import Epilogue
+from .matmul.tiled import tiled_launcher
 
 
 # elements of a weight up to which every image may read it again; a grid of several images reads it once
@@ -18,7 +18,7 @@ _AGAIN = 1 << 18
 
 
 def product_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Epilogue | None
 ) -> Callable | None:
     """A launch of the products of `op`, which is not the weight's gradient.
 

@@ -16,7 +16,7 @@ from ..device.winograd import TAPS
 from ..kernel import bind, build
 from ..kernel.specialize import specialized
 from .convolution_direct import geometry, launcher
-from .finish import Finish
+from .matmul.epilogue import Epilogue
 
 _TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
 # those of all tiles, up to which they may be transformed before the weights: they stay in the cache that cores share
@@ -348,7 +348,7 @@ def winograd_launcher(
     result: tuple,
     parameters: tuple,
     work: int,
-    finish: Finish | None = None,
+    finish: Epilogue | None = None,
     given: bool = False,
 ) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its

@@ -14,15 +14,15 @@ from math import prod
 
 from ..device import Layout
 from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
-from .attention import Attention, AttentionGradient
+from .attention.attention import Attention, AttentionGradient
 from .convolution import Convolution
-from .linear_gradient import LinearGradient
-from .matmul import Linear, Matmul
+from .matmul.linear_backward import LinearGradient
+from .matmul.matmul import Linear, Matmul
 from .op import Op
 from .pointwise import Pointwise
-from .recurrent_layer import Layer
-from .reduction import Closing, Reduction
-from .softmax import CrossEntropy, Softmax
+from .sequence.rnn_layer import Layer
+from .reduce.reduction import FusedMapReduce, Reduction
+from .reduce.softmax import CrossEntropy, Softmax
 from .update import Update
 
 _SOFTMAX = 4  # per element: greatest, difference, exponential, sum
@@ -70,7 +70,7 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
         return _update_functions(op) * sum(each.size for each in tensors[:: parameters[0]])
     if isinstance(op, Pointwise):
         return functions(op) * results[0].size
-    if isinstance(op, Closing):
+    if isinstance(op, FusedMapReduce):
         return (functions(op.row) + 1) * tensors[0].size
     if isinstance(op, Reduction):
         return (1 + _calls(as_expression(op.each(Symbol("x"))))) * tensors[0].size

@@ -75,7 +75,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Recipe:
+class BackwardPlan:
     """What a node saves, and how it calls its gradients:
 
     (input position or positions, function, a getter of its arguments from the node's pool).
@@ -109,7 +109,7 @@ class Packing:
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
-    """The names of a gradient function's arguments: its parameters, or its attribute `asks_for`."""
+    """The names of a gradient function's arguments: its parameters, or its attribute `argument_names`."""
     named = getattr(function, "asks_for", None)
     return parameter_names(function) if named is None else named
 
@@ -139,7 +139,7 @@ class Op:
     complex_form: Callable | None = None
     is_view = False
     # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
-    widens = True
+    upcasts_half = True
     differentiable = True
     reusable = False  # whether a backward pass keeps what the op saved, which is not the user's
     reports = False  # true for ops that tell of what they find wrong: they run though nothing reads their result
@@ -151,9 +151,9 @@ class Op:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
         _ops[id(self)] = self
-        self.recipes: dict[tuple[int, int], Recipe] = {}
+        self.recipes: dict[tuple[int, int], BackwardPlan] = {}
 
-    def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
+    def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
         """Whether the op's kernels read these 16-bit floats, though it widens others."""
         return False
 
@@ -234,12 +234,12 @@ class Op:
         """The gradient function of an input, or None."""
         return self.gradients.get(self.inputs[position])
 
-    def recipe(self, wanted: int, count: int) -> Recipe:
+    def recipe(self, wanted: int, count: int) -> BackwardPlan:
         """The recipe for the gradients of the wanted inputs (a bit mask)."""
         found = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
         return found
 
-    def fewer(self, recipe: Recipe, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
+    def fewer(self, recipe: BackwardPlan, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
         """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take,
         from what the recipe keeps: a walk to some tensors needs no others.
         """
@@ -258,7 +258,7 @@ class Op:
             recipe.narrowed[asked] = found
         return found
 
-    def _recipe(self, wanted: list[int], count: int) -> Recipe:
+    def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
         return self._recipe_of(self._calls(wanted), wanted, count)
 
     def _calls(self, wanted: list[int]) -> list[tuple]:
@@ -274,7 +274,7 @@ class Op:
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
         return calls
 
-    def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> Recipe:
+    def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> BackwardPlan:
         asked = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in asked]
         results = self.outputs or ("out",)
@@ -288,7 +288,7 @@ class Op:
         wide = any(name not in pool for name in asked)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
-        return Recipe(
+        return BackwardPlan(
             keep,
             kept_results,
             "outs" in asked,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from .indexing import with_ones
+from .index.indexing import with_ones
 from .op import Op, Plan
 
 
@@ -96,7 +96,7 @@ class Patches(Op):
             *kernel,
             *counts,
             *[n for pair in steps for n in pair],
-            1 if x.device.backend.FLAT else line,
+            1 if x.device.backend.is_gpu else line,
         )
         text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)

@@ -12,7 +12,7 @@ from ..device.layout import layout, ordered_strides
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit, writer
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
-from . import turning
+from .index import transpose_copy
 from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
@@ -35,10 +35,10 @@ class Pointwise(Op, Formula):
     composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
-    widens = False
+    upcasts_half = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     tensor: type | tuple = ()  # the class of tensors; set by `core.apply`
-    asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
+    argument_names: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ class Pointwise(Op, Formula):
             complex=bool(self.complex),
             **kept,
         )
-        row.asks_for = names
+        row.argument_names = names
         return row
 
 
@@ -327,7 +327,7 @@ class OverComplex(Op):
     what it keeps.
     """
 
-    widens = False
+    upcasts_half = False
 
     def __init__(self, row: Pointwise) -> None:
         super().__init__(row.name)
@@ -346,7 +346,7 @@ class OverComplex(Op):
             values = (g, *[_conjugate(each) for each in kept])
             return Op.apply(rule, values) if isinstance(rule, Op) else rule(*values)
 
-        gradient.asks_for = argument_names(rule)
+        gradient.argument_names = argument_names(rule)
         return gradient
 
 
@@ -397,7 +397,9 @@ def plan_loop(
         for each in operands
     ):
         classes, sizes, steps = "1" * len(operands), [work], []
-    elif work >= turning.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape)):
+    elif (
+        work >= transpose_copy.FROM and not counts and (launch := _turned(loop, name, device, tensors, results, shape))
+    ):
         return launch, ()
     else:
         order = range(len(shape))
@@ -405,12 +407,12 @@ def plan_loop(
             order = sorted(order, key=lambda d: -results[0].strides[d])
         steps = [broadcast_strides(each, shape) for each in operands]
         sizes, steps = emit.collapse([shape[d] for d in order], [[each[d] for d in order] for each in steps])
-        tiles = None if counts or not device.backend.FLAT else emit.crossing(sizes, steps)
+        tiles = None if counts or not device.backend.is_gpu else emit.crossing(sizes, steps)
         sizes, steps = tiles or (sizes, steps)
         classes = emit.classes_of(steps)
-        if device.backend.FLAT and not tiles:
+        if device.backend.is_gpu and not tiles:
             classes = classes.replace("t", "s")
-    source, signature = _source(loop, classes, len(sizes), device.backend.FLAT)
+    source, signature = _source(loop, classes, len(sizes), device.backend.is_gpu)
     strided = len(sizes) > 1 or "s" in classes
     constants = (sizes[-1], *(emit.geometry(sizes, steps, classes) if strided else ()))
     return bind.launcher(device, name, source, signature, loop.dtype, work), constants
@@ -428,13 +430,17 @@ def _turned(
     where no input is turned.
     """
     if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
-        return turning.turner(tensors[0], results[0])
+        return transpose_copy.plan_transpose_copy(tensors[0], results[0])
     names = [each.name for each in loop.inputs if each.tensor]
     target = results[0] if results else tensors[names.index(loop.outputs[0].over)]
     if target.strides[-1] != 1:
         return None
     straight = [layout(shape, each.dtype, device) for each in tensors]
-    copies = {k: turning.turner(each, to) for k, (each, to) in enumerate(zip(tensors, straight)) if each.shape == shape}
+    copies = {
+        k: transpose_copy.plan_transpose_copy(each, to)
+        for k, (each, to) in enumerate(zip(tensors, straight))
+        if each.shape == shape
+    }
     copies = {k: turn for k, turn in copies.items() if turn}
     if not copies:
         return None

@@ -20,7 +20,7 @@ from .. import dtypes
 from ..device import Layout, lines, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
-from . import reduction
+from .reduce import reduction
 from .op import Op, Plan
 
 _WORKERS = 8  # turns of the parallel loop, with folded lines of their own
@@ -462,7 +462,7 @@ class _Pool(Op):
         signature = bind.signature(*arrays, *(kind for _, kind in scratch), numbers=len(constants))
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
         words, fixed = (
-            _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),),
+            _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.is_gpu else "out_w"),),
             (),
         )
         work = planes * max(prod(places) * prod(window), prod(sizes))
@@ -558,7 +558,7 @@ def _words(stride: int) -> tuple[tuple[str, object], ...]:
 
 def _in_lines(x: Layout) -> bool:
     """Whether a whole line is done at once: on the CPU, of floats."""
-    return not x.device.backend.FLAT and x.dtype.is_floating_point
+    return not x.device.backend.is_gpu and x.dtype.is_floating_point
 
 
 class MaxPool(_Pool):
@@ -657,7 +657,7 @@ class PlaceGradient(_Pool):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, indices = arguments
         out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
-        kernel = place_gradient_elements if given.device.backend.FLAT else place_gradient_kernel
+        kernel = place_gradient_elements if given.device.backend.is_gpu else place_gradient_kernel
         return self._plan(
             kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters
         )
@@ -693,7 +693,7 @@ class Average(_Pool):
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
-        flat = x.device.backend.FLAT
+        flat = x.device.backend.is_gpu
         kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
         ndim = len(parameters[4])
         # one window of all elements

@@ -50,7 +50,7 @@ class Update(Op):
         devices = [single_device(self.name, member, member[0]) for member in members]
         kind = lambda each: (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)  # noqa: E731
         loops = [self._loop(tuple(map(kind, (*member, *numbers)))) for member in members]
-        flat = devices[0].backend.FLAT
+        flat = devices[0].backend.is_gpu
         most = _SMALL_ON_GPU if flat else _SMALL
         small = all(
             each.packed and each.strides == member[0].strides and 0 < each.size <= most

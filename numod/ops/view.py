@@ -23,7 +23,7 @@ class View(Op):
 
     inputs = ("x",)
     is_view = True
-    widens = False
+    upcasts_half = False
 
     def __init__(self, name: str, attributes: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)
@@ -60,7 +60,7 @@ class _Named:
     """A function of positional arguments that also accepts them by name."""
 
     def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
-        self.function, self.asks_for = function, parameters
+        self.function, self.argument_names = function, parameters
 
     def __call__(self, *arguments: object) -> object:
         return self.function(*arguments)

@@ -13,7 +13,7 @@ from ..autograd import enable_grad
 from ..core import changes
 from ..core.apply import apply_updates, listeners, tell_dropped, with_gradients
 from ..core.tensor import Tensor
-from ..core.values import tensor
+from ..core.create.values import tensor
 from ..ops.update import Update
 from .hooks import Hooked, through
 from .hooks import (

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from .. import dtypes
 from ..autograd import no_grad
 from ..core.tensor import Tensor
-from ..core.values import tensor
+from ..core.create.values import tensor
 from ..nn import Module
 from .lr_scheduler import LRScheduler
 from .lr_scheduler.base import per_group

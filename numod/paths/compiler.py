@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 from ..errors import name_only
 from ..graph import compile as compile, config as config, mark_dynamic as mark_dynamic
 from ..graph.compile import BACKENDS
-from ..graph.trace import recording
+from ..graph.capture.recorder import recording
 from . import later
 
 __all__ = [

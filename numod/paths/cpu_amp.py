@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..amp.older import of_device
+from ..amp.deprecated import of_device
 from ..dtypes import bfloat16
 
 __all__ = ["GradScaler", "autocast"]

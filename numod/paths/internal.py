@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import name_only
-from ..ops.softmax import log_softmax, softmax
+from ..ops.reduce.softmax import log_softmax, softmax
 
 _TensorMeta = type(Tensor)
 # of PyTorch's script compiler; files name it in annotations

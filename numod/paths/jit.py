@@ -103,7 +103,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 
 def trace(func: Callable, example_inputs: Any = None, *arguments: Any, **named: Any) -> Callable:
-    """The function or module as it is. `numod.graph.trace` records one, to be saved and run without its Python."""
+    """The function or module unchanged. `numod.graph.trace` records one as a program."""
     return func
 
 

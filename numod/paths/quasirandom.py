@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from .. import dtypes
-from ..core.elementwise import write_result
-from ..core.random import randint
+from ..core.math.elementwise import write_result
+from ..core.create.random import randint
 from ..core.tensor import Tensor
-from ..core.values import from_numpy
+from ..core.create.values import from_numpy
 
 __all__ = ["SobolEngine"]
 

@@ -3,8 +3,8 @@
 `Tensor.untyped_storage` gives one.
 """
 
-from ..core import storages
-from ..core.storages import TypedStorage
+from ..core.convert import storages
+from ..core.convert.storages import TypedStorage
 from ..device.storage import Storage as UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]

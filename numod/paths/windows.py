@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Iterable
 from math import pi
 
-from ..core import windows
-from ..core.creation import ones
-from ..core.ranges import arange
+from ..core.create import windows
+from ..core.create.creation import ones
+from ..core.create.ranges import arange
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType, float32, float64, get_default_dtype
 from ..ops import table as t

@@ -7,10 +7,10 @@ from functools import partial
 from inspect import isgeneratorfunction
 
 from ..autograd.tape import Node
-from ..core import apply as waist
+from ..core import apply as dispatch
 from ..core.tensor import Tensor
 from ..graph.compile import Compiled
-from ..graph.program import Program
+from ..graph.ir.program import Program
 from ..ops.op import Op
 from .launches import Launches
 
@@ -166,11 +166,11 @@ def function_applied(*arguments: object) -> object:
     return result
 
 
-BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
+BARE = ((dispatch.apply, _apply), (dispatch.apply_into, _apply_into), (dispatch.apply_updates, _apply_updates))
 DETAILED = (
-    (waist.apply, _apply_described),
-    (waist.apply_into, _apply_into_described),
-    (waist.apply_updates, _apply_updates_described),
+    (dispatch.apply, _apply_described),
+    (dispatch.apply_into, _apply_into_described),
+    (dispatch.apply_updates, _apply_updates_described),
 )
 
 

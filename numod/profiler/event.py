@@ -15,7 +15,7 @@ from typing import Any
 
 from ..autograd.tape import Node
 from ..device import Layout
-from ..graph.explain import work
+from ..graph.report.explain import work
 from ..kernel.build import Kernel
 from ..nn.module import Module
 from ..ops import cost

@@ -11,10 +11,10 @@ from time import perf_counter
 
 import numpy as np
 
-from ..core.creation import ones
+from ..core.create.creation import ones
 from ..device import threads
 from ..ops.convolution import convolution
-from ..ops.matmul import matmul
+from ..ops.matmul.matmul import matmul
 
 # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache
 _LEVELS = (1 << 19, 1 << 23)

@@ -26,18 +26,19 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import dtypes
-from ..core.random import Draw, default_generator
+from ..core.create.random import Draw, default_generator
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
 from ..device.device import Device
 from ..device.layout import layout
-from ..graph.bounds import bounded
-from ..graph.program import EMPTY, Check, Program, Step, Value
-from ..graph.verify import verify
-from ..ops import pointwise, reduction
+from ..graph.ir.bounds import bounded
+from ..graph.ir.program import EMPTY, Check, Program, Step, Value
+from ..graph.ir.verify import verify
+from ..ops import pointwise
+from ..ops.reduce import reduction
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex
-from ..ops.reduction import Closing
+from ..ops.reduce.reduction import FusedMapReduce
 from ..ops.update import Update
 from .refusal import shorten
 from .safetensors import load_file, load_metadata, save_file
@@ -144,7 +145,7 @@ def _name_of(op: Op) -> Any:
         return "empty"
     if isinstance(op, OverComplex):  # which its row becomes where a tensor is complex
         op = op.row
-    if isinstance(op, Closing):
+    if isinstance(op, FusedMapReduce):
         return ["total", op.row.name]
     if _known().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"

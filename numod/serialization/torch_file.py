@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.storages import TypedStorage
+from ..core.convert.storages import TypedStorage
 from ..core.tensor import Tensor
 from .pickle_reader import Call, PickleReader
 from .placement import Placement, flat_tensor

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import dtypes
-from ..core.memory import empty_strided
-from ..core.storages import TypedStorage
+from ..core.create.memory import empty_strided
+from ..core.convert.storages import TypedStorage
 from ..core.tensor import FIELDS, Tensor, fields_of, wrap
 from ..device import Size
 from ..device.device import Device

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.overrides import overrides
-from ..core.storages import TypedStorage
+from ..core.convert.storages import TypedStorage
 from ..core.tensor import Tensor, own_attributes, wrap
 from ..device import Size, Storage
 from ..device.device import Device

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import dtypes
 from ..core.tensor import Tensor
-from ..core.values import as_tensor
+from ..core.create.values import as_tensor
 from ..dtypes import dtype as DType
 
 _TOLERANCES = {

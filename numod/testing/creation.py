@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 
 from .. import dtypes
-from ..core.complexes import complex_
+from ..core.math.complexes import complex_
 from ..core.functions import where
-from ..core.random import rand, randint
+from ..core.create.random import rand, randint
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..dtypes import dtype as DType

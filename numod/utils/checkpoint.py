@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..autograd import enable_grad, engine, is_grad_enabled, no_grad
 from ..autograd.tape import Node
-from ..core import apply as waist, overrides
+from ..core import apply as dispatch, overrides
 from ..core.apply import state
-from ..core.random import default_generator
+from ..core.create.random import default_generator
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -289,11 +289,11 @@ def _autocast(casts: tuple) -> Iterator[None]:
     if casts == state.autocast:
         yield
         return
-    now = waist.enter_autocast(casts)
+    now = dispatch.enter_autocast(casts)
     try:
         yield
     finally:
-        waist.enter_autocast(now)
+        dispatch.enter_autocast(now)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import Tensor
-from ..core.random import manual_seed, rand, randint
+from ..core.create.random import manual_seed, rand, randint
 from ..dtypes import dtype as DType
 from ..dtypes import float32
 

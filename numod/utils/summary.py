@@ -14,7 +14,7 @@ from typing import Any
 from ..autograd import no_grad
 from ..core import Tensor
 from ..core.apply import listeners
-from ..core.random import rand
+from ..core.create.random import rand
 from ..nn import Module
 from ..ops import cost
 

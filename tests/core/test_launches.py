@@ -3,7 +3,7 @@
 import pytest
 
 import numod
-from numod.core import apply as waist
+from numod.core import apply as dispatch
 
 x, y = numod.rand(4), numod.rand(4)
 CALLS = {
@@ -17,9 +17,9 @@ CALLS = {
 def test_calls_run_no_more_ops_than_they_need(name):
     expected, call = CALLS[name]
     ran = []
-    waist.listeners.append(listener := lambda op, *_: ran.append(op.name))
+    dispatch.listeners.append(listener := lambda op, *_: ran.append(op.name))
     try:
         call()
     finally:
-        waist.listeners.remove(listener)
+        dispatch.listeners.remove(listener)
     assert len(ran) == expected, ran

@@ -5,7 +5,7 @@ import pytest
 
 import numod as torch
 from numod.nn import functional as F
-from numod.ops.indexing import index_select
+from numod.ops.index.indexing import index_select
 
 MASK = torch.tensor([True, False])
 X = torch.zeros(20, 10, 5)

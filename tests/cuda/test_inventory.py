@@ -12,9 +12,11 @@ import pytest
 import numod
 from numod import dtypes, ops
 from numod.device.layout import layout
-from numod.ops import attention, op, recurrent_layer, sampling
-from numod.ops.factorization import Factorization
-from numod.ops.factorization_device import MAKERS
+from numod.ops.attention.attention import attention
+from numod.ops import op, sampling
+from numod.ops.sequence import rnn_layer
+from numod.ops.linalg.factorization import Factorization
+from numod.ops.linalg.cuda import MAKERS
 
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
@@ -64,7 +66,7 @@ def test_permutations_say_so_too() -> None:
 
 def test_composed_ops_are_composed_there() -> None:
     meta = numod.zeros(2, 512, 64, device="meta")
-    assert not recurrent_layer.runs(meta)
+    assert not rnn_layer.runs(meta)
     assert not attention.suits(meta._layout, 2, 512, 64, False) and attention.suits(
         numod.zeros(2, 512, 64)._layout, 2, 512, 64, False
     )

@@ -20,41 +20,18 @@ import pytest
 import numod
 from numod import config, dtypes
 from numod.device.layout import layout
-from numod.graph.fuse import Fused
+from numod.graph.passes.pipeline.fuse_pointwise import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import (
-    complexes,
-    convolution,
-    cross,
-    ctc,
-    distance,
-    extremum,
-    factorization,
-    flip,
-    fourier,
-    grid_sample,
-    group_norm,
-    indexing,
-    join,
-    matmul,
-    normalization,
-    pad,
-    patches,
-    pointwise,
-    reduction,
-    resample,
-    runs,
-    sampling,
-    scan,
-    scatter_reduce,
-    search,
-    select,
-    softmax,
-    sort,
-    substitution,
-    triangle,
-    update,
-)
+from numod.ops import complexes, convolution, patches, pointwise, sampling, update
+from numod.ops.linalg import cross, factorization, triangular_solve, tril_triu
+from numod.ops.sequence import ctc
+from numod.ops.image import cdist, grid_sample, interpolate
+from numod.ops.reduce import argmax, reduction, scan, softmax
+from numod.ops.index import flip_roll, indexing, concat, pad, scatter_reduce
+from numod.ops.fft import fft
+from numod.ops.norm import group_norm, normalization
+from numod.ops.matmul.matmul import matmul
+from numod.ops.sort.sort import unique, searchsorted, topk, sort
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -266,7 +243,7 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     normalization.channel_norm.prepare((few, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((few, few, channels, channels, channels), (1e-5,))
     sort.sort.prepare((x,), (True,))
-    extremum.argmax.prepare((x,), (1, False))
+    argmax.argmax.prepare((x,), (1, False))
     reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
     check(compiled)
     # what writes normalized channels from their parts' sums
@@ -316,21 +293,21 @@ def test_structured_ops(compiled: list[str]) -> None:
         )
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
-        resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
+        interpolate.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
         patches.patches.prepare(
             (on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back)
         )
-    flip.flip.prepare((on_gpu(7, 5),), ((0,),))
-    flip.roll.prepare((on_gpu(7, 5),), ((0,), 3))
-    substitution.solve_triangular.prepare((on_gpu(2, 3, 3), on_gpu(2, 3, 5)), (True, False))
-    triangle.band.prepare((on_gpu(7, 5),), (0, 2))
-    triangle.triangle.prepare((), (dtypes.int64, on_gpu(1).device, 7, 5, 0, True))
+    flip_roll.flip.prepare((on_gpu(7, 5),), ((0,),))
+    flip_roll.roll.prepare((on_gpu(7, 5),), ((0,), 3))
+    triangular_solve.solve_triangular.prepare((on_gpu(2, 3, 3), on_gpu(2, 3, 5)), (True, False))
+    tril_triu.band.prepare((on_gpu(7, 5),), (0, 2))
+    tril_triu.triangle.prepare((), (dtypes.int64, on_gpu(1).device, 7, 5, 0, True))
     indexing.bounded.prepare((vector, vector), (0, 5, -100, 1))
     scan.cumsum.prepare((on_gpu(7, 5),), (0,))
-    extremum.argmax.prepare((on_gpu(7, 5),), (0, False))
-    extremum.argmin.prepare((on_gpu(7, 5),), (0, False))
-    extremum.max_.prepare((on_gpu(7, 5),), (1, False))
-    join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
+    argmax.argmax.prepare((on_gpu(7, 5),), (0, False))
+    argmax.argmin.prepare((on_gpu(7, 5),), (0, False))
+    argmax.max_.prepare((on_gpu(7, 5),), (1, False))
+    concat.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
     check(compiled)
 
 
@@ -361,12 +338,12 @@ def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", [dtypes.complex64, dtypes.complex128], ids=str)
 def test_fourier_transforms(kind: dtypes.dtype, compiled: list[str]) -> None:
-    fourier.complex_transform.prepare((on_gpu(3, 8 * 4 * 5 * 3, 7, dtype=kind),), ((1,), "ortho", True))
+    fft.complex_transform.prepare((on_gpu(3, 8 * 4 * 5 * 3, 7, dtype=kind),), ((1,), "ortho", True))
     # by one block for each row, and so its half
-    fourier.complex_transform.prepare((on_gpu(3, 60, dtype=kind),), ((1,), "ortho", False))
-    fourier.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 100))
-    fourier.half_spectrum.prepare((on_gpu(3, 4096, dtype=kind.real),), ((1,), "backward"))
-    fourier.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 101))
+    fft.complex_transform.prepare((on_gpu(3, 60, dtype=kind),), ((1,), "ortho", False))
+    fft.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 100))
+    fft.half_spectrum.prepare((on_gpu(3, 4096, dtype=kind.real),), ((1,), "backward"))
+    fft.from_half.prepare((on_gpu(3, 51, dtype=kind),), ((1,), "backward", 101))
     check(compiled)
     assert not any("ld.local" in text for text in compiled)
 
@@ -425,14 +402,14 @@ def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
         # three blocks on a multiprocessor
         assert all(spilled(text) == 0 and (".target sm_75" in text or used(text) <= 80) for text in digits)
     sort._by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
-    select.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, select.FIRST))
+    topk.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, topk.FIRST))
     for op in (scan.cumprod, scan.cummax, scan.cummin):
         op.prepare((on_gpu(7, 5, dtype=kind),), (0,))
-    runs.runs.prepare((on_gpu(7, 5, dtype=kind),), ())
-    runs.begins.prepare((on_gpu(7, dtype=dtypes.int64),), (3,))
-    runs.longest_run.prepare((on_gpu(7, 5, dtype=kind), on_gpu(7, 5, dtype=dtypes.int64)), ())
+    unique.runs.prepare((on_gpu(7, 5, dtype=kind),), ())
+    unique.begins.prepare((on_gpu(7, dtype=dtypes.int64),), (3,))
+    unique.longest_run.prepare((on_gpu(7, 5, dtype=kind), on_gpu(7, 5, dtype=dtypes.int64)), ())
     places = on_gpu(5, dtype=dtypes.int64)
-    search.searchsorted.prepare((on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind), places), (True, True))
+    searchsorted.searchsorted.prepare((on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind), places), (True, True))
     check(compiled)
 
 
@@ -440,10 +417,10 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
     for kind in (dtypes.float32, dtypes.float64):
         scan.logcumsumexp.prepare((on_gpu(7, 5, dtype=kind),), (0,))
         x, y, turned, between = (on_gpu(*shape, dtype=kind) for shape in ((2, 7, 5), (2, 3, 5), (2, 5, 3), (2, 7, 3)))
-        distance.cdist.prepare((x, y), (1.5,))
+        cdist.cdist.prepare((x, y), (1.5,))
         cross.cross.prepare((between, between), (2,))
-        distance.pdist.prepare((on_gpu(7, 5, dtype=kind),), (2.0,))
-        distance.cdist_gradient.prepare((between, x, turned, between), (1.5,))
+        cdist.pdist.prepare((on_gpu(7, 5, dtype=kind),), (2.0,))
+        cdist.cdist_gradient.prepare((between, x, turned, between), (1.5,))
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())
         sampling.poisson.prepare((on_gpu(7, dtype=kind), int, int), ())
@@ -529,7 +506,7 @@ def test_extremes_of_numbas_own_target(compiled: list[str], monkeypatch: pytest.
     names = cuda.namespace()
     monkeypatch.setattr(cuda, "_own", lambda: True)
     assert {*cuda.namespace()} - {*names} == {"min", "max"}
-    extremum.argmin.prepare((on_gpu(64, 512),), (1, False))
+    argmax.argmin.prepare((on_gpu(64, 512),), (1, False))
     check(compiled)
 
 

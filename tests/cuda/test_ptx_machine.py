@@ -17,7 +17,9 @@ import numod
 from numod import config, nn
 from numod.kernel import block
 from numod.nn import functional as F
-from numod.ops import factorization_device, pointwise, sort_digits
+from numod.ops.linalg import cuda as factorization_device
+from numod.ops import pointwise
+from numod.ops.sort.sort import radix_cuda as sort_digits
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
@@ -837,10 +839,15 @@ def test_an_index_outside_is_told() -> None:
 
 
 def test_checks_of_values_are_told_in_compiled_functions_too(machine: Machine) -> None:
-    x, chances = numod.arange(6).cuda(), numod.full((3,), 0.5, device="cuda")
+    x, attention_weights = numod.arange(6).cuda(), numod.full((3,), 0.5, device="cuda")
     for function, right, wrong, told in (
         (lambda n: x // n, x + 1, x, "ZeroDivisionError"),
-        (lambda p: F.binary_cross_entropy(p, chances), chances, chances * 3, "between 0 and 1"),
+        (
+            lambda p: F.binary_cross_entropy(p, attention_weights),
+            attention_weights,
+            attention_weights * 3,
+            "between 0 and 1",
+        ),
     ):
         for use in (function, numod.compile(function)):
             expected = use(right)

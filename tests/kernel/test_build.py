@@ -179,14 +179,14 @@ def test_the_folder_is_private_and_holds_no_leftovers(fresh):
 
 
 def test_listeners_hear_of_kernels(fresh):
-    heard = []
-    builder.listeners.append(heard.append)
+    active_listeners = []
+    builder.listeners.append(active_listeners.append)
     try:
         kernel = fresh.build()
         fresh.build()
     finally:
-        builder.listeners.remove(heard.append)
-    assert heard == [kernel]
+        builder.listeners.remove(active_listeners.append)
+    assert active_listeners == [kernel]
 
 
 def test_an_error_in_the_source_reaches_the_caller_and_leaves_nothing(fresh):

@@ -97,10 +97,10 @@ def test_an_lstm_step_by_step() -> None:
 
 def test_ctc_sums_over_all_alignments() -> None:
     x = normal(4, 1, 3).log_softmax(2)
-    chances, target = np.exp(x.detach().numpy()[:, 0]), [1, 2]
+    attention_weights, target = np.exp(x.detach().numpy()[:, 0]), [1, 2]
     collapse = lambda path: [label for label, _ in itertools.groupby(path) if label != 0]  # noqa: E731
     total = sum(
-        np.prod([chances[step, label] for step, label in enumerate(path)])
+        np.prod([attention_weights[step, label] for step, label in enumerate(path)])
         for path in itertools.product(range(3), repeat=4)
         if collapse(path) == target
     )

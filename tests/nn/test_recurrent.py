@@ -13,7 +13,7 @@ import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
-from numod.ops import recurrent_layer
+from numod.ops.sequence import rnn_layer as recurrent_layer
 
 pytestmark = pytest.mark.on_cuda(simulator=False)
 

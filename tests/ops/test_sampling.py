@@ -109,10 +109,10 @@ def test_corners():
     assert 0 < corners.min() < 1e-30 and corners.max() < 1
     assert (corners.sub(0.5).abs() < 0.4).sum() < 400
     assert numod.poisson(numod.zeros(0)).shape == (0,)
-    chances = numod.tensor([0.0, 1.0, nan], requires_grad=True)
-    found = numod.binomial(numod.tensor([[7.0], [0.0]]), chances)
+    attention_weights = numod.tensor([0.0, 1.0, nan], requires_grad=True)
+    found = numod.binomial(numod.tensor([[7.0], [0.0]]), attention_weights)
     assert found.nan_to_num(-1).tolist() == [[0, 7, -1], [0, 0, -1]]
     found[:, :2].sum().backward()
-    assert chances.grad[:2].tolist() == [0, 0]
+    assert attention_weights.grad[:2].tolist() == [0, 0]
     with pytest.raises(ValueError, match="binomial only supports floating-point dtypes"):
         numod.binomial(numod.tensor([7]), numod.tensor([0.5]))

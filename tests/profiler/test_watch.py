@@ -8,7 +8,7 @@ from profiled import find, training_step
 import numod
 from numod import nn
 from numod.autograd import engine
-from numod.core import apply as waist
+from numod.core import apply as dispatch
 from numod.kernel import bind
 from numod.ops.op import Op
 from numod.profiler import profile, record_function
@@ -16,26 +16,26 @@ from numod.profiler import profile, record_function
 
 def test_off_is_as_if_it_had_never_been_on() -> None:
     before = (
-        waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk,
-        nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record,
+        dispatch.apply.__code__, dispatch.apply_into.__code__, dispatch.apply_updates.__code__, engine._walk,
+        nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, dispatch.record,
     )  # fmt: skip
     step = training_step()
     # plans in place have none
     runs = lambda: [plan.run for plan in numod.ops.table.relu.plans.values() if getattr(plan, "run", None) is not None]  # noqa: E731
     kernels = {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     with profile(with_jit=True):
-        assert waist.apply.__code__ is not before[0]
+        assert dispatch.apply.__code__ is not before[0]
         step()
     assert (
-        waist.apply.__code__,
-        waist.apply_into.__code__,
-        waist.apply_updates.__code__,
+        dispatch.apply.__code__,
+        dispatch.apply_into.__code__,
+        dispatch.apply_updates.__code__,
         engine._walk,
         nn.Module.__call__,
         bind._built,
         numod.Tensor.item.__code__,
         Op.plan.__code__,
-        waist.record,
+        dispatch.record,
     ) == before
     assert kernels <= {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     step()

@@ -16,7 +16,8 @@ import pytest
 import hostile
 import numod
 import numod as torch
-from numod.graph import Executable, trace
+from numod.graph import Executable
+from numod.graph.capture import recorder as trace
 from numod.nn import functional as F
 from numod.ops import contract
 from numod.ops.update import Update
@@ -136,10 +137,10 @@ def test_every_op_that_a_file_can_name_has_a_contract() -> None:
 
 def test_every_portable_op_can_be_named() -> None:
     """Ops are found in their modules, rows in their table; one kept elsewhere could be recorded, but not saved."""
-    from numod.core.transfer import Move
+    from numod.core.convert.transfer import Move
     from numod.ops.op import every_op
     from numod.ops.pointwise import OverComplex, Pointwise
-    from numod.ops.reduction import Closing
+    from numod.ops.reduce.reduction import FusedMapReduce
 
     known = {id(each) for each in _known().values()}
     home = [
@@ -147,7 +148,7 @@ def test_every_portable_op_can_be_named() -> None:
         for each in every_op()
         if each.portable
         and type(each).__module__.startswith("numod.ops")
-        and not isinstance(each, (Move, OverComplex, Pointwise, Closing, Update))
+        and not isinstance(each, (Move, OverComplex, Pointwise, FusedMapReduce, Update))
     ]
     assert [each.name for each in home if id(each) not in known] == [] and len(home) > 100
 

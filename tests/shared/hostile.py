@@ -25,8 +25,8 @@ import numod
 import numod as torch
 from numod.device import Layout
 from numod.device.layout import layout
-from numod.graph import trace
-from numod.graph.program import EMPTY, Program, Step, Value
+from numod.graph.capture import recorder as trace
+from numod.graph.ir.program import EMPTY, Program, Step, Value
 from numod.nn import functional as F
 from numod.serialization import load_file, save_program
 from numod.serialization.torch_save import _Pickler
@@ -274,7 +274,7 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
     """A program's file with one change of an attribute, an input or a layout, and all later layouts as their ops then
     plan them: nothing but the ops' contracts can refuse it. None where an op itself refuses to plan it.
     """
-    from numod.graph.verify import arguments_of
+    from numod.graph.ir.verify import arguments_of
     from numod.kernel import bind
     from numod.serialization import program as files
 

@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable
 
 from ... import dtypes
-from ...core import functions as f, random, signatures
+from ...core import functions as f, signatures
+from ...core.create import random
 from ...core.apply import apply, apply_into
 from ...core.forms import with_out
 from ...core.tensor import Tensor

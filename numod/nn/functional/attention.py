@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import prod, sqrt
 
 from ... import dtypes
-from ...core import functions as f, random
+from ...core import functions as f
+from ...core.create import random
 from ...core.tensor import Tensor
-from ...ops import attention as op
+from ...ops.attention import attention as op
 from ...ops.pointwise import broadcast_shapes
 from .activation import softmax
 from .dropout import dropout
@@ -78,7 +79,7 @@ def _attention(
     if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1], causal or mask is not None) or (
         mask is not None and mask.requires_grad
     ):
-        return f.matmul(dropout(op.chances(query, key, mask, scale, causal), dropout_p), value)
+        return f.matmul(dropout(op.attention_weights(query, key, mask, scale, causal), dropout_p), value)
     ends = [each.shape[-2:] for each in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
     tensors = [
         each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)

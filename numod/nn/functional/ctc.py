@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from ... import dtypes
 from ...core import functions as f
-from ...core.ranges import arange
+from ...core.create.ranges import arange
 from ...core.tensor import Tensor
-from ...core.values import tensor
-from ...ops import ctc as op, table as t
+from ...core.create.values import tensor
+from ...ops.sequence import ctc as op
+from ...ops import table as t
 from .reduction import reduced
 
 __all__ = ["ctc_loss"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import warnings
 from math import sqrt
 
-from ...core import functions as f, random
+from ...core import functions as f
+from ...core.create import random
 from ...core.tensor import Tensor
 from ...ops import table as t
 

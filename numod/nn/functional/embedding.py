@@ -8,10 +8,11 @@ from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
 from ...core.apply import observed
-from ...core.ranges import arange
+from ...core.create.ranges import arange
 from ...core.tensor import Tensor
-from ...ops import reduction as r, table as t
-from ...ops.indexing import bag, bag_bounds, index_select
+from ...ops.reduce import reduction as r
+from ...ops import table as t
+from ...ops.index.indexing import bag, bag_bounds, index_select
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 

@@ -8,7 +8,7 @@ from ...core import functions as f, overrides
 from ...core.apply import apply
 from ...core.arguments import wrong_argument
 from ...core.tensor import Tensor
-from ...ops import matmul as mm
+from ...ops.matmul import matmul as mm
 
 __all__ = ["bilinear", "linear"]
 

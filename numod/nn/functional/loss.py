@@ -12,8 +12,9 @@ from ...core.apply import apply, as_tensor_of, observed
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
-from ...ops import reduction as r, softmax as sm, table as t
-from ...ops.nll import nll
+from ...ops.reduce import reduction as r, softmax as sm
+from ...ops import table as t
+from ...ops.reduce.nll import nll
 from .activation import log_softmax
 from .reduction import expect_expandable, reduced, with_legacy
 
@@ -261,7 +262,7 @@ def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reducti
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
     """The loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
-    flat = target.device.backend.FLAT
+    flat = target.device.backend.is_gpu
     loss, _, wrong = apply(
         sm.cross_entropy_total,
         (x, _classes_within(target, ignored, x.shape[1]) if flat else target),
@@ -310,7 +311,7 @@ def _class_loss(
         )
     target = _checked_classes(x, target, weight)
     ignores = bool(target.numel() and not target.is_meta)
-    if ignores and target.device.backend.FLAT:
+    if ignores and target.device.backend.is_gpu:
         target = _classes_within(target, ignored, x.shape[1])
     elif ignores:
         found = observed(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))

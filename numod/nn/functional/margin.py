@@ -10,7 +10,7 @@ from ... import dtypes
 from ...core import functions as f
 from ...core.tensor import Tensor
 from ...ops import table as t
-from ...ops.indexing import gather
+from ...ops.index.indexing import gather
 from .distance import pairwise_distance
 from .reduction import expect_expandable, reduced, with_legacy
 

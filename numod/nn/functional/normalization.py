@@ -13,8 +13,9 @@ from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
 from ...errors import WHOLE
-from ...ops import normalization as op, table as t, view
-from ...ops.group_norm import group_norm as group_norm_op
+from ...ops.norm import normalization as op
+from ...ops import table as t, view
+from ...ops.norm.group_norm import group_norm as group_norm_op
 from .pooling import avg_pool2d, avg_pool3d
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core import functions as f
-from ...core.shapes import padded
+from ...core.shape.shapes import padded
 from ...core.tensor import Tensor
-from ...ops.pad import PLACES
+from ...ops.index.pad import PLACES
 
 __all__ = ["pad"]
 

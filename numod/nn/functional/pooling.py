@@ -8,10 +8,11 @@ from math import floor, prod
 
 from ... import dtypes
 from ...autograd import is_grad_enabled
-from ...core import functions as f, random
+from ...core import functions as f
+from ...core.create import random
 from ...core.forms import with_out
 from ...core.tensor import Tensor
-from ...core.values import tensor
+from ...core.create.values import tensor
 from ...errors import WHOLE, plain
 from ...ops import pooling as op, table as t
 

@@ -13,13 +13,13 @@ import numpy as np
 from ... import dtypes
 from ...core import functions as f
 from ...core.apply import apply
-from ...core.ranges import linspace
+from ...core.create.ranges import linspace
 from ...core.tensor import Tensor
-from ...core.values import computed
-from ...ops.grid_sample import grid_sample as grid_sample_op
+from ...core.create.values import computed
+from ...ops.image.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
-from ...ops.indexing import select_known
-from ...ops.resample import resample
+from ...ops.index.indexing import select_known
+from ...ops.image.interpolate import resample
 from ...ops.table import row_major
 from .convolution import spread
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from ...autograd import no_grad
 from ...core import Tensor, cat, eye
-from ...core.decompositions import geqrf, householder_product, qr
-from ...core.elementwise import allclose, where
-from ...core.linear_algebra import matrix_exp, solve
-from ...core.random import randn
+from ...core.linalg.decompositions import geqrf, householder_product, qr
+from ...core.math.elementwise import allclose, where
+from ...core.linalg.linear_algebra import matrix_exp, solve
+from ...core.create.random import randn
 from ...dtypes import finfo
 from ..module import Module
 from . import parametrize

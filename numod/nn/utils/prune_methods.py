@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core import Tensor, from_numpy, ones_like
-from ...core.random import rand, rand_like
+from ...core.create.random import rand, rand_like
 from ..module import Module
 
 __all__ = [

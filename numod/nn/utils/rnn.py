@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from ... import dtypes
 from ...core import Tensor, arange, cat, functions as f, tensor
 from ...core.apply import listeners
-from ...graph.later import Later
-from ...graph.trace import recording
+from ...graph.values.lazy_scalar import LazyScalar
+from ...graph.capture.recorder import recording
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
@@ -254,7 +254,7 @@ def pack_padded_sequence(
         )
     x = input.transpose(0, 1) if batch_first else input
     # numbers that change from call to call
-    if listeners and not isinstance(lengths, Tensor) and any(type(n) is Later for n in lengths):
+    if listeners and not isinstance(lengths, Tensor) and any(type(n) is LazyScalar for n in lengths):
         lengths = f.stack([tensor(n) for n in lengths])
     if (
         listeners

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...autograd import no_grad
 from ...core import Tensor
-from ...core.linear_algebra import pinv
+from ...core.linalg.linear_algebra import pinv
 from .. import functional as F
 from ..module import Module
 from ..parameter import Parameter, is_lazy

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.methods import functions
 from ...core.tensor import Tensor
-from ...core.values import as_tensor, tensor
+from ...core.create.values import as_tensor, tensor
 from ...dtypes import float64
 
 np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy's dtypes that make no tensor

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ...core.random import Generator, randint
+from ...core.create.random import Generator, randint
 from ...device.device import Device
 from .collate import default_collate, default_convert, pinned
 from .dataset import Dataset, IterableDataset

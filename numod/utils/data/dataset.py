@@ -17,9 +17,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ...core.random import Generator, randperm
+from ...core.create.random import Generator, randperm
 from ...core.tensor import Tensor
-from ...core.values import from_numpy
+from ...core.create.values import from_numpy
 
 Sample = TypeVar("Sample", covariant=True)
 

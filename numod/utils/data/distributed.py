@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sized
 
-from ...core.random import Generator, randperm
+from ...core.create.random import Generator, randperm
 from .sampler import Sampler
 
 

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from ...core.random import Generator, rand, randint, randperm
+from ...core.create.random import Generator, rand, randint, randperm
 from ...core.tensor import Tensor
-from ...core.values import as_tensor
+from ...core.create.values import as_tensor
 from ...dtypes import float64
 
 Index = TypeVar("Index", covariant=True)

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...core.transfer import in_order
-from ...core.values import from_array
+from ...core.convert.transfer import in_order
+from ...core.create.values import from_array
 from ...dtypes import dtype as DType
 
 _INLINE = 1 << 16  # bytes up to which a message costs less through the socket than as a file

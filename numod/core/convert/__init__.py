@@ -1,0 +1,1 @@
+"""Conversions: to and from NumPy, other libraries, devices and storages."""

@@ -1,0 +1,298 @@
+"""Zero-copy exchange with other libraries, on the CPU and on CUDA: DLPack, and `__cuda_array_interface__`.
+
+The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. CPU
+tensors of NumPy's dtypes are exported through NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+from typing import Any
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout
+from ...device.device import Device
+from ...device.layout import layout
+from ...device.storage import ForeignStorage
+from ...dtypes import dtype as DType
+from ..apply import tell_made
+from ..tensor import Tensor, wrap
+
+_CPU, _CUDA = 1, 2
+_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode
+_BFLOAT, _READ_ONLY = 4, 1
+_ANY_STREAM = 1  # CUDA's default stream
+
+
+class _Tensor(Structure):
+    _fields_ = [
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16),
+        ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)), ("byte_offset", c_uint64),
+    ]  # fmt: skip
+
+
+class _Managed(Structure):
+    _fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+
+
+class _Versioned(Structure):
+    _fields_ = [
+        ("major", c_uint32),
+        ("minor", c_uint32),
+        ("context", c_void_p),
+        ("deleter", c_void_p),
+        ("flags", c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_FORMS = {b"dltensor": (_Managed, b"used_dltensor"), b"dltensor_versioned": (_Versioned, b"used_dltensor_versioned")}
+_api = ctypes.pythonapi
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_pointer_of = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, py_object, ctypes.c_char_p)(("PyCapsule_SetName", _api))
+_new_capsule = ctypes.PYFUNCTYPE(py_object, c_void_p, ctypes.c_char_p, c_void_p)(("PyCapsule_New", _api))
+_exported: dict[int, tuple] = {}  # by address, until the reader calls the deleter
+
+
+# ---- out
+
+
+@ctypes.CFUNCTYPE(None, c_void_p)
+def _delete(managed: int) -> None:
+    """The deleter of an exported tensor: drops the reference to it."""
+    _exported.pop(managed, None)
+
+
+@ctypes.PYFUNCTYPE(None, c_void_p)
+def _forget(capsule: int) -> None:
+    """The destructor of a capsule: calls the deleter if nobody consumed the capsule."""
+    if _is_valid(capsule, b"dltensor"):
+        _exported.pop(_pointer_of(capsule, b"dltensor"), None)
+
+
+for _callback in (_delete, _forget):  # other libraries may call them during interpreter shutdown
+    _api.Py_IncRef(py_object(_callback))
+
+
+def dlpack(
+    self: Tensor,
+    *,
+    stream: int | None = None,
+    max_version: tuple | None = None,
+    dl_device: tuple | None = None,
+    copy: bool | None = None,
+) -> object:
+    """DLPack's protocol: a capsule over the memory.
+
+    Raises BufferError for tensors that require gradients, or where another device needs a forbidden copy.
+    """
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if stream is not None and type(stream) is not int:
+        raise TypeError(f"stream must be ``int`` or ``none``, got {type(stream).__name__}")
+    if self.device.type == "cpu" and stream not in (None, -1):
+        raise AssertionError(f"stream should be None on cpu, got {stream}")
+    wanted = self.device if dl_device is None or tuple(dl_device) == dlpack_device(self) else _device(*dl_device)
+    if wanted is not self.device or copy:
+        if copy is False:
+            raise BufferError(f"a tensor on {self.device} cannot be shared with {wanted} without a copy")
+        self = self.to(device=wanted, copy=True)
+    if self.device.type == "cpu" and self.dtype.numpy is not None:
+        return self.numpy().__dlpack__(max_version=max_version)
+    if self.device.type == "cuda" and stream != -1:
+        self.device.backend.synchronize()  # then the data is complete on whatever stream the consumer uses
+    return _capsule(self)
+
+
+def _capsule(self: Tensor) -> object:
+    sizes, steps = ((c_int64 * max(self.ndim, 1))(*values) for values in (self.shape, self._layout.strides))
+    code = _BFLOAT if self.dtype is dtypes.bfloat16 else _KINDS[self.dtype.kind]
+    described = _Tensor(
+        self.data_ptr(), *dlpack_device(self), self.ndim, code, 8 * self.dtype.itemsize, 1, sizes, steps, 0
+    )
+    managed = _Managed(described, None, ctypes.cast(_delete, c_void_p))
+    address = ctypes.addressof(managed)
+    _exported[address] = managed, sizes, steps, self
+    return _new_capsule(address, b"dltensor", ctypes.cast(_forget, c_void_p))
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """(DLPack device type, index)."""
+    return (_CPU, 0) if self.device.type == "cpu" else (_CUDA, self.device.index)
+
+
+def cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """Numba's and CuPy's protocol, version 2.
+
+    Raises AttributeError on the CPU and RuntimeError for tensors that require gradients.
+    """
+    if self.device.type != "cuda":
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on a tensor of {self.device}. If CUDA data is required use "
+            "tensor.cuda() to copy it there."
+        )
+    if self.requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on a tensor that requires grad. Use tensor.detach() first."
+        )
+    if self.dtype.numpy is None:
+        raise TypeError(f"__cuda_array_interface__ has no {self.dtype}; convert with .float() first, or use DLPack")
+    steps = None if self._layout.dense else tuple(step * self.dtype.itemsize for step in self._layout.strides)
+    address = self.data_ptr() if self.numel() else 0
+    return {
+        "shape": tuple(self.shape),
+        "typestr": self.dtype.numpy.str,
+        "strides": steps,
+        "data": (address, False),
+        "version": 2,
+    }
+
+
+# ---- in
+
+
+def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of an object that supports DLPack, or of its capsule.
+
+    Read-only memory is copied, and any with `copy=True`.
+
+    Raises RuntimeError for a capsule already consumed, TypeError for other objects and dtypes, BufferError for a copy
+    that `copy=False` forbids.
+    """
+    if isinstance(ext_tensor, Tensor):
+        found = ext_tensor.view(ext_tensor.shape)
+    elif hasattr(ext_tensor, "__dlpack__"):
+        found = _read(_asked(ext_tensor))
+    else:
+        found = _read(ext_tensor)
+    wanted = found.device if device is None else Device(device)
+    if wanted is not found.device and copy is False:
+        raise BufferError(f"memory on {found.device} cannot be shared with {wanted} without a copy")
+    return found.to(device=wanted, copy=bool(copy))
+
+
+def _asked(array: Any) -> object:
+    """The array's capsule."""
+    named = {"stream": _ANY_STREAM} if array.__dlpack_device__()[0] == _CUDA else {}
+    try:
+        return array.__dlpack__(**named, max_version=(1, 0))
+    except TypeError:  # a producer of DLPack before 1.0
+        return array.__dlpack__(**named)
+
+
+def _read(capsule: object) -> Tensor:
+    name = next(
+        (each for each in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), each)), None
+    )
+    if name is None:
+        raise RuntimeError(
+            f"from_dlpack: expected an array with __dlpack__ or an unread DLPack capsule, got {capsule!r}; a capsule "
+            "can be read only once"
+        )
+    form, used = _FORMS[name]
+    managed = form.from_address(_pointer_of(id(capsule), name))
+    # may refuse
+    kind, place, described = (
+        _dtype(managed.tensor),
+        _device(managed.tensor.device_type, managed.tensor.device_id),
+        managed.tensor,
+    )
+    shape = described.shape[: described.ndim]
+    strides = tuple(described.strides[: described.ndim]) if described.strides else None
+    if strides is not None and min((step for n, step in zip(shape, strides) if n > 1), default=0) < 0:
+        raise ValueError("from_dlpack: negative strides are not supported; copy the array first")
+    _rename(capsule, used)
+    found = _over(
+        (described.data or 0) + described.byte_offset, layout(tuple(shape), kind, place, strides), _Owner(managed)
+    )
+    return found.clone() if name == b"dltensor_versioned" and managed.flags & _READ_ONLY else found
+
+
+class _Owner:
+    """Keeps a producer's memory alive; calls the producer's deleter when it is freed."""
+
+    def __init__(self, managed: _Managed | _Versioned) -> None:
+        if managed.deleter:
+            delete = ctypes.CFUNCTYPE(None, c_void_p)(managed.deleter)
+            weakref.finalize(self, delete, ctypes.addressof(managed)).atexit = False
+
+
+def _over(address: int, place: Layout, owner: object) -> Tensor:
+    """A tensor over memory that begins at `address` and stays while `owner` does."""
+    if not place.extent:
+        return wrap(ForeignStorage(place.device.backend.empty(0, place.storage)), place, 0)
+    if place.device.type == "cuda":
+        # the first kernel would end the use of the GPU for the whole process
+        if address % (place.dtype.itemsize // (2 if place.dtype.is_complex else 1)):
+            raise ValueError(
+                f"memory of {place.dtype} that begins at {address:#x}, between two elements, cannot be read on a GPU; "
+                "copy the array first"
+            )
+        return tell_made(
+            wrap(ForeignStorage(place.device.backend.adopt(address, place.extent, place.storage, owner)), place, 0),
+            "array",
+        )
+    memory = (c_uint8 * (place.extent * place.dtype.itemsize)).from_address(address)
+    memory.owner = owner
+    return tell_made(wrap(ForeignStorage(np.frombuffer(memory, place.storage)), place, 0), "array")
+
+
+def _dtype(described: _Tensor) -> DType:
+    for each in dtypes.ALL.values():
+        code = _BFLOAT if each is dtypes.bfloat16 else _KINDS[each.kind]
+        if (code, 8 * each.itemsize, 1) == (described.code, described.bits, described.lanes):
+            return each
+    raise TypeError(
+        f"from_dlpack: numod has no dtype for DLPack's code {described.code} of {described.bits} bits; convert the "
+        "array first"
+    )
+
+
+def _device(kind: int, index: int) -> Device:
+    if kind not in (_CPU, _CUDA):
+        raise BufferError(
+            f"from_dlpack: memory must be on the CPU or on a CUDA device, not on DLPack's device type {kind}"
+        )
+    return Device("cpu") if kind == _CPU else Device("cuda", index)
+
+
+def from_cuda_array(array: Any) -> Tensor:
+    """The memory of an object with `__cuda_array_interface__` as a tensor.
+
+    Raises ValueError for what no tensor's strides say, TypeError for other dtypes.
+    """
+    found = array.__cuda_array_interface__
+    if found.get("mask") is not None:
+        raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
+    # the producer may still be writing to it; the default stream waits for ours, not for every other
+    if found.get("stream") is not None:
+        Device("cuda").backend.synchronize()
+    if not np.dtype(found["typestr"]).isnative:
+        raise TypeError(f"numod has no dtype for bytes in the order of {found['typestr']!r}; convert the array first")
+    kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
+    steps = found.get("strides")
+    if steps is not None and any(
+        n > 1 and (step < 0 or step % kind.itemsize) for n, step in zip(found["shape"], steps)
+    ):
+        raise ValueError(
+            f"strides must be whole elements of {kind.itemsize} bytes and not negative, got {tuple(steps)}; copy the "
+            "array first"
+        )
+    strides = None if steps is None else tuple(step // kind.itemsize for step in steps)
+    result = _over(found["data"][0], layout(tuple(found["shape"]), kind, place, strides), array)
+    return result.clone() if found["data"][1] else result
+
+
+def to_dlpack(tensor: Tensor) -> object:
+    """A tensor's DLPack capsule."""
+    return tensor.__dlpack__()
+
+
+Tensor.__dlpack__, Tensor.__dlpack_device__ = dlpack, dlpack_device
+Tensor.__cuda_array_interface__ = property(cuda_array_interface)

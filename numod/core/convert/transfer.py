@@ -1,0 +1,302 @@
+"""Conversions from and to Python numbers, NumPy, other devices and pickles.
+
+(Other libraries: see `exchange`.) None detaches a tensor silently.
+"""
+
+from __future__ import annotations
+
+from mmap import mmap
+
+import numpy as np
+
+from ...device import Storage
+from ...device.device import Device
+from ...device.layout import layout
+from ...dtypes import dtype as DType
+from ...ops import table
+from ...ops.op import Op
+from ...ops.view import View
+from .. import changes
+from ..apply import apply, active_listeners, listeners, state
+from ..create.creation import empty
+from ..tensor import Tensor, fields_of, own_attributes, wrap
+from ..create.values import from_array, from_numpy
+
+
+class Move(Op):
+    """The op that copies to another device.
+
+    It is recorded like any op, but carried out by the back ends, without a kernel.
+    """
+
+    inputs, parameters = ("x",), ("device",)
+    gradients = {"x": lambda g, layout: g.to(device=layout.device)}
+
+
+move_op = Move("to_device")
+
+
+def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
+    """A contiguous copy of `input` on `device`.
+
+    `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile.
+    """
+    from .. import apply as dispatch
+
+    source = input.contiguous()
+    shape = layout(source.shape, source.dtype, device)
+    data = source._storage.data[source._offset : source._offset + shape.size]
+    if device.type == "cuda" and source.is_pinned():
+        there = device.backend.upload_pinned(data, not non_blocking)
+    else:
+        host = source.device.backend.download(data)
+        there = device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())
+    result = wrap(Storage(there), shape, 0)
+    if state.grad_enabled and input.requires_grad:
+        dispatch.record(move_op, (input,), [input._layout], (device,), result)
+    for listener in active_listeners() if listeners else ():
+        listener(move_op, (input,), (device,), (result,), False)
+    return result
+
+
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The memory as a NumPy array.
+
+    Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies.
+    """
+    if force:
+        self = self.detach().cpu()
+    own = self._layout
+    if self.requires_grad and state.grad_enabled:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if own.device.type != "cpu":
+        raise TypeError(
+            f"can't convert {own.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+    if own.dtype.numpy is None:
+        raise TypeError(
+            f"Got unsupported ScalarType {own.dtype.short}: NumPy has no such dtype; convert with .float() first"
+        )
+    later = _read_later(self, "numpy") if listeners else None
+    return _values(self) if later is None else later
+
+
+def _values(self: Tensor) -> np.ndarray:
+    """The memory of a CPU tensor as an array of what NumPy calls its dtype."""
+    array, shown = raw(self), self._layout.dtype.numpy
+    return array if shown is array.dtype else array.view(shown)
+
+
+def raw(self: Tensor) -> np.ndarray:
+    """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
+    own = self._layout
+    if own.device.type == "meta":
+        own.device.backend.download(None)
+    size = own.dtype.itemsize
+    return np.ndarray(
+        own.shape, own.storage, self._storage.data, self._offset * size, tuple([s * size for s in own.strides])
+    )
+
+
+def item(self: Tensor) -> float | int | bool:
+    """The value of a tensor of one element, as a Python number."""
+    later = _read_later(self, "item") if listeners and self._layout.size == 1 and self._layout.batch is None else None
+    return value(self, "item()") if later is None else later
+
+
+def value(self: Tensor, how: str) -> float | int | bool:
+    """The number of a tensor of one element.
+
+    `how` is what the user called, for the message where reading is refused.
+    """
+    own = self._layout
+    if own.size != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    if own.device.type == "meta":
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    if own.batch is not None:
+        return own.batch.agreed(self)
+    for listener in active_listeners() if listeners else ():
+        look = getattr(listener, "look", None)
+        if look is not None:
+            look(self, how)
+    return observe(self)
+
+
+def observe(self: Tensor) -> float | int | bool:
+    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome
+    differs.
+    """
+    own = self._layout
+    if own.batch is not None:
+        return own.batch.agreed(self)
+    if own.dtype.compute is not own.dtype:
+        self = apply(table.copy, (self.detach(),), (own.dtype.compute,))
+    value = peek(self)
+    for listener in active_listeners() if listeners else ():
+        watch = getattr(listener, "observe", None)
+        if watch is not None:
+            watch(self, value)
+    return value
+
+
+def peek(self: Tensor) -> float | int | bool:
+    """What lies in the memory of a tensor's first element, told to no listener."""
+    own, data, place = self._layout, self._storage.data, self._offset
+    found = (
+        data.item(place) if own.device.type == "cpu" else own.device.backend.download(data[place : place + 1]).item()
+    )
+    return bool(found) if own.dtype.kind == "b" else found
+
+
+def _read_later(self: Tensor, method: str) -> object:
+    """What a recorder gives in the stead of values that it can read after the run, or None.
+
+    Raises RuntimeError if it cannot.
+    """
+    for listener in active_listeners():
+        read = getattr(listener, "read", None)
+        later = read(self, method) if read is not None else None
+        if later is not None:
+            return later
+    _refuse_trace(f"{method}()")
+    return None
+
+
+def _refuse_trace(what: str) -> None:
+    for listener in active_listeners():
+        refuse = getattr(listener, "refuse", None)
+        if refuse is not None:
+            refuse(what)
+
+
+def tolist(self: Tensor) -> list | float | int | bool:
+    """Nested lists of Python numbers."""
+    later = _read_later(self, "tolist") if listeners else None
+    if later is not None:
+        return later
+    own = self._layout
+    if own.device.type != "cpu" or own.dtype.compute is not own.dtype:
+        return self.detach().cpu().to(own.dtype.compute).numpy().tolist()
+    return _values(self).tolist()
+
+
+def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    """NumPy's `__array__`. Raises ValueError if `copy=False` is not possible."""
+    _refuse_trace("conversion to a NumPy array")
+    result = self.numpy()
+    if dtype is not None and result.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {result.dtype} to {np.dtype(dtype)}")
+        return result.astype(dtype)
+    return result.copy() if copy else result
+
+
+def wrap_array(
+    self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False
+) -> Tensor | np.ndarray:
+    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there
+    is such a dtype.
+    """
+    try:
+        return from_numpy(np.asarray(result))
+    except TypeError:  # uint16, say
+        return result
+
+
+def reduce_ex(self: Tensor, protocol: int) -> tuple:
+    """Pickled as values (on the meta device sizes), the order of its dimensions in memory, and flags, without history;
+    shared memory is not kept shared.
+    """
+    own = own_attributes(self) | ({"_grad": self._grad} if "_grad" in fields_of(self) else {})
+    _refuse_trace("pickling")
+    turned = self._layout.packed and not self._layout.dense
+    order = tuple(sorted(range(self.ndim), key=lambda dim: (-self.stride(dim), dim))) if turned else None
+    shown = self.detach().permute(*order) if turned else self.detach()
+    values = tuple(shown.shape) if self.is_meta else raw(shown.cpu().contiguous())
+    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad, order), own or None
+
+
+def _unpickled(
+    cls: type,
+    values: np.ndarray | tuple[int, ...],
+    dtype: DType,
+    device: str,
+    requires_grad: bool,
+    order: tuple[int, ...] | None = None,
+) -> Tensor:
+    made = (
+        empty(values, dtype=dtype, device=device)
+        if isinstance(values, tuple)
+        else from_array(np.array(values, order="C"), dtype)
+    )
+    result = in_order(made, order).to(device=Device(device))._alias(cls)
+    result._requires_grad = requires_grad
+    return result
+
+
+def in_order(made: Tensor, order: tuple[int, ...] | None) -> Tensor:
+    """A pickled tensor whose dimensions had this order in memory."""
+    return made if order is None else made.permute(*map(order.index, range(len(order))))
+
+
+def deepcopy(self: Tensor, memo: dict) -> Tensor:
+    """A copy of a leaf, with its gradient.
+
+    Raises RuntimeError for a computed tensor, whose history stays with the original.
+
+    The whole storage is copied, once: copies of tensors that share memory share theirs.
+    """
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were attempting to deepcopy a "
+            "module, this may be because of a computed tensor that it keeps, such as one of a parametrization by "
+            "hand; detach() it, or remove it before."
+        )
+    from copy import deepcopy as copy_of
+
+    memory = self._storage
+    if id(memory) not in memo:
+        memo[id(memory)] = self.detach().as_strided((memory.data.size,), (1,), 0).clone()
+    result = memo[id(memory)].as_strided(self.shape, self.stride(), self.storage_offset())._alias(type(self))
+    result._requires_grad = self._requires_grad
+    memo[id(self)] = result
+    result._grad = copy_of(self._grad, memo)
+    fields_of(result).update({name: copy_of(value, memo) for name, value in own_attributes(self).items()})
+    return result
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA.
+
+    A tensor sent to a process is still copied.
+    """
+    data = self._storage.data
+    if not is_shared(self):
+        pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
+        pages[...] = data
+        self._storage.data = pages
+        changes.note()
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with forked processes; always True on CUDA."""
+    memory = None if self.is_cuda else self._storage.data.base
+    # not a subclass: that would be a block of `device.host_memory`
+    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap
+
+
+def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
+    """Apply a view op given as an object, for gradients of views."""
+    return apply(op, (self,), parameters)
+
+
+Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe
+Tensor.share_memory_, Tensor.is_shared = share_memory_, is_shared
+Tensor.__array__, Tensor.__array_wrap__ = array, wrap_array
+Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

@@ -1,0 +1,1 @@
+"""Functions that create tensors."""

@@ -1,0 +1,267 @@
+"""New tensors of given sizes: constants, identities.
+
+Those from values are in `values`, evenly spaced ones in `ranges`, random ones in `random`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Storage
+from ...device.device import Device, default_device
+from ...device.layout import layout, ordered_strides
+from ...dtypes import dtype as DType
+from ...formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
+from ...ops import table as t
+from ...ops.linalg.tril_triu import band
+from .. import overrides
+from ..apply import apply, as_tensor_of, state, tell_made
+from ..arguments import wrong_argument
+from ..resolve import flat, resolved, whole
+from ..tensor import Tensor, wrap
+from .values import of_number, tensor
+
+_CPU = Device("cpu")
+
+
+def factory(function: Callable) -> Callable:
+    """Decorator of creation functions that adds PyTorch's further options:
+
+    `out`, `memory_format`, and `layout`, which has no effect, and `pin_memory`.
+    """
+
+    code = function.__code__
+    takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
+
+    @functools.wraps(function)
+    def make(
+        *arguments: object,
+        out: Tensor | None = None,
+        layout: Layout | None = strided,
+        pin_memory: bool | None = False,
+        memory_format: MemoryFormat = preserve_format,
+        **named: object,
+    ) -> Tensor:
+        if named:
+            if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
+                arguments = (named.pop("size"),)
+            if named.get("dtype").__class__ is type:
+                named["dtype"] = dtypes.given(named["dtype"])
+        if layout is not strided and layout is not None:
+            raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
+        if out is not None:
+            from ..math.elementwise import write_result
+
+            if not isinstance(out, Tensor):
+                raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")
+            if named.get("dtype") not in (None, out.dtype):
+                raise RuntimeError(
+                    f"dtype {named['dtype'].short} does not match dtype of out parameter ({out.dtype.short})"
+                )
+            result = function(*arguments, **{**named, "dtype": out.dtype, "device": out.device})
+            if out.shape != result.shape and out.numel() != result.numel():
+                out.resize_(result.shape)
+            # it keeps the shape of `out`
+            ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes
+            return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
+        try:
+            result = function(*arguments, **named)
+        except AttributeError as error:
+            if overrides.appears(arguments):
+                return overrides.again(make, arguments, named)
+            raise wrong_argument(function.__name__, function, arguments, named) or error from None
+        if pin_memory:
+            result = result.pin_memory()
+        return result if memory_format is preserve_format else _in_format(result, memory_format)
+
+    return make
+
+
+def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
+    from ..shape.formats import in_format
+
+    changed = in_format(result.detach(), memory_format)
+    return changed.requires_grad_(result.requires_grad)
+
+
+def _shape(sizes: tuple, name: str) -> tuple[int, ...]:
+    """Sizes given as numbers or as one sequence. Raises TypeError and RuntimeError as PyTorch does."""
+    return _checked_shape(name, *flat(sizes))
+
+
+@resolved
+def _checked_shape(name: str, *sizes: int) -> tuple[int, ...]:
+    sizes = whole(name, sizes)
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
+    if prod(sizes) >= 1 << 60:
+        raise RuntimeError(f"{name}(): storage for sizes {list(sizes)} is larger than any memory")
+    return sizes
+
+
+def constant(
+    op: object,
+    inputs: tuple,
+    shape: tuple,
+    dtype: DType | None,
+    device: Device | str | None,
+    requires_grad: bool = False,
+    *strides: tuple,
+) -> Tensor:
+    """The result of an op without tensor inputs; row-major where no strides are given."""
+    place = default_device() if device is None else Device(device)
+    result = apply(op, inputs, (_dtype(dtype), place, tuple(shape), *strides))
+    return result.requires_grad_() if requires_grad else result
+
+
+def _dtype(dtype: DType | None) -> DType:
+    return dtypes.get_default_dtype() if dtype is None else dtypes.given(dtype)
+
+
+@factory
+def empty(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of uninitialised memory."""
+    place = default_device() if device is None else Device(device)
+    shape = layout(_shape(size, "empty"), _dtype(dtype), place)
+    result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
+    if shape.dtype is dtypes.bool_ and place.type == "cpu":
+        # bytes other than 0 and 1 are no valid bools
+        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)
+    tell_made(result, "empty")
+    if state.inference:
+        result._inference = True
+    return result.requires_grad_() if requires_grad else result
+
+
+@factory
+def zeros(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor filled with 0."""
+    return constant(t.fill, (0,), _shape(size, "zeros"), dtype, device, requires_grad)
+
+
+@factory
+def ones(
+    *size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor filled with 1."""
+    return constant(t.fill, (1,), _shape(size, "ones"), dtype, device, requires_grad)
+
+
+@factory
+def full(
+    size: Sequence[int],
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor filled with `fill_value`, whose type determines the dtype by default."""
+    if (number := of_number(fill_value, dtype, device)) is not None:
+        return number.expand(_shape((size,), "full")).clone().requires_grad_(requires_grad)
+    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kind = _dtype(dtype or dtypes.of_scalar(fill_value))
+    return constant(t.fill, (dtypes.fitting(fill_value, kind),), _shape((size,), "full"), kind, device, requires_grad)
+
+
+def _filled_like(
+    input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool
+) -> Tensor:
+    """Filled with `value`, with the shape and memory order of `input`."""
+    own = input._layout
+    strides = () if own.dense else (own.strides,) if own.packed else (ordered_strides(own.shape, own.strides),)
+    result = constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
+    return result if own.batch is None else own.batch.alike(result)
+
+
+@factory
+def empty_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor with the shape and memory order of `input`.
+
+    (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)
+    """
+    return _filled_like(input, 0, dtype, device, requires_grad)
+
+
+@factory
+def zeros_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of zeros with the shape of `input`."""
+    return _filled_like(input, 0, dtype, device, requires_grad)
+
+
+@factory
+def ones_like(
+    input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of ones with the shape of `input`."""
+    return _filled_like(input, 1, dtype, device, requires_grad)
+
+
+@factory
+def full_like(
+    input: Tensor,
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor filled with `fill_value`, with the shape of `input`."""
+    if as_tensor_of(fill_value) is not None:
+        return empty_like(input, dtype=dtype, device=device).fill_(fill_value).requires_grad_(requires_grad)
+    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return _filled_like(input, dtypes.fitting(fill_value, _dtype(dtype or input.dtype)), dtype, device, requires_grad)
+
+
+@factory
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The identity matrix, (n, m)."""
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    result = apply(band, (ones(n, n if m is None else m, dtype=dtype, device=device),), (0, 0))
+    return result.requires_grad_() if requires_grad else result
+
+
+def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """`Tensor(...)`: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
+    device = device or _CPU
+    if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)):
+        (data,) = arguments
+        if isinstance(data, Tensor):
+            return data._alias(cls)
+        if isinstance(data, tuple) and all(isinstance(n, int) for n in data) and type(data).__name__ == "Size":
+            return empty(data, dtype=dtype, device=device)._alias(cls)
+        return tensor(data, dtype=dtype or dtypes.get_default_dtype(), device=device)._alias(cls)
+    return empty(*arguments or (0,), dtype=dtype, device=device)._alias(cls)
+
+
+Tensor._legacy = classmethod(_legacy)
+
+
+@factory
+def scalar_tensor(
+    s: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A zero-dimensional tensor."""
+    return full((), s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)

@@ -1,0 +1,279 @@
+"""Tensors from values: numbers, nested sequences of these, arrays. Their dtypes are inferred as PyTorch infers them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout, Storage
+from ...device.device import Device, default_device
+from ...device.layout import layout
+from ...device.storage import ForeignStorage
+from ...dtypes import dtype as DType
+from ..apply import as_tensor_of, listeners, tell_made
+from ..tensor import Tensor, wrap
+
+_CPU = Device("cpu")
+_NUMBERS = frozenset((bool, int, float, complex))
+_PLAIN = _NUMBERS | {list, tuple, np.ndarray}
+
+
+def tensor(
+    data: object,
+    *,
+    dtype: DType | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor.
+
+    Raises ValueError for ragged sequences.
+    """
+    dtype = dtypes.given(dtype)
+    # not its `__class__`, which what stands for a number has of it; of these the questions below need not be asked
+    plain = type(data) in _PLAIN
+    if not plain and (number := of_number(data, dtype, device)) is not None:
+        result = number.clone()
+    elif isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), "
+            "rather than numod.tensor(sourceTensor).",
+            stacklevel=2,
+        )
+        result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
+    elif not plain and (hasattr(data, "__cuda_array_interface__") or is_exported(data)):
+        result = as_tensor(data, dtype, device).clone()
+    else:
+        kinds: set[type | DType | np.dtype] = set()
+        array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
+        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
+        array = array if numpy else _fitting(array, kind)
+        made = tell_made(_copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values")
+        device = default_device() if device is None else device
+        result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
+    result = result.pin_memory() if pin_memory else result
+    return result.requires_grad_() if requires_grad else result
+
+
+def of_number(value: object, dtype: DType | None, device: Device | str | None) -> Tensor | None:
+    """The tensor of what stands for a number while a function is recorded, where the dtype holds what the number is."""
+    number = as_tensor_of(value)
+    if number is None:
+        return None
+    dtype = dtypes.given(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
+    same = dtype in (dtypes.float32, dtypes.float64) or dtype is number.dtype
+    return number.to(device=default_device() if device is None else device, dtype=dtype) if same else None
+
+
+def as_tensor(data: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """`data` as a tensor, sharing memory where it can (an array of the right dtype, a tensor)."""
+    if isinstance(data, Tensor):
+        return data if dtype is device is None else data.to(device=device, dtype=dtype)
+    if (number := of_number(data, dtype, device)) is not None:
+        return number
+    if isinstance(data, np.ndarray):
+        return as_tensor(from_numpy(data), dtype, device)
+    if hasattr(data, "__cuda_array_interface__"):
+        from ..convert.exchange import from_cuda_array
+
+        return from_cuda_array(data).to(device=device, dtype=dtype)
+    if is_exported(data):
+        from ..convert.exchange import from_dlpack
+
+        return from_dlpack(data).to(device=device, dtype=dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def is_exported(data: object) -> bool:
+    """Whether an object offers its memory by DLPack alone, or is DLPack's capsule."""
+    return type(data).__name__ == "PyCapsule" or (hasattr(data, "__dlpack__") and not hasattr(data, "__array__"))
+
+
+def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
+    """The numbers of an array that nobody else has, made from shapes alone: a recorded program repeats them."""
+    return tell_made(_copied(array, dtype.compute), "values").to(device=device, dtype=dtype)
+
+
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """The array's memory as a tensor.
+
+    Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides.
+    """
+    array = ndarray
+    if type(array) is not np.ndarray:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+        array = np.asarray(array)  # of a subclass, or what stands for one while a compiled function is recorded
+    shape = _layout_of(array.shape, array.strides, array.dtype)
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach "
+            "the array.",
+            stacklevel=3,
+        )
+    if shape is None or not array.flags.behaved:
+        kind = dtypes.from_numpy(array.dtype)
+        result = from_array(np.array(array, dtype=kind.numpy, order="C", copy=True), kind, ForeignStorage)
+    else:
+        result = wrap(ForeignStorage(_memory(array, shape)), shape, 0)
+    return tell_made(result, "array") if listeners else result
+
+
+def from_array(array: np.ndarray, kind: DType, storage: type[Storage] = Storage) -> Tensor:
+    """A tensor over a writeable, aligned array with non-negative strides of whole elements."""
+    size = array.itemsize
+    shape = layout(array.shape, kind, _CPU, tuple([s // size for s in array.strides]) if array.size else None)
+    return wrap(storage(_memory(array, shape)), shape, 0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> Layout | None:
+    """The layout of an array's memory; None where a tensor cannot have such strides or bytes in this order."""
+    kind, size = dtypes.from_numpy(dtype), dtype.itemsize
+    if min(strides, default=0) < 0:
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "supported. Make a copy with array.copy()."
+        )
+    if any(s % size for n, s in zip(shape, strides) if n > 1) or not dtype.isnative:
+        return None
+    return layout(shape, kind, _CPU, tuple([s // size for s in strides]) if 0 not in shape else None)
+
+
+def _memory(array: np.ndarray, own: Layout) -> np.ndarray:
+    """The memory range an array of this layout touches, as one flat array that keeps the array alive."""
+    if own.dense:
+        return np.ndarray((own.extent,), own.storage, array)
+    return np.lib.stride_tricks.as_strided(array.view(own.storage), (own.extent,), (array.itemsize,))
+
+
+def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
+    try:
+        data = _without_tensors(data, kinds, _depth(data))
+    except RecursionError:
+        raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
+    except OverflowError as error:
+        raise ValueError(f"Overflow when unpacking a value: {error}") from None
+    if array.dtype == object:
+        others = [each for each in array.ravel() if not isinstance(each, (bool, int, float, complex))]
+        if not others and dtype is not None and dtype.differentiable:
+            return array.astype(np.complex128 if dtype.is_complex else np.float64)
+        if not others:
+            raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
+        raise RuntimeError(
+            f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, "
+            "arrays or tensors"
+        )
+    if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in it
+        expected = "there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors"
+        kind, first = "bytes" if array.dtype.kind == "S" else "str", data
+        while isinstance(first, (list, tuple)):
+            first = first[0]
+        if first is not data and isinstance(first, (str, bytes)):
+            raise ValueError(f"too many dimensions '{kind}': {expected}")
+        raise TypeError(f"new(): invalid data type '{kind}': {expected}")
+    return array
+
+
+def _depth(data: object) -> int:
+    """The number of dimensions that sequences and arrays say the data has: those of its first element's place."""
+    depth = 0
+    while isinstance(data, (list, tuple)) and data and depth < 64:  # more than NumPy takes, and a list may hold itself
+        depth, data = depth + 1, data[0]
+    return depth + (data.ndim if isinstance(data, np.ndarray) else isinstance(data, (list, tuple)))
+
+
+def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: int) -> object:
+    """The data, of `depth` dimensions, with arrays for tensors; a tensor among numbers is a number, whatever its shape.
+
+    `kinds` gets the types of its numbers and the dtypes of its arrays and tensors. Raises ValueError for more than one
+    element in the place of a number.
+    """
+    if isinstance(data, (list, tuple)):
+        types = set(map(type, data))
+        if types <= _NUMBERS:
+            kinds |= types
+            return data
+        return [_without_tensors(each, kinds, depth - 1) for each in data]
+    kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
+    if not isinstance(data, Tensor):
+        return data
+    array = data.detach().cpu().to(data.dtype.compute).numpy()
+    if depth > 0:
+        return array
+    if array.size != 1:
+        raise ValueError(
+            f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a "
+            "sequence; use stack or cat"
+        )
+    return array.reshape(())
+
+
+def _kind_of(each: type | DType | np.dtype) -> DType:
+    """The dtype of a tensor of such numbers."""
+    if isinstance(each, DType):
+        return each
+    if isinstance(each, np.dtype):
+        return dtypes.int64 if each.kind == "u" and each.itemsize > 1 else dtypes.from_numpy(each)
+    return _inferred(
+        np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(each, kind)), float)), set()
+    )
+
+
+def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
+    """The dtype of a tensor of Python numbers.
+
+    If arrays and tensors are among them, their dtypes promoted, as in PyTorch.
+    """
+    if not kinds <= _NUMBERS and any(isinstance(each, (DType, np.dtype)) for each in kinds):
+        return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
+    if array.size == 0 and array.dtype == np.float64:
+        return dtypes.get_default_dtype()
+    if array.dtype.kind in "fc":
+        return dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.get_default_dtype().to_complex()
+    return (
+        dtypes.from_numpy(array.dtype)
+        if array.dtype.kind == "b"
+        else dtypes.int64
+        if array.dtype.kind in "iu"
+        else dtypes.from_numpy(array.dtype)
+    )
+
+
+def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
+    """The array of Python numbers for a tensor of `kind`.
+
+    Raises RuntimeError where integers, or real numbers, cannot hold one of them.
+    """
+    if array.dtype.kind == "c" and not kind.is_complex and not array.imag.any():
+        array = array.real
+    if array.size and kind.kind in "iu" and array.dtype != kind.numpy:
+        for bound in (array.min().item(), array.max().item()):  # NaN where there is one
+            dtypes.fitting(bound, kind)
+    elif array.dtype.kind == "c" and kind.kind == "f":
+        dtypes.fitting(1j, kind)
+    return array
+
+
+def _copied(array: np.ndarray, kind: DType) -> Tensor:
+    """A tensor of `kind`, which NumPy has, with the numbers of an array; integers are taken modulo its range, as in
+    PyTorch.
+    """
+    own = layout(array.shape, kind, _CPU)
+    memory = _CPU.empty(own.size, own.storage)
+    numbers = (memory if own.storage is kind.numpy else memory.view(kind.numpy)).reshape(array.shape)
+    if array.dtype is kind.numpy:
+        numbers[...] = array
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            numbers[...] = array
+    return wrap(Storage(memory), own, 0)

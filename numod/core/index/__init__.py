@@ -1,0 +1,1 @@
+"""Indexing, selection and scattering."""

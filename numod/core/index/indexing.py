@@ -1,0 +1,500 @@
+"""`x[index]` and `x[index] = value`.
+
+Ints, slices, None and Ellipsis make views; index tensors and masks become linear indices.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout
+from ...ops.index import indexing as ix
+from ...ops.reduce import reduction as r
+from ...ops import table as t, view as v
+from ..apply import apply, as_tensor_of, active_listeners, listeners, observed, tell_copied
+from ..create.creation import constant
+from ..math.elementwise import contiguous, copy_
+from ..math.in_place import memory_of
+from ..create.ranges import arange
+from ..resolve import resolved
+from .selection import _places_of, check_bounds, index_select, read, write
+from ..shape.shapes import expand, flatten, reshape, select, unsqueeze
+from ..tensor import Tensor
+from ..create.values import as_tensor, tensor
+
+
+def getitem(self: Tensor, index: object) -> Tensor:
+    """`x[index]`: a view for ints, slices, None and Ellipsis, else a copy."""
+    if isinstance(index, int) and not isinstance(index, bool):
+        if not self.ndim:
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number"
+            )
+        return select(self, 0, index)
+    if index.__class__ is list and index and set(map(type, index)) == {int}:
+        index = tensor(index, device=self.device)
+    if (
+        isinstance(index, Tensor)
+        and index._layout.dtype is dtypes.int64
+        and index._layout.ndim
+        and self._layout.ndim
+        and index.device is self.device
+    ):
+        return read(self, 0, check_bounds("", index, self.shape[0], 0, negative=True))
+    view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
+    if view is None or view is self:
+        view, tensors = _basic(self, index)
+    if not tensors:
+        return view
+    if not listeners or any([each.ndim for each in tensors.values()]):
+        return _gathered(view, tensors)
+    # where a program is recorded, which has a copy in the view's place
+    places = {dim: each.clone() for dim, each in tensors.items()}
+    result = _gathered(view, places)
+    back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
+    return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
+
+
+def _selected(view: Tensor, places: dict[int, Tensor]) -> Tensor:
+    for dim in sorted(places, reverse=True):
+        view = select(view, dim, places[dim].item())
+    return view
+
+
+def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
+    """Fast path: the view that an index of ints, slices, None and one Ellipsis makes; None for other indices."""
+    used = ellipses = 0
+    for each in items:
+        if each.__class__ is int or each.__class__ is slice:
+            used += 1
+        elif each is Ellipsis:
+            ellipses += 1
+        elif each is not None:
+            return None
+    if used > self._layout.ndim or ellipses > 1:
+        return None
+    result, dim = self, 0
+    for each in items:
+        if each.__class__ is int:
+            try:
+                result = select(result, dim, each)
+            except IndexError:
+                raise _out_of_bounds(self, items) from None
+        elif each.__class__ is slice:
+            result, dim = _slice(result, dim, each), dim + 1
+        elif each is None:
+            result, dim = unsqueeze(result, dim), dim + 1
+        else:
+            dim += self._layout.ndim - used
+    return result
+
+
+def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
+    """The error of the first int among an index's items that is out of range, by the dimension of the tensor that it
+    indexes.
+    """
+    dim, used = 0, sum(map(_dimensions_used, items))
+    for each in items:
+        if isinstance(each, int) and not isinstance(each, bool) and not -(n := self.shape[dim]) <= each < n:
+            return IndexError(f"index {each} is out of bounds for dimension {dim} with size {n}")
+        dim += self.ndim - used if each is Ellipsis else _dimensions_used(each)
+    return IndexError(f"index {items} is out of bounds for a tensor of shape {list(self.shape)}")
+
+
+def setitem(self: Tensor, index: object, value: object) -> None:
+    """`x[index] = value`: value broadcasts and is converted to the dtype of x."""
+    if _is_fill(self, index, value):
+        self.masked_fill_(
+            index if index.ndim == self.ndim else reshape(index, (*index.shape, *(1,) * (self.ndim - index.ndim))),
+            value,
+        )
+        return
+    view = _cut_out(self, index if index.__class__ is tuple else (index,))
+    view, tensors = _basic(self, index) if view is None or view is self else (view, {})
+    # which `fill_` takes and `copy_` refuses, as in PyTorch
+    if value.__class__ in (int, float, complex) and (tensors or not view._layout.overlapping):
+        if not tensors:
+            view.fill_(value)
+            return
+        put(view, tensors, dtypes.fitting(value, self.dtype), accumulate=False)
+        return
+    if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
+        value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
+    elif (
+        value.dtype is not self.dtype
+        and any(each.ndim for each in tensors.values())
+        and not (value.numel() == 1 and _has_mask(index))
+    ):
+        raise RuntimeError(_mismatch(self, value))
+    value = value if value.dtype is self.dtype else value.to(self.dtype)
+    value = value if value.device is self.device else value.to(device=self.device)
+    if not tensors:
+        copy_(view, _without_leading_ones(value, view.ndim))
+    else:
+        put(view, tensors, value, accumulate=False)
+
+
+def _is_fill(self: Tensor, index: object, value: object) -> bool:
+    """Whether a number, which the dtype holds as it is, is to be written where one mask is true."""
+    if (
+        not isinstance(index, Tensor)
+        or index.dtype is not dtypes.bool_
+        or not isinstance(value, (int, float))
+        or index.device is not self.device
+    ):
+        return False
+    return (
+        index.ndim > 0
+        and index.shape == self.shape[: index.ndim]
+        and (self.is_floating_point() or (self.dtype is dtypes.int64 and isinstance(value, int)))
+    )
+
+
+def _has_mask(index: object) -> bool:
+    return any(
+        isinstance(each, Tensor) and each.dtype in (dtypes.bool_, dtypes.uint8)
+        for each in (index if isinstance(index, tuple) else (index,))
+    )
+
+
+def _mismatch(self: Tensor, value: Tensor) -> str:
+    return (
+        f"Index put requires the source and destination dtypes match, got {self.dtype.short} for the destination and "
+        f"{value.dtype.short} for the source. "
+        "Convert it first: .to(x.dtype)"
+    )
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = value.squeeze(0)
+    if value.ndim > ndim:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "
+            f"{ndim} dimensions"
+        )
+    return value
+
+
+def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
+    """The view that the basic items make, and the remaining index tensors by dimension of that view."""
+    given, own = index if index.__class__ is tuple else (index,), self._layout
+    if 0 < len(given) <= own.ndim and all(
+        [
+            isinstance(each, Tensor)
+            and (at := each._layout).dtype is dtypes.int64
+            and at.ndim
+            and at.device is own.device
+            for each in given
+        ]
+    ):
+        if len(given) > 1 and not own.device.backend.is_gpu:
+            return self, {0: Multi(_linear(own, given), len(given))}
+        return self, _checked(own, given)
+    if (
+        isinstance(index, Tensor)
+        and index.dtype is dtypes.bool_
+        and 0 < index.ndim <= self.ndim
+        and index.device is self.device
+    ):
+        view, places = _masked(self, 0, index)
+        return view, {0: places}
+    items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
+    items = _numbers_apart([_as_index(each, self) for each in items])
+    used = sum(map(_dimensions_used, items))
+    if used > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
+    if any(each is Ellipsis for each in items):
+        where = next(k for k, each in enumerate(items) if each is Ellipsis)
+        # further ones have no effect
+        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]
+        items[where : where + 1] = [slice(None)] * (self.ndim - used)
+    result, dim, tensors = self, 0, {}
+    for each in items:
+        if each is None:
+            result, dim = unsqueeze(result, dim), dim + 1
+        elif isinstance(each, bool):
+            result, tensors[dim] = unsqueeze(result, dim), arange(int(each), device=self.device)
+            dim += 1
+        elif isinstance(each, int):
+            try:
+                result = select(result, dim, each)
+            except IndexError:
+                raise _out_of_bounds(self, items) from None
+        elif isinstance(each, slice):
+            result, dim = _slice(result, dim, each), dim + 1
+        elif each.dtype is dtypes.bool_:
+            result, tensors[dim] = _masked(result, dim, each)
+            dim += max(1, each.ndim)
+        else:
+            tensors[dim] = check_bounds("", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
+            dim += 1
+    if result is self and not tensors:
+        result = self.view(self.shape)
+    return result, tensors
+
+
+def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
+    """The index tensors of the first dimensions, none out of range."""
+    return {dim: check_bounds("", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
+
+
+def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
+    """The index tensors of the first dimensions as one index into these dimensions taken together. Bounds are checked
+    together too; only if that fails, one by one, for the message."""
+    linear, size = given[0], own.shape[0]
+    for other, n in zip(given[1:], own.shape[1:]):
+        try:
+            linear = t.linear_place(linear, other, size, n)
+        except RuntimeError:
+            raise _not_broadcast(given) from None
+        size *= n
+        if linear._layout.size and own.device.type != "meta" and observed(r.closing(t.bounds), (linear, 0, size), (1,)):
+            _checked(own, given)
+    return linear
+
+
+def _not_broadcast(places: Sequence[Tensor]) -> IndexError:
+    shapes = ", ".join(str(list(each.shape)) for each in places)
+    return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
+
+
+def _numbers_apart(items: list) -> list:
+    """The items with zero-dimensional integer tensors as ints, so that they make views.
+
+    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and
+    they gather a copy instead, except next to index tensors with dimensions: there an int and a tensor place the
+    result's dimensions differently.
+    """
+    places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
+    together = len(places) < 2 or places[-1] - places[0] < len(places)
+    unread = (listeners and any(hasattr(each, "observe") for each in active_listeners())) or any(
+        items[k]._layout.batch is not None for k in places
+    )
+    if all(items[k].ndim for k in places) or (together and unread):
+        return items
+    return [
+        int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each
+        for each in items
+    ]
+
+
+def _is_list_of_indices(index: object) -> bool:
+    """Whether a list means a tuple of indices, as PyTorch treats lists that contain sequences, tensors or slices."""
+    found = (
+        isinstance(index, list)
+        and len(index) < 32
+        and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
+    )
+    if found:
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+            "x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.",
+            stacklevel=4,
+        )
+    return found
+
+
+def _dimensions_used(each: object) -> int:
+    """Number of the tensor's dimensions that an index item consumes."""
+    if each is None or each is Ellipsis or isinstance(each, bool):
+        return 0
+    return each.ndim if isinstance(each, Tensor) and each.dtype is dtypes.bool_ else 1
+
+
+def _as_index(each: object, self: Tensor) -> object:
+    """An index item converted to None, Ellipsis, bool, int, slice or a tensor."""
+    if (number := as_tensor_of(each)) is not None and number.dtype is dtypes.int64:
+        return number
+    if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
+        return each
+    each = list(each) if isinstance(each, range) else each
+    if isinstance(each, np.ndarray) and not each.ndim:
+        return _as_index(each.item(), self)
+    if isinstance(each, (list, tuple, np.ndarray)):
+        each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
+    if isinstance(each, Tensor):
+        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (
+            each.ndim or each.dtype not in (dtypes.int8, dtypes.int16)
+        ):
+            raise IndexError(
+                f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with "
+                ".long()"
+            )
+        if each.dtype is dtypes.uint8:
+            warnings.warn(
+                "indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.",
+                stacklevel=4,
+            )
+            return each.to(dtypes.bool_)
+        if each.device is not self.device and each.device.type != "cpu":
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({self.device})"
+            )
+        return each if each.device is self.device else each.to(device=self.device)
+    try:
+        return each.__index__()
+    except AttributeError:
+        error = TypeError if isinstance(each, (str, bytes)) else IndexError
+        raise error(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+            f"{type(each).__name__})"
+        ) from None
+
+
+def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
+    part = _part(result._layout, dim, each.start, each.stop, each.step)
+    return result if part is None else apply(v.slice_, (result,), part)
+
+
+@resolved
+def _part(own: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
+    """(dim, start, length, step) of a slice; None for the whole dimension."""
+    bounds = [int(b) if isinstance(b, Tensor) else b for b in bounds]
+    if bounds[2] is not None and bounds[2] <= 0:
+        raise ValueError("step must be greater than zero; use flip() for the reverse order")
+    start, stop, step = slice(*bounds).indices(own.shape[dim])
+    if start == 0 and step == 1 and stop == own.shape[dim]:
+        return None
+    return dim, start, max(0, -(-(stop - start) // step)), step
+
+
+def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked dimensions flattened into one, and the flat indices of the mask's true elements."""
+    covered = result.shape[dim : dim + mask.ndim]
+    if covered != mask.shape:
+        at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)
+        raise IndexError(
+            f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor "
+            f"{list(result.shape)} at index {dim + at}"
+        )
+    places = _places_of(mask)
+    if mask.ndim == 0:
+        return unsqueeze(result, dim), places
+    if mask.ndim == 1:
+        return result, places
+    return result, Multi(places, mask.ndim)
+
+
+class Multi:
+    """Flat indices into several dimensions at once, from a mask or from index tensors."""
+
+    def __init__(self, places: Tensor, ndim: int) -> None:
+        self.places, self.ndim = places, ndim
+
+
+def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, ...], Tensor, int]:
+    """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
+    if len(tensors) == 1:
+        ((dim, each),) = tensors.items()
+        return (
+            ((dim,), each, dim) if isinstance(each, Tensor) else (tuple(range(dim, dim + each.ndim)), each.places, dim)
+        )
+    ordered = sorted(tensors.items())
+    places = [each.places if isinstance(each, Multi) else each for _, each in ordered]
+    dims, sizes = _covered(
+        view._layout, *[n for dim, each in ordered for n in (dim, each.ndim if isinstance(each, Multi) else 1)]
+    )
+    linear = places[0]
+    for other, size in zip(places[1:], sizes[1:]):
+        try:
+            linear = t.add_scaled(other, linear, size)
+        except RuntimeError:
+            raise _not_broadcast(places) from None
+    return dims, linear, dims[0] if dims[-1] - dims[0] < len(dims) else 0
+
+
+@resolved
+def _covered(own: Layout, *places: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(all dimensions that are indexed, how many elements each index tensor chooses from), of the first dimension and
+    the number of dimensions for each.
+    """
+    spans = [range(first, first + n) for first, n in zip(places[::2], places[1::2])]
+    return tuple(d for span in spans for d in span), tuple(prod(own.shape[d] for d in span) for span in spans)
+
+
+def _gathered(view: Tensor, tensors: dict) -> Tensor:
+    dims, linear, place = _plan(view, tensors)
+    if len(dims) == 1:
+        return read(view, place, linear)
+    if dims[0] != place or dims[-1] - place >= len(dims):
+        view = view.permute([*dims, *[d for d in range(view.ndim) if d not in dims]])
+    return read(flatten(view, place, place + len(dims) - 1), place, linear)
+
+
+def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) -> None:
+    """Write (or add) `value` at the elements selected by index tensors."""
+    dims, linear, place = _plan(view, tensors)
+    shape, rows, order, front = _arrangement(view._layout, linear._layout, place, *dims)
+    if isinstance(value, Tensor):
+        value = value if value.shape == shape else expand(_without_leading_ones(value, len(shape)), shape)
+    else:
+        value = constant(t.fill, (value,), shape, view.dtype, view.device)
+    value = value.permute(order) if place else value
+    value, index = (value, linear) if linear.ndim == 1 else (reshape(value, rows), reshape(linear, -1))
+    op = ix.index_add if accumulate else ix.index_copy
+    target = view.permute(front) if dims[-1] >= len(dims) else view
+    if target._layout.overlapping:
+        memory, places = memory_of(target, "index_put_")
+        write(
+            op,
+            memory,
+            0,
+            reshape(index_select(flatten(contiguous(places), 0, len(dims) - 1), 0, index), -1),
+            reshape(contiguous(value), -1),
+        )
+        return
+    if target._layout.dense:
+        write(op, target if len(dims) == 1 else flatten(target, 0, len(dims) - 1), 0, index, value)
+        return
+    dense = flatten(contiguous(target.clone()), 0, len(dims) - 1)
+    write(op, dense, 0, index, value)
+    copy_(target, reshape(dense, target.shape))
+
+
+@resolved
+def _arrangement(own: Layout, index: Layout, place: int, *dims: int) -> tuple[tuple[int, ...], ...]:
+    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order
+    that has the index in front, that with `dims` in front).
+    """
+    rest = [d for d in range(own.ndim) if d not in dims]
+    sizes = [own.shape[d] for d in rest]
+    order = (*range(place, place + index.ndim), *range(place), *range(place + index.ndim, index.ndim + len(rest)))
+    return (*sizes[:place], *index.shape, *sizes[place:]), (index.size, *sizes), order, (*dims, *rest)
+
+
+def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
+    """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
+    view, tensors = _basic(self, tuple(indices))
+    if values.dtype is not self.dtype:
+        if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):
+            raise RuntimeError(_mismatch(self, values))
+        values = values.to(self.dtype)
+    if tensors:
+        put(view, tensors, values, accumulate)
+    else:  # single numbers alone
+        values = _without_leading_ones(values, view.ndim)
+        copy_(view, view + values if accumulate else values)
+    return self
+
+
+def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
+    """Storage offsets of a strided window's elements, relative to its first one: int64 of `shape`."""
+    total = tensor(offset, device=self.device)
+    for d, (n, s) in enumerate(zip(shape, strides)):
+        total = total + (arange(n, device=self.device) * s).reshape([n] + [1] * (len(shape) - 1 - d))
+    return total.expand(shape)
+
+
+def _delitem(self: Tensor, index: object) -> None:
+    """`del x[index]` raises TypeError."""
+    raise TypeError("Tensor does not support deleting items")
+
+
+Tensor.__delitem__ = _delitem
+Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put_, Tensor._places = getitem, setitem, index_put_, places

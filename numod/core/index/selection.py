@@ -1,0 +1,395 @@
+"""Reading and writing by index tensors and masks, along a dimension. `x[...]` is in `indexing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ... import dtypes
+from ...device import Layout, Storage
+from ...device.layout import layout
+from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims, plain
+from ...ops.index import flip_roll as reverse, indexing as ix
+from ...ops.reduce import reduction as r, scan
+from ...ops import table as t
+from ...ops.pointwise import broadcast_shapes
+from ..apply import apply, apply_into, observed
+from ..create.creation import constant, full, zeros
+from ..math.elementwise import contiguous, copy_, to
+from ..math.in_place import memory_of
+from ..resolve import resolved
+from ..shape.shapes import expand, narrow, permute, reshape, select, stack, unsqueeze
+from ..tensor import Tensor, wrap
+
+BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
+METHODS = "index_add_ index_copy_ index_fill_ scatter_ scatter_add_"
+NEVER = -(1 << 62)  # an index that no tensor has
+COPYING = "index_add index_copy index_fill scatter scatter_add"
+
+
+def check_bounds(
+    name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError
+) -> Tensor:
+    """`index`, dense, with negative indices counted from the front.
+
+    Raises `error`, before any launch, if one is out of range; on a GPU once that is known.
+    """
+    own, name = index._layout, f"{name}: " if name else ""
+    if not own.size:  # numod.tensor([]) is a float tensor
+        return contiguous(index.to(dtypes.int64))
+    if own.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+    index = contiguous(index.to(dtypes.int64) if own.dtype is dtypes.int32 else index)
+    if own.device.type == "meta":
+        return index
+    if size and own.device.backend.is_gpu:
+        return bounded(
+            index,
+            -size if negative else 0,
+            size,
+            error,
+            f"{name}index {{}} is out of bounds for dimension {dim} with size {size}",
+        )
+    found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
+    if found >= 1 << 32:
+        low, high = index.min()._observe(), index.max()._observe()
+        raise error(
+            f"{name}index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}"
+        )
+    return t.where(index < 0, index + size, index) if found else index
+
+
+def observed_total(op: r.Reduction, input: Tensor) -> float | int:
+    """A reduction of all elements, as a number, for checks before a launch."""
+    return observed(op, (input,), (every_dim(input.ndim), False, None))
+
+
+def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
+    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and
+    `text`, in which {} is such an index.
+    """
+    reports = index.device.backend.reports()
+    report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
+    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.place(error, text)))
+    reports.tell()
+    return result
+
+
+def require_all(condition: Tensor, error: type, text: str) -> None:
+    """Raise `error` with `text` unless no element is zero or False; on a GPU when that is known."""
+    found = condition.all()
+    if found.device.backend.is_gpu:
+        bounded(found.to(dtypes.int64), 1, 2, error, text)
+    elif not found._observe():
+        raise error(text)
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other
+    dimensions.
+    """
+    own, places = input._layout, index._layout
+    if not places.size and places.ndim <= 1:
+        return reshape(narrow(reshape(input, -1), 0, 0, 0), index.shape).clone()
+    if not own.ndim or places.ndim != own.ndim:
+        normalize_dim(dim, own.ndim)
+        if own.ndim <= 1 and places.ndim <= 1:
+            return gather(reshape(input, -1), 0, reshape(index, -1)).reshape(index.shape)
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    dim, size, cuts = _aligned("gather", own, places, dim)
+    if (line := _line(index, dim)) is not None:
+        return index_select(_cut(input, cuts), dim, check_bounds("gather()", line, size, dim, error=RuntimeError))
+    return apply(
+        ix.gather,
+        (contiguous(_cut(input, cuts)), check_bounds("gather()", index, size, dim, error=RuntimeError)),
+        (dim,),
+    )
+
+
+def _like_index(tensor: Tensor, index: Tensor, dim: int) -> Tensor:
+    """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
+    return _cut(tensor, _aligned("scatter_reduce", tensor._layout, index._layout, dim)[2])
+
+
+def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:
+    for d, m in cuts:
+        tensor = narrow(tensor, d, 0, m)
+    return tensor
+
+
+@resolved
+def _aligned(name: str, own: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of
+    `index`, each with its size there).
+    """
+    dim, cuts = normalize_dim(dim, own.ndim), []
+    for d, (n, m) in enumerate(zip(own.shape, index.shape)):
+        if m > n and d != dim:
+            raise RuntimeError(
+                f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} "
+                f"to be no larger than self {list(own.shape)} apart from dimension {dim}"
+            )
+        if m < n and d != dim:
+            cuts.append((d, m))
+    return dim, own.shape[dim] if own.ndim else 1, tuple(cuts)
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of a dimension selected by a vector of indices."""
+    if index.ndim > 1:
+        raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
+    dim = normalize_dim(dim, input.ndim)
+    index = contiguous(check_bounds("index_select()", index, input.shape[dim] if input.ndim else 1, dim))
+    index = index if index.ndim else reshape(index, 1)
+    return read(input, dim, index) if input.ndim else reshape(read(reshape(input, 1), 0, index), ())
+
+
+def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of
+    the dimension's size.
+    """
+    return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
+
+
+def write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Run a write at indices known to be in range on a dense tensor; for any other by way of a dense copy."""
+    index, source = contiguous(index), contiguous(source)
+    if self._layout.dense:
+        apply_into(op, (self, index, source), (self,), (dim,))
+        return self
+    dense = apply(t.row_major, (self,))
+    apply_into(op, (dense, index, source), (dense,), (dim,))
+    return copy_(self, dense)
+
+
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    if not self.ndim and source.ndim == 0:
+        return _of_scalar(index_add_, self, index, source, alpha=alpha)
+    dim = normalize_dim(dim, self.ndim)
+    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)
+    return write(
+        ix.index_add,
+        self,
+        dim,
+        index,
+        source if alpha == 1 else source * (alpha if source.dtype.differentiable else int(alpha)),
+    )
+
+
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """self[index[k]] = source[k] along a dimension, in order."""
+    dim = normalize_dim(dim, self.ndim)
+    if self.ndim + source.ndim <= 1:
+        return _of_scalar(index_copy_, self, index, source)
+    index = check_bounds(
+        "index_copy_()", _vector("index_copy_", self, dim, index, source), self._layout.shape[dim], dim
+    )
+    return write(ix.index_copy, self, dim, index, source)
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    """self[index[k]] = value along a dimension."""
+    dim = normalize_dim(dim, self.ndim)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    if not self.ndim:
+        index_fill_(reshape(self, -1), 0, index, value)
+        return self
+    index = check_bounds("index_fill_()", index, self.shape[dim], dim, negative=True)
+    if self._layout.overlapping:
+        memory, places = memory_of(self, "index_fill_")
+        index_fill_(memory, 0, reshape(index_select(places, dim, reshape(index, -1)), -1), value)
+        return self
+    shape = *self.shape[:dim], index.numel(), *self.shape[dim + 1 :]
+    # an index that occurs twice counts once in the value's gradient
+    if isinstance(value, Tensor) and value.requires_grad:
+        line = full((self.shape[dim],), False, dtype=dtypes.bool_, device=self.device)
+        chosen = reshape(
+            index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)]
+        )
+        return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
+    value = value.item() if isinstance(value, Tensor) else value
+    if isinstance(value, complex) and not self.dtype.is_complex:
+        raise RuntimeError(
+            f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take its .real, "
+            ".imag or abs()"
+        )
+    return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
+
+
+def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **named: object) -> Tensor:
+    """A write where a tensor without dimensions, or a source without, stands for a vector of one element."""
+    write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **named)
+    return self
+
+
+def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`index` as a vector. Raises an error unless `source` has the shape it asks for."""
+    _require_source(name, self._layout, dim, index._layout, source._layout)
+    return index if index._layout.ndim else reshape(index, 1)
+
+
+@resolved
+def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Layout) -> None:
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
+    expected = (*own.shape[:dim], index.size, *own.shape[dim + 1 :]) if own.ndim else ()
+    if source.shape != expected:
+        if name == "index_add_":
+            shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
+            raise RuntimeError(
+                f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}"
+            )
+        slices_differ = (
+            source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
+        )
+        raise (RuntimeError if slices_differ else IndexError)(
+            f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at "
+            f"dim {dim}, got {tuple(source.shape)}"
+        )
+
+
+def scatter_(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines.
+
+    A number is written everywhere.
+    """
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter_() needs src, a tensor or a number, or value")
+    src = (
+        src
+        if isinstance(src, Tensor)
+        else constant(t.fill, (dtypes.fitting(src, self.dtype),), index.shape, self.dtype, self.device)
+    )
+    if reduce == "multiply":
+        return copy_(self, self.scatter_reduce(dim, index, src, "prod"))
+    return _scatter(ix.scatter if reduce is None else ix.scatter_add, self, dim, index, src)
+
+
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
+    return _scatter(ix.scatter_add, self, dim, index, src)
+
+
+def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    places = index._layout
+    # nothing to write, nor a source whose gradient is 0
+    if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):
+        normalize_dim(dim, self.ndim)
+        return self
+    if not places.ndim == self._layout.ndim == src._layout.ndim:
+        what = "self" if index.ndim != self.ndim else "src"
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} "
+            f"and src {src.ndim}"
+        )
+    dim, size, cuts = _aligned(op.name, self._layout, places, dim)
+    if src._layout.shape != places.shape:
+        if any(m > n for m, n in zip(index.shape, src.shape)):
+            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+        for d, n in enumerate(index.shape):
+            src = src if src.shape[d] == n else narrow(src, d, 0, n)
+    line = _line(index, dim) if op is ix.scatter_add else None
+    index = check_bounds(f"{op.name}()", index if line is None else line, size, dim, error=RuntimeError)
+    write(op if line is None else ix.index_add, _cut(self, cuts), dim, index, src)
+    return self
+
+
+def _line(index: Tensor, dim: int) -> Tensor | None:
+    """The vector that was expanded to `index`, which is then the same all along the other dimensions.
+
+    None where it was none.
+    """
+    own = index._layout
+    if (
+        not own.overlapping
+        or any([step for d, step in enumerate(own.strides) if d != dim])
+        or own.size == own.shape[dim]
+    ):
+        return None
+    for d in reversed(range(index.ndim)):
+        index = index if d == dim else select(index, d, 0)
+    return index
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where mask is true, in one dimension."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
+    return read(reshape(expand(input, shape), -1), 0, _places_of(expand(mask, shape)))
+
+
+def _places_of(mask: Tensor) -> Tensor:
+    """Flat indices of the true elements."""
+    flat = mask if mask.ndim == 1 and mask._layout.dense else reshape(contiguous(mask), -1)
+    before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.is_gpu else None
+    total = 0 if not flat._layout.size else observed_total(r.sum, flat) if before is None else before[-1]._observe()
+    return apply(ix.nonzero, (flat, before), (total,))
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
+    columns = []
+    for n in reversed(input.shape[1:]):
+        columns.append(t.remainder(places, n or 1))  # nothing is found in an empty tensor
+        places = t.floor_divide(places, n or 1)
+    columns = [places, *reversed(columns)] if input.ndim or as_tuple else []
+    if as_tuple:
+        return tuple(columns)
+    if len(columns) == 1:
+        return unsqueeze(places, 1)
+    return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64, device=input.device)
+
+
+def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
+    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
+    order = order if dims is None else (dims,)
+    if not order:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
+    dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
+    dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
+    if not dims or not input.ndim:
+        return input.clone()
+    own = input._layout
+    if own.packed and not own.dense:
+        walk = sorted(range(own.ndim), key=lambda d: -own.strides[d])
+        back = tuple(map(walk.index, range(own.ndim)))
+        return permute(flip(permute(input, walk), [back[dim] for dim in dims]), back)
+    for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
+        input = apply(reverse.flip, (contiguous(input),), (each,))
+    return input
+
+
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
+    given, ndim = input, input.ndim
+    shifts, dims = (
+        tuple([plain(each)] if isinstance(each, WHOLE) else each) for each in (shifts, () if dims is None else dims)
+    )
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if dims and not ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if len(shifts) != len(dims) and (dims or len(shifts) != 1):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    for shift, along in zip(shifts, [(normalize_dim(dim, ndim),) for dim in dims] if dims else [tuple(range(ndim))]):
+        n = prod([input.shape[dim] for dim in along])
+        if n and shift % n:
+            input = apply(reverse.roll, (contiguous(input),), (along, -shift % n))
+    return input.clone() if input is given else input

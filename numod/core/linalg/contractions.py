@@ -1,0 +1,379 @@
+"""Sums of products over named or numbered dimensions: einsum, tensordot and their kin, by way of one batched matrix
+product.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ... import dtypes
+from ...errors import WHOLE, normalize_dim, plain
+from ...ops.linalg.cross import cross as cross_op
+from ...ops.pointwise import broadcast_shapes
+from ..apply import apply
+from ..math.elementwise import contiguous, to
+from .products import add_product, bmm, matmul, mm_, mv, outer
+from ..math.reductions import sum as total
+from ..shape.shapes import diagonal, expand, in_shape, permute, reshape
+from ..tensor import Tensor
+
+BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
+FUNCTIONS = "einsum tensordot chain_matmul"
+IN_PLACE = "addmv addr baddbmm addbmm"
+OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot"
+
+# in the order in which a result without a name of its own has them
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated
+    letter for a diagonal.
+
+    Also einsum(tensor, [0, 1], tensor, [1, 2], [0, 2]). Raises RuntimeError for letters and sizes that do not fit.
+    """
+    if not isinstance(equation, str):
+        equation, operands = _of_lists((equation, *operands))
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    for k, each in enumerate(operands):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(each).__name__}")
+    first, contractions, last = _program(equation.replace(" ", ""), *[tuple(each._layout.shape) for each in operands])
+    left = _done(operands[0], first)
+    for right, (own, other, multiply, after) in zip(operands[1:], contractions):
+        left = _done(multiply(_done(left, own), _done(right, other)), after)
+    return _done(left, last)
+
+
+def _of_lists(arguments: tuple) -> tuple[str, tuple]:
+    """The equation of einsum's other form: tensors and lists of dimension numbers in turn."""
+    operands, lists = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
+    write = lambda each: "".join("..." if n is Ellipsis else _LETTERS[n] for n in each)  # noqa: E731
+    equation = ",".join(map(write, lists))
+    return equation + (f"->{write(arguments[-1])}" if len(arguments) % 2 else ""), operands
+
+
+@lru_cache(maxsize=4096)
+def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
+    """Labels of the dimensions of each operand, which has so many, and of the result's; those of "..." are numbers
+    counted from the right.
+    """
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(sizes):
+        raise RuntimeError(
+            f"einsum(): {'more' if len(sizes) > len(terms) else 'fewer'} operands were "
+            f"provided than specified in the equation {equation!r}: {len(sizes)} and {len(terms)}"
+        )
+    named, widest = [], 0
+    for term, ndim in zip(terms, sizes):
+        letters = term.replace("...", "")
+        if not all(each in _LETTERS for each in letters) or term.count("...") > 1:
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at "
+                "most"
+            )
+        hidden = ndim - len(letters)
+        if hidden < 0 or (hidden and "..." not in term):
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not "
+                f"match the number of dimensions ({ndim}) of operand {term!r} and no ellipsis was given"
+            )
+        before, _, after = term.partition("...")
+        named.append([*before, *(range(-hidden, 0) if "..." in term else ()), *after])
+        widest = max(widest, hidden)
+    if arrow:
+        before, dots, after = output.partition("...")
+        result = [*before, *(range(-widest, 0) if dots else ()), *after]
+        for name in result:
+            if result.count(name) > 1:
+                raise RuntimeError(f"einsum(): output subscript {name} appears more than once in the output")
+            if isinstance(name, str) and not any(name in term for term in named):
+                raise RuntimeError(
+                    f"einsum(): output subscript {name} does not appear in the equation for any input operand"
+                )
+    else:
+        letters = sorted(name for term in named for name in term if isinstance(name, str))
+        result = [*range(-widest, 0), *(name for name in letters if letters.count(name) == 1)]
+    return named, result
+
+
+class _Steps:
+    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each.
+
+    `names` and `shape` are those after the steps so far.
+    """
+
+    def __init__(self, names: Sequence, shape: Sequence[int]) -> None:
+        self.names, self.shape, self.steps = list(names), tuple(shape), []
+
+    def _add(self, function: Callable, argument: Sequence, names: list, shape: tuple) -> None:
+        self.steps.append((function, argument))
+        self.names, self.shape = names, shape
+
+    def to(self, function: Callable, shape: tuple) -> None:
+        """Reshape or expand to this shape."""
+        if shape != self.shape:
+            self._add(function, shape, self.names, shape)
+
+    def diagonals(self) -> _Steps:
+        """Reduce repeated labels to one dimension, the diagonal."""
+        for name in dict.fromkeys(self.names):
+            while self.names.count(name) > 1:
+                first = self.names.index(name)
+                second = self.names.index(name, first + 1)
+                n, other = self.shape[first], self.shape[second]
+                if n != other:
+                    raise RuntimeError(
+                        f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {other} != {n}"
+                    )
+                kept = [d for d in range(len(self.names)) if d not in (first, second)]
+                self._add(
+                    _diagonal,
+                    (first, second),
+                    [*(self.names[d] for d in kept), name],
+                    (*(self.shape[d] for d in kept), n),
+                )
+        return self
+
+    def sum(self, kept: set) -> None:
+        """Sum over the labels that are not kept."""
+        gone = tuple(d for d, name in enumerate(self.names) if name not in kept)
+        if gone:
+            left = [d for d in range(len(self.names)) if d not in gone]
+            self._add(total, gone, [self.names[d] for d in left], tuple(self.shape[d] for d in left))
+
+    def permute(self, order: list) -> None:
+        """Bring all dimensions into this order."""
+        places = tuple(self.names.index(name) for name in order)
+        self._add(permute, places, order, tuple(self.shape[d] for d in places))
+
+    def arrange(self, order: list) -> None:
+        """The same, with dimensions of size 1 for labels it has not."""
+        here, sizes = [name for name in order if name in self.names], dict(zip(self.names, self.shape))
+        if here != self.names:
+            self.permute(here)
+        self.to(reshape, tuple(sizes.get(name, 1) for name in order))
+        self.names = order
+
+    def group(self, sizes: dict, *groups: list) -> None:
+        """Make one dimension of each group of labels, of the sizes that the operands have together."""
+        order = [name for group in groups for name in group]
+        self.arrange(order)
+        self.to(expand, tuple(sizes[name] for name in order))
+        self.to(reshape, tuple(prod(sizes[name] for name in group) for group in groups))
+
+
+def _diagonal(x: Tensor, places: tuple[int, int]) -> Tensor:
+    return diagonal(x, 0, *places)
+
+
+def _done(x: Tensor, steps: list) -> Tensor:
+    for function, argument in steps:
+        x = function(x, argument)
+    return x
+
+
+@lru_cache(maxsize=4096)
+def _program(equation: str, *shapes: tuple) -> tuple[list, list, list]:
+    """The steps of an einsum: for the first operand, for each product with a further one (see `_contraction`), for the
+    result.
+    """
+    terms, result = _parsed(equation, *map(len, shapes))
+    left = _Steps(terms[0], shapes[0]).diagonals()
+    first, contractions = left.steps, []
+    for k, shape in enumerate(shapes[1:], 1):
+        contraction, left = _contraction(
+            _Steps(left.names, left.shape), _Steps(terms[k], shape).diagonals(), set(result).union(*terms[k + 1 :])
+        )
+        contractions.append(contraction)
+    last = _Steps(left.names, left.shape)
+    last.sum(set(result))
+    if last.names != result or not (first or contractions or last.steps):  # the result is never the operand itself
+        last.permute(result)
+    return first, contractions, last.steps
+
+
+def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
+    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed)
+    @ (batch, summed, b's own).
+
+    Returns (steps for a, steps for b, the function of both, steps for its result), and that result's labels and shape.
+    """
+    sizes: dict[Any, int] = {}
+    for each in (a, b):
+        for name, n in zip(each.names, each.shape):
+            if sizes.get(name, 1) not in (1, n) and n != 1:
+                raise RuntimeError(
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where "
+                    f"another operand has {sizes[name]}"
+                )
+            sizes[name] = max(sizes.get(name, 1), n) if n else 0
+    a.sum(set(b.names) | needed)
+    b.sum(set(a.names) | needed)
+    shared = [name for name in a.names if name in b.names]
+    batch, inner = [name for name in shared if name in needed], [name for name in shared if name not in needed]
+    left, right = [name for name in a.names if name not in shared], [name for name in b.names if name not in shared]
+    names = [*batch, *left, *right]
+    shape = tuple(sizes[name] for name in names)
+    if not inner:  # an outer product, elementwise over what is shared
+        a.arrange([*batch, *left])
+        a.to(reshape, (*a.shape, *(1,) * len(right)))
+        b.arrange(names)
+        return (a.steps, b.steps, operator.mul, []), _Steps(names, shape)
+    own = [batch] if batch else []
+    a.group(sizes, *own, left, inner)
+    b.group(sizes, *own, inner, right)
+    product = _Steps(names, (*a.shape[:-1], b.shape[-1]))
+    product.to(reshape, shape)
+    return (a.steps, b.steps, matmul, product.steps), _Steps(names, shape)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
+    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for
+    each.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
+    dims = plain(dims)
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        if len(dims) != 2:
+            raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
+        first, second = (
+            [normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, WHOLE) else each)]
+            for each, x in zip(dims, (a, b))
+        )
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):
+        raise RuntimeError(
+            f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second "
+            f"{[b.shape[j] for j in second]}"
+        )
+    own, other, multiply, after = _tensordot(
+        tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second)
+    )
+    return _done(multiply(_done(a, own), _done(b, other)), after)
+
+
+@lru_cache(maxsize=4096)
+def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: tuple[int, ...]) -> tuple:
+    """The steps of a tensordot over the dimensions `first` and `second`, as those of `_contraction`."""
+    names = [f"a{d}" for d in range(len(a_shape))]
+    others = [f"b{d}" for d in range(len(b_shape))]
+    for i, j in zip(first, second):
+        others[j] = names[i]
+    kept = [name for d, name in enumerate(names) if d not in first] + [
+        name for d, name in enumerate(others) if d not in second
+    ]
+    (own, other, multiply, after), result = _contraction(_Steps(names, a_shape), _Steps(others, b_shape), set(kept))
+    if result.names != kept:
+        result.permute(kept)
+    return own, other, multiply, [*after, *result.steps]
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last dimension of both; a number multiplies."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: every element of `input` times all of `other`."""
+    ndim = max(input.ndim, other.ndim)
+    a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
+    spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(
+        b, [n for size in b.shape for n in (1, size)]
+    )
+    return in_shape(spread, *[m * n for m, n in zip(a.shape, b.shape)])
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along a dimension of size 3; by default the first such."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    if input.ndim != other.ndim:
+        raise RuntimeError(
+            f"linalg.cross: inputs must have the same number of dimensions, got {list(input.shape)} and "
+            f"{list(other.shape)}"
+        )
+    dim = normalize_dim(dim, input.ndim)
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(
+            f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}"
+        )
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"linalg.cross: expected scalar type {input.dtype.short} but found {other.dtype.short}; convert with .to()"
+        )
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError(
+            "\"cross\" not implemented for 'Bool'; convert first, for example with .to(numod.int64)"
+        )
+    if input.shape != other.shape:
+        shape = broadcast_shapes("linalg.cross", [input.shape, other.shape])
+        input, other = expand(input, shape), expand(other, shape)
+    return apply(cross_op, (contiguous(input), contiguous(other)), (dim,))
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * mat @ vec."""
+    return add_product("addmv", input, mv(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (the outer product of two vectors)."""
+    product = outer(vec1, vec2)
+    kind = dtypes.promote_types(input.dtype, product.dtype)
+    return add_product("addr", to(input, kind), to(product, kind), beta, alpha)
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+    return add_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    return add_product("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, multiplied in the cheapest order."""
+    if not matrices or any(each.ndim != 2 for each in matrices):
+        raise RuntimeError(
+            f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} "
+            "dimensions"
+        )
+    sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
+    best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
+    for length in range(1, len(matrices)):
+        for i in range(len(matrices) - length):
+            j = i + length
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Tensor:
+        return matrices[i] if i == j else mm_(product(i, best[i, j][1]), product(best[i, j][1] + 1, j))
+
+    return product(0, len(matrices) - 1)

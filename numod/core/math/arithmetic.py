@@ -1,0 +1,139 @@
+"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex
+numbers. The rows are in `ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import frexp as frexp_of
+
+from ... import dtypes
+from ...dtypes import dtype as DType
+from ...ops import special as s, table as t
+from .. import return_types
+from ..apply import apply_into
+from ..shape.arrangement import broadcast_tensors
+from .elementwise import sub, to
+from .in_place import once
+from ..tensor import Tensor
+
+BOTH = "nextafter ldexp frexp rsub positive"
+FUNCTIONS = "float_power result_type threshold threshold_"
+METHODS = "float_power ldexp_ float_power_"
+IN_PLACE = "nextafter"
+OUT = "nextafter ldexp frexp float_power threshold"
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
+    if other.dtype.differentiable:
+        return t.mul(input, t.exp2(other))
+    for each in _powers_of_two(other, input.dtype):
+        input = t.mul(input, each)
+    return input
+
+
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """In-place ldexp."""
+    for each in [t.exp2(other)] if other.dtype.differentiable else _powers_of_two(other, self.dtype):
+        self.mul_(each)
+    return self
+
+
+def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
+    """Three factors of 2 ** exponent that `kind` holds where it would not hold their product: 0.5 * 2 ** 128 is finite
+    in float32.
+    """
+    kind = kind if kind.differentiable else dtypes.get_default_dtype()
+    bound = 3 * (frexp_of(dtypes.finfo(kind).max)[1] - 1)
+    exponent = t.clamp(to(exponent, dtypes.int64), -bound, bound)
+    third = exponent // 3
+    for each in (third, (exponent - third) // 2, exponent - third - (exponent - third) // 2):
+        yield t.exp2(to(each, kind))
+
+
+def frexp(input: Tensor) -> return_types.frexp:
+    """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+    if not input.is_floating_point():
+        raise RuntimeError("frexp() only supports floating-point dtypes")
+    return return_types.frexp((s.mantissa(input), to(s.exponent(input.detach()), dtypes.int32)))
+
+
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The next number of the tensor's own dtype towards `other`."""
+    if input.dtype.compute is input.dtype:
+        return s.nextafter(input, other)
+    start, end = broadcast_tensors(input.detach(), other.detach())
+    bits = start.clone().view(dtypes.int16)
+    moved = t.where((end > start) == (start > 0), bits + 1, bits - 1)
+    moved = t.where(start == 0, t.where(end > 0, 1, -32767), moved).to(dtypes.int16).view(input.dtype)
+    return t.where(t.isnan(start) | t.isnan(end), float("nan"), t.where(start == end, end, moved))
+
+
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
+    """input ** exponent in float64, or complex128."""
+    kind = _precise(input, exponent)
+    return t.pow(
+        *(
+            to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each)
+            for each in (input, exponent)
+        )
+    )
+
+
+def _precise(*values: Tensor | float) -> DType:
+    """The dtype of `float_power`: complex128 where a value is complex, else float64."""
+    return (
+        dtypes.complex128
+        if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in values)
+        else dtypes.float64
+    )
+
+
+def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
+    """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
+    wanted = _precise(self, exponent)
+    if self.dtype is not wanted:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype "
+            f"{wanted.short}"
+        )
+    return self.pow_(exponent)
+
+
+def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
+    """The dtype that arithmetic between two tensors or numbers results in."""
+    given = (tensor1, tensor2)
+    tensors = [each for each in given if isinstance(each, Tensor)]
+    numbers = [type(each) for each in given if not isinstance(each, Tensor)]
+    return dtypes.result_type(
+        [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
+    )
+
+
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
+    """The element where it is above `threshold`, else `value`; integers stay integers."""
+    return t.threshold(input, *_fitting(input, threshold, value))
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """In-place threshold."""
+    part = once(input) if input._layout.overlapping else input
+    apply_into(t.threshold, (part, *_fitting(input, threshold, value)), (part,))
+    return input
+
+
+def _fitting(input: Tensor, *numbers: float) -> Iterable[float]:
+    return numbers if input.dtype.is_floating_point else map(int, numbers)

@@ -1,0 +1,199 @@
+"""Complex tensors: made of parts, taken apart, conjugated. What the ops are is in `ops.complexes`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from ...device.layout import layout
+from ...device.storage import read_as
+from ...ops import complexes as c, table as t
+from .. import apply as dispatch
+from ..apply import state, tell_copied
+from .elementwise import copy_
+from ..linalg.products import dot
+from ..shape.shapes import stack, transpose
+from ..tensor import Tensor, wrap
+
+BOTH = (
+    "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is_conj=is_false is_neg=is_false sgn "
+    "isreal vdot adjoint"
+)
+FUNCTIONS = "real=real_ imag complex=complex_ polar view_as_real view_as_complex"
+IN_PLACE = "sgn conj_physical=conj_"
+OUT = "complex polar sgn conj_physical vdot"
+
+
+def complex_(real: Tensor, imag: Tensor) -> Tensor:
+    """real + i imag, of two real tensors of one floating dtype, which broadcast."""
+    for name, each in (("real", real), ("imag", imag)):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(each).__name__}")
+        if not each.is_floating_point() or each.dtype.itemsize < 4:
+            raise RuntimeError(
+                f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}"
+            )
+    if real.dtype is not imag.dtype:
+        raise RuntimeError(
+            f"Expected object of scalar type {real.dtype.short} but got scalar type {imag.dtype.short} for second "
+            "argument"
+        )
+    return c.join(real, imag)
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """abs * (cos(angle) + i sin(angle))."""
+    return complex_(abs * t.cos(angle), abs * t.sin(angle))
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """The same memory as real numbers, (..., 2): real and imaginary part."""
+    if not input.is_complex():
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if _recording():
+        return _copied(input, lambda x: stack(c.parts(x), -1), _joined, lambda: _read(c.as_real, input))
+    return _read(c.as_real, input)
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """The same memory, (..., 2), as complex numbers.
+
+    Raises RuntimeError where the pairs do not lie one after the other.
+    """
+    if not input.is_floating_point() or input.dtype.itemsize < 4:
+        raise RuntimeError(
+            "view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: "
+            f"{input.dtype.short}"
+        )
+    if _recording():
+        c.as_complex.rule(input._layout, input._offset)
+        return _copied(input, _joined, lambda copy: stack(c.parts(copy), -1), lambda: _read(c.as_complex, input))
+    return _read(c.as_complex, input)
+
+
+def _joined(pairs: Tensor) -> Tensor:
+    return c.join(pairs.select(-1, 0), pairs.select(-1, 1))
+
+
+def _copied(
+    input: Tensor,
+    shown: Callable[[Tensor], Tensor],
+    kept: Callable[[Tensor], Tensor],
+    view: Callable[[], Tensor],
+    gaps: bool = False,
+) -> Tensor:
+    """A copy that stands for a view, which may have gaps: what is `shown` of the input, what the input is to hold where
+    that is written to, and the view.
+    """
+    copy = shown(input)
+    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view, gaps)
+
+
+def _recording() -> bool:
+    """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
+    return bool(dispatch.listeners) and any(hasattr(each, "copied") for each in dispatch.active_listeners())
+
+
+def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:
+    shape, strides, dtype, offset = op.rule(input._layout, input._offset)
+    result = wrap(
+        read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset
+    )
+    result._base, result._own = input if input._base is None else input._base, input._own
+    result._seen = (input._own or input._storage).version
+    result._unrecorded = not state.grad_enabled
+    if state.grad_enabled and input.requires_grad:
+        dispatch.record(op, (input,), [input._layout], (), result)
+    for listener in dispatch.active_listeners() if dispatch.listeners else ():
+        listener(op, (input,), (), (result,), False)
+    return result
+
+
+def real_(input: Tensor) -> Tensor:
+    """The real parts, as a view; a real tensor itself."""
+    return _part(input, 0) if input.is_complex() else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts, as a view."""
+    if not input.is_complex():
+        raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, but got {input.dtype}")
+    return _part(input, 1)
+
+
+def _part(input: Tensor, place: int) -> Tensor:
+    if _recording():
+        joined = lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input))  # noqa: E731
+        return _copied(
+            input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place), gaps=True
+        )
+    return view_as_real(input).select(-1, place)
+
+
+def conj_(input: Tensor) -> Tensor:
+    """The complex conjugate, computed; a real tensor itself."""
+    return c.conj(input) if input.is_complex() else input
+
+
+def itself(input: Tensor) -> Tensor:
+    """The tensor: conjugates and negatives are computed at once here, never put off."""
+    return input
+
+
+def is_false(input: Tensor) -> bool:
+    """False: conjugates and negatives are computed at once here, never put off."""
+    return False
+
+
+def sgn(input: Tensor) -> Tensor:
+    """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
+    return c.direction(input) if input.is_complex() else t.sign(input)
+
+
+def isreal(input: Tensor) -> Tensor:
+    """Whether each element's imaginary part is 0."""
+    return imag(input) == 0 if input.is_complex() else t.eq(input, input) | t.ne(input, input)
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The product of two vectors, the first conjugated."""
+    return dot(conj_(input), other)
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate, transposed in its last two dimensions."""
+    return _adjoint("tensor.adjoint()", input)
+
+
+def _adjoint(name: str, input: Tensor) -> Tensor:
+    if input.ndim == 1:
+        raise RuntimeError(f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    if not input.ndim:
+        warnings.warn(f"{name} is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=3)
+    return conj_(transpose(input, -2, -1) if input.ndim else input)
+
+
+def _matrix_adjoint(self: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix, `x.H`."""
+    if self.ndim not in (0, 2):
+        more = " For batches of matrices, consider using tensor.mH" if self.ndim > 2 else ""
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.{more}")
+    return _adjoint("tensor.H", self)
+
+
+def as_pairs(each: Tensor) -> Tensor:
+    """A complex tensor's memory as real numbers, for whoever computes by parts; another tensor itself."""
+    return _read(c.as_real, each.detach()) if each.is_complex() else each
+
+
+def _property(get: Callable) -> property:
+    def put(self: Tensor, value: Tensor | float) -> None:
+        copy_(get(self), value if isinstance(value, Tensor) else self.new_tensor(value, dtype=self.dtype.real))
+
+    return property(get, put, doc=get.__doc__)
+
+
+dispatch.as_pairs = as_pairs
+Tensor._pairs, Tensor.real, Tensor.imag = view_as_real, _property(real_), _property(imag)
+Tensor.H = property(_matrix_adjoint)
+Tensor.mH = property(lambda self: _adjoint("tensor.mH", self))

@@ -1,0 +1,165 @@
+"""Sorting and order statistics: sort, topk, kthvalue, median, mode.
+
+Kernels are in `ops.sort`; they work on the last dimension of a contiguous tensor.
+"""
+
+from __future__ import annotations
+
+from math import nan
+from operator import index
+
+from ... import dtypes
+from ...errors import normalize_dim
+from ...ops.index import indexing as ix
+from ...ops.sort import unique, topk as sl, sort as so
+from ...ops import table as t
+from ...ops.op import Op
+from .. import return_types
+from ..apply import apply, state
+from ..create.creation import full
+from ..math.elementwise import contiguous, masked_fill
+from ..math.reductions import amax
+from ..index.selection import gather
+from ..shape.shapes import narrow, reshape, squeeze, transpose, unsqueeze
+from ..tensor import Tensor
+
+BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
+OUT = "sort argsort msort topk kthvalue median nanmedian mode"
+_FEW = 512  # elements of which the first are selected in less time than a sort's results are cut
+
+
+def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:
+    """An op on the last dimension, applied along any dimension."""
+    if dim == max(input.ndim - 1, 0):
+        return apply(op, (contiguous(input),), parameters)
+    return tuple(
+        [
+            contiguous(transpose(each, dim, -1))
+            for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)
+        ]
+    )
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
+    """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
+    """The indices that sort along a dimension."""
+    return sort(input, dim, descending).indices
+
+
+def msort(input: Tensor) -> Tensor:
+    """Sorted along the first dimension."""
+    return sort(input, 0).values
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
+    """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
+    dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), index(k)
+    n = input.shape[dim] if input.ndim else 1
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("topk does not support bool dtypes; convert first, for example with .byte()")
+    if not 0 <= k <= n:
+        raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
+    if not input.ndim:
+        return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
+    # sorting everything is as fast there
+    if input.device.backend.is_gpu or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):
+        return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
+    values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
+    if sorted and k > sl.ORDERED:
+        values, order = sort(values, dim, largest)
+        indices = apply(ix.gather, (indices, order), (dim,))
+    return return_types.topk((values, indices))
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
+    """(values, indices) of the k-th smallest element (from 1) along a dimension."""
+    dim, k = normalize_dim(dim, input.ndim), index(k)
+    n = input.shape[dim] if input.ndim else 1
+    _expect_elements("kthvalue", n, dim)
+    if not 1 <= k <= n:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, its size {n}")
+    return return_types.kthvalue(_selected(input, dim, keepdim, k - 1, sl.RANK))
+
+
+def _expect_elements(name: str, n: int, dim: int) -> None:
+    if not n:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:
+    """One element of each row."""
+    if (
+        input.ndim and input.device.backend.is_gpu
+    ):  # blocks of threads sort a row sooner than one thread selects from it
+        found = _of_sorted(sort(input, dim), dim, rank, aim)
+        return found if keepdim else tuple([squeeze(each, dim) for each in found])
+    if not input.ndim:
+        found = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
+        return tuple([reshape(each, ()) for each in found])
+    found = _along(sl.select, input, dim, (1, rank, False, aim))
+    return found if keepdim else tuple([squeeze(each, dim) for each in found])
+
+
+def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[Tensor, Tensor]:
+    """The element at a rank of sorted rows, or their middle, and its index; NaN come last."""
+    n = both.values.shape[dim]
+    if aim == sl.RANK or not both.values.is_floating_point():
+        rank = rank if aim == sl.RANK else (n - 1) // 2
+        return tuple([narrow(each, dim, rank, 1) for each in both])
+    missing = t.isnan(both.values).sum(dim, keepdim=True)
+    if aim == sl.MEDIAN:
+        place = t.where(missing > 0, n - missing, (n - 1) // 2)  # the first NaN
+    else:
+        place = t.clamp_min((n - 1 - missing) // 2, 0)
+    return gather(both.values, dim, place), gather(both.indices, dim, place)
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
+    """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along
+    it.
+    """
+    return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:
+    """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    return _middle(sl.NANMEDIAN, return_types.nanmedian, input, dim, keepdim)
+
+
+def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
+    if dim is not None:
+        dim = normalize_dim(dim, input.ndim)
+        _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)
+        return kind(_selected(input, dim, keepdim, 0, aim))
+    if not input.numel():
+        return full(
+            (),
+            nan if input.is_floating_point() else dtypes.iinfo(input.dtype).min,
+            dtype=input.dtype,
+            device=input.device,
+        )
+    result = squeeze(_selected(reshape(input.detach(), -1), 0, True, 0, aim)[0], 0)
+    if not (state.grad_enabled and input.requires_grad):
+        return result
+    others = t.logical_not((input == result) | (t.isnan(input) & t.isnan(result)))
+    # the same value, but its gradient is shared by the elements equal to it
+    return amax(masked_fill(input, others, -float("inf")))
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
+    """(values, indices): the most frequent element along a dimension (of several the smallest), and its last
+    position.
+    """
+    dim = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
+    _expect_elements("mode", input.shape[dim], dim)
+    rows = transpose(input, dim, -1)
+    indices = unsqueeze(apply(unique.longest_run, tuple(sort(rows.detach()))), -1)
+    found = gather(rows, -1, indices), indices
+    found = [transpose(each, dim, -1) for each in found]
+    return return_types.mode(found if keepdim else [squeeze(each, dim) for each in found])

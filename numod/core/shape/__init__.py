@@ -1,0 +1,1 @@
+"""Functions that change a tensor's shape or the order of its elements."""

@@ -1,0 +1,413 @@
+"""Functions that rearrange tensors, composed of views, joins and gathers: splitting, stacking, repeating, rotating,
+grids. The views are in `shapes`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from collections.abc import Sequence
+from itertools import chain, combinations as _combinations, combinations_with_replacement
+from math import comb
+
+import numpy as np
+
+from ... import dtypes
+from ...errors import WHOLE, normalize_dim, plain
+from ...ops.pointwise import broadcast_shapes as _broadcast
+from ...ops.table import row_major
+from ..apply import apply
+from ..create.creation import zeros
+from ..index.selection import flip, read
+from .shapes import (
+    cat,
+    expand,
+    in_shape,
+    narrow,
+    ravel,
+    repeat,
+    reshape,
+    split,
+    stack,
+    transpose,
+    unsafe_split,
+    unsqueeze,
+)
+from ..tensor import Tensor
+from ..create.values import computed
+
+BOTH = """
+    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy
+    split_with_sizes unsafe_split_with_sizes
+"""
+FUNCTIONS = """
+    repeat_interleave hstack vstack dstack column_stack row_stack=vstack atleast_1d atleast_2d atleast_3d meshgrid
+    cartesian_prod combinations block_diag broadcast_tensors broadcast_shapes
+"""
+METHODS = "repeat_interleave=repeat_interleave_of"
+OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy"
+
+
+def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:
+    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    dims = _sizes(times if dims is None else (tuple(dims),))
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
+
+
+def _sizes(sizes: tuple) -> tuple[int, ...]:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened
+    tensor.
+
+    With a single tensor of counts, index k repeated counts[k] times.
+    """
+    return (
+        _indices_repeated(input)
+        if repeats is None
+        else repeat_interleave_of(input, repeats, dim, output_size=output_size)
+    )
+
+
+def repeat_interleave_of(
+    input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
+    if dim is None:
+        input, dim = ravel(input), 0
+    dim = normalize_dim(dim, input.ndim)
+    input = input if input.ndim else ravel(input)
+    n = input.shape[dim]
+    if not isinstance(repeats, (Tensor, *WHOLE)):
+        raise TypeError(
+            f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}"
+        )
+    if not isinstance(repeats, Tensor) or repeats.numel() == 1 and n != 1:
+        times = int(repeats) if isinstance(repeats, Tensor) else plain(repeats)
+        if times < 0:
+            raise RuntimeError(f"Repeats must be non-negative, got {times}")
+        shape = list(input.shape)
+        spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], times, *shape[dim + 1 :]))
+        return in_shape(apply(row_major, (spread,)), *shape[:dim], n * times, *shape[dim + 1 :])
+    if repeats.numel() != n:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and "
+            f"input.size({dim}) = {n}"
+        )
+    return read(input, dim, _indices_repeated(repeats))
+
+
+def _indices_repeated(repeats: Tensor) -> Tensor:
+    """Index k repeated repeats[k] times, found by searching each output position among the running sums."""
+    if repeats.ndim > 1:
+        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, got {repeats.ndim} dimensions")
+    if repeats.dtype not in (dtypes.int32, dtypes.int64):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    repeats = ravel(repeats)
+    if repeats.numel() and int(repeats.min()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    ends = repeats.cumsum(0)
+    total = int(ends[-1]) if repeats.numel() else 0
+    passed = zeros(total + 1, dtype=dtypes.int64, device=repeats.device)
+    passed.index_add_(0, ends, zeros(ends.shape, dtype=dtypes.int64, device=ends.device) + 1)
+    return passed.cumsum(0)[:total]
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    first, second = (normalize_dim(dim, input.ndim) for dim in dims)
+    if first == second:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = k % 4
+    if turns == 1:
+        return transpose(flip(input, second), first, second)
+    if turns == 3:
+        return transpose(flip(input, first), first, second)
+    return flip(input, first, second) if turns == 2 else input.clone()
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Left-right flip: dimension 1 in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Up-down flip: dimension 0 in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+# ---- splitting
+
+
+def tensor_split(
+    input: Tensor,
+    indices_or_sections: Tensor | int | Sequence[int] | None = None,
+    dim: int = 0,
+    *,
+    sections: int | None = None,
+    indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
+    """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    indices_or_sections = _given("tensor_split", indices_or_sections, sections, indices)
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim = normalize_dim(dim, input.ndim)
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+            f"{indices_or_sections.dtype.short}"
+        )
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+            "got a tensor with "
+            f"{indices_or_sections.ndim} dims"
+        )
+    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else plain(indices_or_sections)
+    n = input.shape[dim]
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        size, more = divmod(n, cuts)
+        return unsafe_split(input, [size + (k < more) for k in range(cuts)], dim)
+    bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts)]
+    ends = [*bounds[1:], n]
+    return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
+
+
+def _split_along(
+    name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int
+) -> tuple[Tensor, ...]:
+    if input.ndim < least:
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
+            "dimensions!"
+        )
+    if isinstance(cuts, WHOLE) and (cuts == 0 or input.shape[dim] % cuts):
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of "
+            f"the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
+        )
+    return tensor_split(input, cuts, dim)
+
+
+def hsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    return _split_along(
+        "hsplit", input, _given("hsplit", _one(indices_or_sections), sections, indices), 0 if input.ndim == 1 else 1, 1
+    )
+
+
+def vsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` into rows: along dimension 0."""
+    return _split_along("vsplit", input, _given("vsplit", _one(indices_or_sections), sections, indices), 0, 2)
+
+
+def dsplit(
+    input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 2."""
+    return _split_along("dsplit", input, _given("dsplit", _one(indices_or_sections), sections, indices), 2, 3)
+
+
+def _one(values: tuple) -> object:
+    return values[0] if len(values) == 1 else values or None
+
+
+def _given(name: str, *values: object) -> object:
+    """The one of an argument's three names that was given."""
+    given = [each for each in values if each is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}(): expected one of indices_or_sections, sections and indices, got {len(given)}")
+    return given[0]
+
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along a dimension; views."""
+    return split(input, tuple(split_sizes), dim)
+
+
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """The same parts, as views that can be written to."""
+    return unsafe_split(input, tuple(split_sizes), dim)
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of `length` elements of a dimension from `start` on."""
+    return narrow(input, dim, start, length).clone()
+
+
+# ---- joining
+
+
+def _each(tensors: tuple) -> list[Tensor]:
+    """Tensors given one by one or as one sequence."""
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+def _same_kind(tensors: tuple, results: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    return results[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else tuple(results)
+
+
+def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as vectors of one element; other tensors unchanged."""
+    return _same_kind(tensors, [reshape(each, 1) if not each.ndim else each for each in _each(tensors)])
+
+
+def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars and vectors as a row of a matrix; others as they are."""
+    return _same_kind(
+        tensors,
+        [
+            reshape(each, (1, -1)) if not each.ndim else unsqueeze(each, 0) if each.ndim == 1 else each
+            for each in _each(tensors)
+        ],
+    )
+
+
+def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
+    return _same_kind(tensors, [each if each.ndim > 2 else unsqueeze(atleast_2d(each), -1) for each in _each(tensors)])
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors concatenated along dimension 1, vectors along 0."""
+    parts = _some("hstack", tensors, atleast_1d)
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors concatenated along dimension 0, vectors as rows."""
+    return cat(_some("vstack", tensors, atleast_2d), 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors concatenated along dimension 2."""
+    return cat(_some("dstack", tensors, atleast_3d), 2)
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors concatenated along dimension 1, scalars and vectors as columns."""
+    return hstack(
+        _some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each)
+    )
+
+
+def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor; did you mean [tensor]?"
+        )
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return [shaped(each) for each in tensors]
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
+    for k, each in enumerate(tensors):
+        if each.ndim > 2:
+            raise RuntimeError(
+                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {each.ndim} dimensions"
+            )
+    blocks = [atleast_2d(each) for each in tensors] or [zeros(1, 0)]
+    width, before, rows = sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        height, own = each.shape
+        sides = [zeros(height, n, dtype=each.dtype, device=each.device) for n in (before, width - before - own)]
+        rows.append(cat((sides[0], each, sides[1]), 1))
+        before += own
+    return cat(rows, 0)
+
+
+# ---- broadcasting and grids
+
+
+def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
+    """The shape to which all shapes broadcast."""
+    from ...device import Size
+
+    return Size(
+        _broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes])
+        if shapes
+        else ()
+    )
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
+    tensors = tuple(_each(tensors))
+    shape = _broadcast("broadcast_tensors", [each.shape for each in tensors])
+    return tuple(each if each.shape == shape else expand(each, shape) for each in tensors)
+
+
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape.
+
+    "xy" swaps the first two dimensions.
+    """
+    vectors = _each(tensors)
+    if not vectors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing is None:
+        warnings.warn(
+            "numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
+        )
+    if indexing not in (None, "ij", "xy"):
+        raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for each in vectors:
+        if each.ndim > 1:
+            raise RuntimeError(
+                f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {each.ndim} "
+                "dimensions"
+            )
+        if each.dtype is not vectors[0].dtype:
+            raise RuntimeError("numod.meshgrid expects all tensors to have the same dtype")
+    swap = indexing == "xy" and len(vectors) >= 2
+    vectors = [vectors[1], vectors[0], *vectors[2:]] if swap else vectors
+    shape = [each.numel() for each in vectors]
+    grids = [
+        expand(reshape(each, [-1 if d == k else 1 for d in range(len(shape))]), shape) for k, each in enumerate(vectors)
+    ]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """The Cartesian product of vectors, one combination per row; a single vector itself."""
+    vectors = _each(tensors)
+    for each in vectors:
+        if each.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
+    return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors, indexing="ij")], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of r elements of a vector, in order, one per row."""
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return zeros(0, dtype=input.dtype, device=input.device)
+    n = input.shape[0]
+    count = (comb(n + r - 1, r) if n else 0) if with_replacement else comb(n, r)
+    chosen = chain.from_iterable((combinations_with_replacement if with_replacement else _combinations)(range(n), r))
+    places = np.fromiter(chosen, np.int64, count * r)  # which refuses at once what there is no room for
+    return reshape(read(input, 0, computed(places, dtypes.int64, input.device)), (count, r))

@@ -1,0 +1,194 @@
+"""Tensors that change their own shape, strides or memory (t_, squeeze_, resize_, set_), and views in another dtype.
+
+Views that are new tensors: `shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ...device.layout import layout
+from ...device.storage import read_as
+from ... import dtypes
+from ...dtypes import dtype as DType
+from ...errors import normalize_dim
+from ...ops import view as v
+from .. import changes
+from . import shapes
+from ..apply import apply, state
+from ..tensor import Tensor
+from ..convert.transfer import _refuse_trace
+from ..create.values import tensor
+
+METHODS = """
+    t_=t_in_place transpose_ swapaxes_ swapdims_=transpose_ squeeze_ unsqueeze_ as_strided_ unfold view resize_
+    resize_as_ set_ apply_ map_ is_set_to
+"""
+FUNCTIONS = "as_strided_ resize_as_"
+
+
+def _count(self: Tensor) -> None:
+    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new
+    strides.
+    """
+    changes.note()
+    (self._own or self._storage).version += 1
+
+
+def _becomes(function: Callable) -> Callable:
+    """The in-place form of a view: the tensor itself takes the view's strides, and its place on the tape."""
+
+    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
+        if state.grad_enabled and self._requires_grad and self.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        changed = function(self, *arguments, **named)
+        if changed is not self:
+            # before the change counts, which would have the view's node made anew
+            node, recorded = changed.grad_fn, changed.requires_grad
+            _count(self)
+            self._layout, self._offset = changed._layout, changed._offset
+            if recorded:
+                self._node, self._output = node, changed._output
+        return self
+
+    method.__name__, method.__doc__ = f"{function.__name__.rstrip('_')}_", f"In-place {function.__name__.rstrip('_')}."
+    return method
+
+
+t_in_place, transpose_, squeeze_, unsqueeze_, as_strided_ = map(
+    _becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, shapes.as_strided)
+)
+swapaxes_ = _becomes(shapes.swapaxes)
+
+
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last
+    dimension.
+    """
+    dim = normalize_dim(dimension, input.ndim)
+    shape, strides = (list(input.shape), list(input.stride())) if input.ndim else ([1], [1])
+    if size > shape[dim] or size < 0:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {shape[dim]} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    shape, strides = [*shape, size], [*strides, strides[dim]]
+    shape[dim], strides[dim] = (shape[dim] - size) // step + 1, strides[dim] * step
+    return apply(
+        v.as_strided, (input,), (tuple(shape) if input.ndim else (size,), tuple(strides) if input.ndim else (1,), 0)
+    )
+
+
+def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """The same memory in another shape, or read as another dtype."""
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
+        return _read_as(input, dtypes.given(dtype or shape[0]))
+    return shapes.view(input, *shape, size=size)
+
+
+def _read_as(input: Tensor, dtype: DType) -> Tensor:
+    """The memory read as another dtype; where its size differs, the last dimension grows or shrinks."""
+    if dtype is input.dtype:
+        return shapes.view(input, input.shape)
+    _refuse_trace("view(dtype)")
+    old, new = input.dtype.itemsize, dtype.itemsize
+    shape, strides, offset = list(input.shape), list(input.stride()), input._offset
+    if old != new:
+        if not input.ndim:
+            raise RuntimeError(f"self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes)")
+        if strides[-1] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {input.dtype} as {dtype} (different element sizes), but got "
+                f"{strides[-1]}"
+            )
+        ratio = new // old
+        if ratio and (shape[-1] % ratio or offset % ratio or any(s % ratio for s in strides[:-1])):
+            raise RuntimeError(
+                "self.size(-1), self.storage_offset() and self.stride() must be divisible "
+                f"by {ratio} to view {input.dtype} as {dtype} (different element sizes)"
+            )
+        shape[-1], offset = shape[-1] * old // new, offset * old // new
+        strides = [s * old // new for s in strides[:-1]] + [1]
+    result = input.detach()
+    result._storage = read_as(input._storage, dtype.storage)
+    result._layout, result._offset = layout(tuple(shape), dtype, input.device, tuple(strides)), offset
+    return result
+
+
+def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
+    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too
+    small, and new elements are uninitialised.
+    """
+    sizes = sizes if size is None else (size,)
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"Trying to resize tensor to negative dimension: {list(sizes)}")
+    if sizes == self.shape:  # which may have other strides
+        return self
+    storage, needed = self._storage, self._offset + prod(sizes)
+    if needed > storage.data.size:
+        if storage.foreign:
+            raise RuntimeError("Trying to resize storage that is not resizable")
+        storage.data = self.device.backend.lengthened(storage.data, needed)
+    _count(self)
+    self._layout = layout(tuple(sizes), self.dtype, self.device)
+    return self
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+    """`resize_` to the shape of another tensor."""
+    return resize_(self, the_template.shape)
+
+
+def set_(
+    self: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments,
+    to no elements.
+    """
+    source = getattr(source, "elements", source)  # of a storage
+    if source is None:
+        source = tensor([], dtype=self.dtype, device=self.device)
+    if not isinstance(source, Tensor):
+        raise TypeError(
+            f"set_(): argument 'source' (position 1) must be Tensor or Storage, not {type(source).__name__}"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    if size is not None:
+        stride = stride or layout(tuple(size), self.dtype, self.device).strides
+        source = shapes.as_strided(source.detach(), size, stride, storage_offset)
+    self.data = source
+    return self
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both have the same storage, offset, sizes and strides."""
+    return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
+
+
+def apply_(self: Tensor, callable: Callable) -> Tensor:
+    """Replace each element by a Python function of it; slow, and only on the CPU."""
+    return _filled_by(self, [callable(each) for each in self.detach().reshape(-1).tolist()])
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
+    """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
+    pairs = zip(self.detach().reshape(-1).tolist(), tensor.detach().expand(self.shape).reshape(-1).tolist())
+    return _filled_by(self, [callable(*pair) for pair in pairs])
+
+
+def _filled_by(self: Tensor, values: list) -> Tensor:
+    if self.device.type != "cpu":
+        raise TypeError("apply_ and map_ are only implemented on CPU tensors")
+    if state.grad_enabled and self.requires_grad:
+        raise RuntimeError(
+            "Can't call apply_() or map_() on Variable that requires grad. Use var.detach().apply_() or map_() instead."
+        )
+    return self.copy_(tensor(values, dtype=self.dtype).reshape(self.shape))

@@ -1,0 +1,194 @@
+"""Links kernel calls into one native function: each kernel's text becomes a function, and a main function calls them in
+order, in loops where they repeat.
+
+Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes,
+entries of `table`. Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for
+three hundred. Weights are arguments, never constants. The table can also list words of memory to check first: fields of
+Python's objects that guards watch, and reference counts, which tell whether memory of an earlier call may be reused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ...kernel import bind, build, writer
+from .lower import Buffer, Call, Integer, Number, Span, Test
+from ..ir.repetition import key_of_call, stretches
+
+# layout of the table: address of the local memory, start and end of the watched words, first entry
+ARENA, WATCH, END, FIRST = 0, 1, 2, 3
+_HEAD = f"""\
+    table = view_int64(address, {1 << 40})
+    for place in range(table[{WATCH}], table[{END}], 2):
+        if view_int64(table[place], 1)[0] != table[place + 1]:
+            return -place
+"""
+
+
+@dataclass
+class Linked:
+    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and the table's entries after
+    its head.
+
+    It returns 0, or having done nothing, the number of a failed check or minus the position of a watched word that
+    differs.
+    """
+
+    kernel: build.Kernel
+    slots: list[Buffer | int]
+
+    @property
+    def launch(self) -> Callable:
+        """The compiled entry point."""
+        return self.kernel.launch
+
+
+def link(
+    calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str, dynamic: bool = False
+) -> Linked:
+    """One native function for these calls.
+
+    `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments.
+
+    If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled
+    once.
+    """
+    return _Linker(places, arrays, dynamic).build(calls, name)
+
+
+class _Linker:
+    def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
+        self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
+        self.slots: list[Buffer | int] = []
+        self.known: dict[Buffer, int] = {}
+        self.addresses: dict[Buffer, int] = {}  # table slots from which loops read the addresses of array arguments
+        self.functions: dict[tuple, str] = {}
+        self.texts: list[str] = []
+        self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
+        """Generate the text and compile it."""
+        lines, tests = [], 0
+        for first, period, turns in stretches([*map(key_of_call, calls)]):
+            each = calls[first]
+            if turns > 1:
+                lines += self._loop(
+                    [calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)]
+                )
+            elif isinstance(each, Test):
+                tests += 1
+                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
+            else:
+                lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
+        lines[:0] = [
+            f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()
+        ]
+        numbers = [self.numbers[key] for key in sorted(self.numbers)]
+        names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
+        types = ["int64", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
+        text = (
+            "".join(self.texts)
+            + f"def kernel({', '.join(names)}):\n{_HEAD}"
+            + "\n".join([*lines, "    return 0"])
+            + "\n"
+        )
+        backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
+        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
+
+    def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
+        """Lines of a loop over equal calls.
+
+        Arguments that change between iterations are in the table, a row per iteration.
+        """
+        columns: list[list[int]] = []
+
+        def cell(values: list[int]) -> str:
+            if len(set(values)) == 1 and not self.dynamic:
+                return _plain(values[0])
+            columns.append(values)
+            return f"table[ROW + {len(columns) - 1}]"
+
+        lines = []
+        for same in zip(*turns):
+            arguments = ", ".join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))
+            lines.append(f"        {self._function(same[0])}({arguments})")
+        row = f"{FIRST + len(self.slots)} + turn * {len(columns)}"
+        self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
+        return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
+
+    def _arguments(self, turns: tuple, cell: Callable[[list[int]], str]) -> str:
+        """The text of an argument for all iterations."""
+        if type(turns[0]) is int:
+            return cell(list(turns))
+        if not isinstance(turns[0], Span):
+            return self._argument(turns[0])
+        bases = [self._base(each.buffer) for each in turns]
+        address = f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
+        size, offset = cell([each.size for each in turns]), cell([self._offset(each) for each in turns])
+        return f"view_{turns[0].storage.name}({address} + {offset}, {size})"
+
+    def _base(self, buffer: Buffer) -> int:
+        """The table slot with the address of a buffer's memory."""
+        if buffer not in self.arrays:
+            return ARENA if buffer.kind == "local" else self._slot(buffer)
+        if buffer not in self.addresses:
+            self.slots.append(0)
+            self.addresses[buffer] = FIRST + len(self.slots) - 1
+        return self.addresses[buffer]
+
+    def _offset(self, span: Span) -> int:
+        """Byte offset from the start of the arena, or of the buffer's own memory."""
+        return span.offset * span.storage.itemsize + self.places.get(span.buffer, 0)
+
+    def _function(self, call: Call) -> str:
+        """The name of the call's kernel function, whose text is added at its first use."""
+        kernel = call.kernel
+        key = (kernel.source, kernel.signature, kernel.real, kernel.fastmath)
+        if key not in self.functions:
+            self.functions[key] = f"{kernel.name}_{len(self.functions)}"
+            flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
+            helpers, head, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
+            for each in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + head + main):
+                if each not in self.texts:  # helpers are shared by kernels
+                    self.texts.append(each)
+        return self.functions[key]
+
+    def _argument(self, each: object) -> str:
+        if isinstance(each, Span):
+            return self._span(each)
+        if isinstance(each, (Number, Integer)):
+            kind = "float64" if isinstance(each, Number) else "int64"
+            return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
+        return self._size(each) if type(each) is int else _plain(each)
+
+    def _size(self, number: int) -> str:
+        """An integer: a literal, or a table entry if the function serves all sizes."""
+        if not self.dynamic:
+            return _plain(number)
+        self.slots.append(number)
+        return f"table[{FIRST + len(self.slots) - 1}]"
+
+    def _span(self, span: Span) -> str:
+        buffer = span.buffer
+        if buffer in self.arrays:
+            address = f"address_of({self.arrays[buffer]})"
+        else:
+            address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
+        offset = self._offset(span)
+        return (
+            f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, "
+            f"{self._size(span.size)})"
+        )
+
+    def _slot(self, each: Buffer) -> int:
+        if each not in self.known:
+            self.slots.append(each)
+            self.known[each] = FIRST + len(self.slots) - 1
+        return self.known[each]
+
+
+def _plain(value: float | int | bool) -> str:
+    """A number as text: bool as its byte."""
+    return writer.literal(int(value) if isinstance(value, bool) else value)

@@ -1,0 +1,1 @@
+"""Guards: under which conditions a recorded program may run again."""

@@ -1,0 +1,1 @@
+"""The program: steps over numbered values, its checks, alias analysis, repetitions."""

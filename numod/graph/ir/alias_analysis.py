@@ -1,0 +1,124 @@
+"""Alias analysis for passes: the memory that a program's values are in, the steps that write to it, and what outlives a
+run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.create.random import Draw
+from ...core.convert.transfer import Move
+from ...device import Layout
+from ...ops.update import Update
+from .program import EMPTY, Check, Program, Step, Value
+from ..values.pytree import replace
+
+
+class Boundary:
+    """Marks where the backward pass starts in a list of steps."""
+
+
+class Effects:
+    """For each value its `root`: the input or held tensor it is a view of, or the value that allocated the memory.
+
+    `written`: for each root the positions of the steps that write to it. `leaving`: roots of results and gradients.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.root: dict[Value, Any] = {}
+        self.written: dict[Any, list[int]] = {}
+        for number, value in enumerate(program.inputs):
+            self.root[value] = "input", program.shared[number] if program.shared else number
+        for value, tensor in program.held.items():
+            self.root[value] = "held", id(tensor._storage)
+        for position, step in enumerate(program.steps):
+            if isinstance(step, Step):
+                self._note(position, step)
+        self.leaving = {self.root[each] for each in leaving(program)}
+
+    def _note(self, position: int, step: Step) -> None:
+        for each in step.results:
+            if step.in_place:
+                self.written.setdefault(self.root[each], []).append(position)
+            else:
+                self.root[each] = self.root[step.inputs[0]] if step.op.is_view else each
+
+    def fixed(self, value: Value) -> bool:
+        """Whether no step writes to this value's memory."""
+        return self.root[value] not in self.written
+
+    def private(self, value: Value) -> bool:
+        """Whether the memory was allocated by the program and is not visible after the run."""
+        root = self.root[value]
+        return isinstance(root, Value) and root not in self.leaving
+
+
+def leaving(program: Program) -> list[Value]:
+    """The values of results and gradients."""
+    found: list[Value] = [each for each in program.gradients.values() if each is not None]
+    replace(program.outputs, lambda each: found.append(each) if issubclass(type(each), Value) else None)
+    return found
+
+
+def used(step: Step | Check) -> list[Value]:
+    """The values a step reads, including those it writes in place."""
+    if not isinstance(step, Step):
+        return [step.value] if isinstance(step, Check) else []
+    return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if issubclass(type(each), Value)]
+
+
+def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
+    """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
+    return tuple(
+        [
+            layouts[each] if issubclass(type(each), Value) else int if isinstance(each, Draw) else type(each)
+            for each in step.inputs
+        ]
+    )
+
+
+def draws(step: Step) -> bool:
+    """Whether the step draws random numbers."""
+    return any(isinstance(each, Draw) for each in step.inputs)
+
+
+def pure(step: Step | Check) -> bool:
+    """Whether a step has no side effects and is deterministic."""
+    return (
+        isinstance(step, Step)
+        and not step.in_place
+        and step.op is not EMPTY
+        and not isinstance(step.op, (Move, Update))
+        and not draws(step)
+    )
+
+
+def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
+    """The step with values replaced by others."""
+    if not names or isinstance(step, Boundary):
+        return step
+    if isinstance(step, Check):
+        return Check(names.get(step.value, step.value), step.found, step.where)
+    inputs = tuple([names.get(each, each) if issubclass(type(each), Value) else each for each in step.inputs])
+    results = tuple([names.get(each, each) for each in step.results]) if step.in_place else step.results
+    return Step(step.op, inputs, step.parameters, results, step.in_place, step.where)
+
+
+def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value] | None = None) -> Program:
+    """A copy of the program with other steps, and with results and gradients renamed."""
+    names = names or {}
+    result = Program()
+    result.inputs, result.held, result.shared, result.layouts = (
+        program.inputs,
+        program.held,
+        program.shared,
+        dict(program.layouts),
+    )
+    result.steps = steps
+    result.gradients = {
+        leaf: names.get(each, each) if each is not None else None for leaf, each in program.gradients.items()
+    }
+    result.outputs = replace(
+        program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each
+    )
+    return result

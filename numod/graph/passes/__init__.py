@@ -1,0 +1,1 @@
+"""The optimisation passes over a recorded program."""

@@ -1,0 +1,172 @@
+"""Simplification passes: common subexpressions, no-ops, dead code; and one that turns in-place writes to the program's
+own memory into new values.
+
+Each returns a program that computes the same, bit for bit, with the same random draws and the same writes to external
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...device import Layout
+from ...ops import table
+from ...ops.pointwise import Pointwise
+from ..ir.alias_analysis import Effects, copied, described, draws, leaving, pure, renamed, used
+from ..ir.program import EMPTY, Check, Program, Step, Value
+
+
+def out_of_place(program: Program) -> Program:
+    """Pointwise in-place writes to the program's own memory become new values, unless something else reads the old
+    contents.
+    """
+    last_view: dict[Value, int] = {}
+    effects = Effects(program)
+    for position, step in enumerate(program.steps):
+        for each in used(step):
+            if effects.root[each] != each:
+                last_view[effects.root[each]] = position
+    last_view.update(
+        {effects.root[each]: len(program.steps) for each in leaving(program) if effects.root[each] != each}
+    )
+    names: dict[Value, Value] = {}
+    steps: list[Step | Check] = []
+    layouts = dict(program.layouts)
+    viewed: set[Value] = set()
+    for position, step in enumerate(program.steps):
+        target = (
+            step.results[0] if isinstance(step, Step) and step.in_place and isinstance(step.op, Pointwise) else None
+        )
+        step = renamed(step, names)
+        own = target is not None and effects.root[target] == target and target not in program.held
+        if own and not (target in viewed and last_view.get(target, -1) >= position):
+            if _planned(step, layouts) is layouts[target]:
+                fresh = Value(max(each.number for each in layouts) + 1)
+                layouts[fresh] = layouts[target]
+                names[target] = fresh
+                step = Step(step.op, step.inputs, step.parameters, (fresh,), False, step.where)
+        elif isinstance(step, Step) and not step.in_place and step.op.is_view:
+            viewed.add(effects.root[program.steps[position].results[0]])
+        steps.append(step)
+    result = copied(program, steps, names)
+    result.layouts = layouts
+    return result
+
+
+def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
+    """The layout of the op's result if computed out of place."""
+    arguments = described(step, layouts)
+    if not any(isinstance(each, Layout) for each in arguments):
+        return None
+    try:
+        return step.op.prepare(arguments, step.parameters).layout
+    except (RuntimeError, NotImplementedError, TypeError, IndexError):
+        return None  # the op only supports these dtypes in place
+
+
+def without_repeats(program: Program) -> Program:
+    """Common subexpression elimination, and removal of steps that return their input and of checks made before."""
+    effects = Effects(program)
+    outside = set(leaving(program))
+    names: dict[Value, Value] = {}
+    known: dict[tuple, tuple[Value, ...]] = {}
+    checked: set[tuple[Value, str]] = set()
+    steps: list[Step | Check] = []
+    for step in program.steps:
+        step = renamed(step, names)
+        if isinstance(step, Check) and effects.fixed(step.value):
+            if (step.value, repr(step.found)) in checked:
+                continue  # that indices are in range is asked again by the backward pass
+            checked.add((step.value, repr(step.found)))
+        if not pure(step) or outside.intersection(step.results):
+            steps.append(step)
+            continue
+        same = _unchanged(step, program.layouts, effects)
+        if same is None and (step.op.is_view or _settled(step, effects)):
+            found = known.setdefault(_key(step), step.results)
+            same = found if found is not step.results else None
+        if same is None:
+            steps.append(step)
+        else:
+            names.update(zip(step.results, same))
+    return copied(program, steps, names)
+
+
+def _settled(step: Step, effects: Effects) -> bool:
+    """Whether a step's inputs and results are never modified, and its results do not leave the program."""
+    return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(
+        effects.private(each) for each in step.results
+    )
+
+
+def _key(step: Step) -> tuple:
+    return (
+        step.op,
+        tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]),
+        *map(exactly, step.parameters),
+    )
+
+
+def exactly(each: Any) -> Any:
+    """A parameter as part of a key, which distinguishes 1, 1.0 and True."""
+    if isinstance(each, (tuple, list)):
+        return type(each), *map(exactly, each)
+    return (type(each), repr(each)) if isinstance(each, (bool, int, float, str)) else (type(each), id(each))
+
+
+def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
+    """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is
+    none.
+    """
+    tensors = [each for each in step.inputs if issubclass(type(each), Value)]
+    if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
+        return None
+    if step.op.is_view:
+        return tuple(tensors) if step.op.prepare(described(step, layouts), step.parameters).offset == 0 else None
+    rule = _IDENTITIES.get(step.op)
+    if rule is None or not rule(step.inputs) or not _settled(step, effects):
+        return None
+    return tuple(tensors)
+
+
+def _one(position: int) -> Callable:
+    return lambda inputs: len(inputs) > position and type(inputs[position]) in (int, float) and inputs[position] == 1
+
+
+_IDENTITIES = {
+    table.copy: lambda inputs: True,
+    table.row_major: lambda inputs: True,
+    table.mul: _one(1),
+    table.div: _one(1),
+    table.pow: _one(1),
+}
+
+
+def without_dead(program: Program) -> Program:
+    """Dead code elimination: keeps steps that results, gradients, checks, random streams or external memory depend
+    on.
+    """
+    effects = Effects(program)
+    needed = set(leaving(program))
+    roots = {effects.root[each] for each in needed}
+    kept: list[Step | Check] = []
+    for step in reversed(program.steps):
+        if isinstance(step, Step) and not _needed(step, needed, roots, effects):
+            continue
+        kept.append(step)
+        needed.update(used(step))
+        roots.update(effects.root[each] for each in used(step))
+    return copied(program, kept[::-1])
+
+
+def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> bool:
+    if draws(step) or step.op.reports:
+        return True
+    if step.in_place:
+        return not step.results or any(
+            not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results
+        )
+    if step.op is EMPTY or not step.op.is_view:
+        return any(each in needed or each in roots for each in step.results)
+    return any(each in needed for each in step.results)

@@ -1,0 +1,1 @@
+"""A program for people: as text and as a picture."""

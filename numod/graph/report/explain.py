@@ -1,0 +1,238 @@
+"""A compiled program as text: the recorded steps with source lines, fused loops, costs, memory layout, and the code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ...kernel import inspection
+from ...kernel.build import Kernel
+from ...ops import cost
+from ...ops.op import Op
+from ...ops.update import ACTION
+from ..passes.fuse_reduction import FusedReduction
+from ..ir.alias_analysis import described
+from ..passes.fuse_epilogue import WithEpilogue
+from ..passes.freezing import Frozen
+from ..passes.fuse_pointwise import Fused
+from ..backend.lower import Buffer, Call, Lowered, Test
+from ..backend.memory_plan import lifetimes
+from ..ir.program import Program, Step, Value, name
+from ..backend.executable import Executable
+from ..backend.section import Section
+from ..values.pytree import replace
+
+WIDE = 160  # columns
+
+
+def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
+    """A full report on a program; optionally with its kernels' generated source, vector widths, assembly and LLVM
+    IR.
+    """
+    sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
+    before, after = (
+        sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program)
+    )
+    parts = [
+        f"Program: {after} steps, of {before} recorded",
+        text(executable.program, True, executable.boundary),
+        *map(_kernels, sections),
+        memory(executable),
+    ]
+    parts[2:2] = [frozen(executable.frozen)] if executable.freezing else []
+    kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
+    parts += [f"Source of {each.name}\n\n{each.source}" for each in kernels if source]
+    parts += [_code(each, assembly, llvm) for each in kernels if assembly or llvm]
+    return "\n\n".join(parts)
+
+
+# ---- steps
+
+
+def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
+    """One line per step: its source line, operation, inputs, results and their sizes; the rows of a fused loop follow
+    it.
+
+    `costs`: with flops and bytes. `boundary`: where the backward pass begins.
+    """
+    lines = [f"inputs {_names(program.inputs, program)}", f"held   {_names(list(program.held), program)}"]
+    for number, step in enumerate(program.steps):
+        lines += [f"{'':24} -- backward --"] * (number == boundary)
+        lines += (
+            _step(step, program, costs)
+            if isinstance(step, Step)
+            else [f"{step.where:24} check {name(step.value)} == {step.found}"]
+        )
+    lines += [f"{'':24} {name(held)}.grad = {name(gradient)}" for held, gradient in program.gradients.items()]
+    lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
+    if costs:
+        flops, moved = work(program)
+        lines.append(f"{flops:,} floating-point operations, {moved:,} bytes read and written")
+    return "\n".join(lines)
+
+
+def work(program: Program) -> tuple[int, int]:
+    """Floating-point operations of a run, and the bytes that its steps read and write."""
+    flops, moved = (
+        sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes)
+    )
+    return flops, moved
+
+
+def _step(step: Step, program: Program, costs: bool) -> list[str]:
+    results = (
+        ", ".join(map(name, step.results))
+        if len(step.results) < 4
+        else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
+    )
+    shapes = ", ".join(_shape(each, program) for each in step.results[:2])
+    line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
+    if costs and not step.op.is_view:
+        line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
+    return [line, *(_rows(step) if isinstance(step.op, (Fused, FusedReduction, WithEpilogue)) else [])]
+
+
+def _arguments(step: Step) -> str:
+    shown = [name(each) for each in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
+    return ", ".join(shown + [_parameter(each) for each in step.parameters if not callable(each)])
+
+
+def _parameter(each: Any) -> str:
+    shown = repr(each)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _rows(step: Step) -> list[str]:
+    """The rows of a fused loop, each with its arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
+    lines = []
+    for number, (op, arguments, _) in enumerate(step.op.rows):
+        told = {"in": lambda k: name(step.inputs[k]), "row": "r{}".format, "product": lambda _: "the product"}
+        given = ", ".join(told.get(kind, repr)(k) for kind, k in arguments)
+        lines.append(f"{'':24}   | r{number} = {op.name}({given})")
+    if isinstance(step.op, FusedReduction):
+        lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")
+    return lines
+
+
+def _shape(value: Value, program: Program) -> str:
+    layout = program.layouts[value]
+    return f"{layout.dtype.name}{list(layout.shape)}"
+
+
+def _names(values: list[Value], program: Program) -> str:
+    return ", ".join(f"{name(each)} {_shape(each, program)}" for each in values) or "none"
+
+
+def _structure(outputs: Any) -> str:
+    shown = str(replace(outputs, name)).replace("'", "")
+    return shown if len(shown) <= WIDE else f"{shown[:WIDE]}..."
+
+
+def _flops(program: Program, step: Step) -> int:
+    results = tuple([program.layouts[each] for each in step.results])
+    if isinstance(step.op, (Fused, FusedReduction)):
+        closing = isinstance(step.op, FusedReduction)
+        return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (
+            step.op.x.size if closing else results[0].size
+        )
+    if isinstance(step.op, WithEpilogue):
+        count = len(step.op.product.inputs)
+        multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
+        return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
+    if not isinstance(step.op, Op) or step.op is ACTION:
+        return 0
+    parameters = step.parameters
+    # an optimizer's step: its number of scalars, number of members, the scalars
+    if step.parameters and callable(step.parameters[0]):
+        parameters = (len(step.inputs) // step.parameters[1],)
+    return cost.flops(step.op, described(step, program.layouts), parameters, results)
+
+
+def _bytes(program: Program, step: Step) -> int:
+    return cost.bytes_moved(
+        step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results])
+    )
+
+
+def frozen(values: list[Frozen]) -> str:
+    """The values that are computed once, each with the steps that compute it."""
+    lines = [
+        f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and "
+        "again after a write to what they depend on"
+    ]
+    return "\n".join(
+        lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)]
+    )
+
+
+# ---- kernels
+
+
+def _kernels(section: Section) -> str:
+    calls = [each for each in section.calls if isinstance(each, Call)]
+    counts = Counter(each.kernel.name if each.kernel else f"{each.step.op.name} (host)" for each in calls)
+    form = f"{len(calls)} launches {'in turn' if section.replay is None else 'as one graph'}"
+    if section.linked:
+        form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
+    lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]
+    checks = sum(isinstance(each, Test) for each in section.calls)
+    return "\n".join(
+        lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
+    )
+
+
+def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
+    code = inspection.machine_code(kernel)
+    if code is None:
+        return f"{kernel.name}: no machine code of the CPU"
+    widths = [f"{bits}-bit vectors" if bits else "one number at a time" for bits, _ in code.loops]
+    loops = [
+        f"  loop {number}: {width}, {length} instructions"
+        for number, (width, (_, length)) in enumerate(zip(widths, code.loops))
+    ]
+    lines = [
+        f"Machine code of {kernel.name}: {code.code_bytes:,} bytes, vectors of {code.vector_bits} bits in the hot loop",
+        *loops,
+    ]
+    return "\n".join(lines + [code.assembly] * assembly + [code.llvm] * llvm)
+
+
+# ---- memory
+
+
+def memory(executable: Executable) -> str:
+    """Bytes by kind, and the arena's layout: offset and lifetime (first and last call) of each intermediate value."""
+    lowered = executable.lowered
+    buffers: dict[Buffer, None] = {}
+    for each in lowered.calls:
+        if isinstance(each, Call):
+            buffers.update(dict.fromkeys((*each.reads, *each.writes)))
+    totals = {kind: sum(each.nbytes for each in buffers if each.kind == kind) for kind in _KINDS}
+    lines = ["Memory, bytes", *(f"  {total:12,} {_KINDS[kind]}" for kind, total in totals.items() if total)]
+    if not totals["local"]:
+        return "\n".join(lines)
+    lines.append(
+        f"  {executable.arena_size:12,} arena that holds them, the peak: buffers that are never alive together share it"
+    )
+    return "\n".join(lines + _plan(lowered, executable.places))
+
+
+def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[str]:
+    values = {span.buffer: value for value, span in reversed(lowered.places.items())}
+    alive = lifetimes(lowered)
+    shown = {each: name(values[each]) if each in values else "scratch" for each in places if each.nbytes}
+    lines = [
+        f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}"
+        for each, known in shown.items()
+    ]
+    return [
+        "         offset + bytes",
+        *lines[:most],
+        *([f"    ... and {len(lines) - most} more"] if len(lines) > most else []),
+    ]
+
+
+_KINDS = {
+    "input": "inputs", "held": "tensors that existed: parameters, buffers, optimizer state",
+    "result": "results, new at every call", "gradient": "gradients", "local": "values in between",
+}  # fmt: skip

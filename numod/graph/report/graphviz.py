@@ -1,0 +1,70 @@
+"""A program as a Graphviz graph: boxes for steps, ovals for inputs and held tensors, arrows labelled with shapes."""
+
+from __future__ import annotations
+
+from ..passes.fuse_reduction import FusedReduction
+from ..passes.fuse_epilogue import WithEpilogue
+from ..passes.fuse_pointwise import Fused
+from ..ir.program import Check, Program, Step, Value, name
+from ..values.pytree import replace
+
+
+def dot(program: Program) -> str:
+    """The text of a directed graph. Steps that write in place are drawn bold; a fused loop lists its rows."""
+    lines = [
+        "digraph program {",
+        '  node [fontname="monospace", fontsize=10, shape=box];',
+        '  edge [fontname="monospace", fontsize=8];',
+    ]
+    source: dict[Value, str] = {}
+    for kind, values in (("input", program.inputs), ("held", program.held)):
+        for each in values:
+            source[each] = f"{kind}{each.number}"
+            lines.append(f'  {source[each]} [shape=oval, label="{kind} {name(each)}\\n{_shape(each, program)}"];')
+    for number, step in enumerate(program.steps):
+        lines += _step(number, step, program, source)
+    left: list[Value] = []
+    replace(program.outputs, lambda each: left.append(each) if issubclass(type(each), Value) else None)
+    for kind, values in (
+        ("result", left),
+        ("gradient", [each for each in program.gradients.values() if each is not None]),
+    ):
+        for number, each in enumerate(values):
+            lines += [
+                f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];',
+                f"  {source[each]} -> {kind}{number} {_label(each, program)};",
+            ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _step(number: int, step: Step | Check, program: Program, source: dict[Value, str]) -> list[str]:
+    node = f"step{number}"
+    if isinstance(step, Check):
+        return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
+    words = (
+        [step.op.name, *(op.name for op, *_ in step.op.rows)]
+        if isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
+        else [step.op.name]
+    )
+    fused = isinstance(step.op, (Fused, FusedReduction, WithEpilogue))
+    style = (
+        ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
+    )
+    lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
+    for each in dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value)):
+        lines.append(f"  {source[each]} -> {node} {_label(each, program)};")
+    source.update(dict.fromkeys(step.results, node))
+    return lines
+
+
+def _label(value: Value, program: Program) -> str:
+    return f'[label="{name(value)} {_shape(value, program)}"]'
+
+
+def _shape(value: Value, program: Program) -> str:
+    layout = program.layouts[value]
+    return f"{layout.dtype.name}{list(layout.shape)}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,1 @@
+"""Images: interpolation, grid sampling, pairwise distances."""

@@ -1,0 +1,211 @@
+"""Pairwise p-norm distances between rows, in one pass and without storing differences.
+
+Distances of corresponding rows are pointwise.
+
+Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken in float64.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind, build
+from ..op import Op, Plan, single_device
+from ..linalg.tril_triu import triangle
+
+
+def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest.
+
+    Each task has `run` neighbours of a row of out.
+
+    With `pairs` out has, of a single batch, only the places beyond the diagonal, row by row.
+    """
+    for task in parallel_range(tasks):
+        first = int64(task) * run
+        line, start = first // m, first % m
+        end, before = start + run, line * m
+        if pairs != 0:
+            start, before = max(start, line + 1), line * (2 * m - line - 1) // 2 - line - 1
+        row = line * width
+        other = (line // n * m + start) * width
+        for column in range(start, end):
+            result = float64(0)
+            for k in range(width):
+                difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
+                if p == float64(2):
+                    result += difference * difference
+                elif p == float64(1):
+                    result += difference
+                elif p < float64(0):
+                    result = difference if difference > result or difference != difference else result
+                elif p == float64(0):
+                    result += float64(difference != float64(0))
+                else:
+                    result += difference**p
+            if p == float64(2):
+                result = sqrt(result)
+            elif p > float64(0) and p != float64(1):
+                result = result ** (float64(1) / p)
+            out[uintp(before + column)] = result
+            other += width
+
+
+def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
+    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g,
+    distance (batch, n, m); y (batch, width, m), to be read along m.
+    """
+    for task in parallel_range(total):
+        place = int64(task) * run
+        row = place // width
+        other = ((row // n) * width + place % width) * m
+        value = float64(x[uintp(place)])
+        result = float64(0)
+        for j in range(m):
+            length = float64(distance[uintp(row * m + j)])
+            difference = value - float64(y[uintp(other + j)])
+            size = fabs(difference)
+            sign = float64(1) if difference > float64(0) else (float64(-1) if difference < float64(0) else float64(0))
+            weight = float64(0)
+            if p == float64(1):
+                weight = sign
+            elif p == float64(2):
+                weight = float64(real(difference) / real(length if length != float64(0) else 1))
+            elif p < float64(0):
+                weight = sign * float64(real(size) == real(length))
+            elif length != float64(0) and size != float64(0):
+                weight = sign * (size / length) ** (p - float64(1))
+            result += float64(g[uintp(row * m + j)]) * weight
+        out[uintp(place)] = result
+
+
+class Cdist(Op):
+    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype.
+
+    Parameter `p`, from 0 to infinity.
+    """
+
+    takes = "x[b n w]:f y[b m w]; p=number"
+    inputs, parameters = ("x", "y"), ("p",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, y), (p,) = arguments, parameters
+        out = layout((*x.shape[:2], y.shape[1]), x.dtype, single_device(self.name, [x, y]))
+        return _distances(self.name, (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p, False)
+
+
+class Pdist(Op):
+    """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it.
+
+    Parameter `p`, from 0 to infinity.
+    """
+
+    takes = "x[n w]:f; p=number"
+    inputs, parameters = ("x",), ("p",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (n, width) = arguments, arguments[0].shape
+        return _distances(
+            self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *parameters, True
+        )
+
+
+class CdistGradient(Op):
+    """The gradient of distances for x, with y turned. Where it is differentiated itself it is composed of other ops."""
+
+    takes = "given[b n m]:f x[b n w] turned[b w m] distance[b n m]; p=number"
+    inputs, parameters, differentiable = ("given", "x", "turned", "distance"), ("p",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (given, x, *_), (p,) = arguments, parameters
+        out = layout(x.shape, x.dtype, x.device)
+        return _plan(
+            self.name,
+            bind.source_of(cdist_gradient_kernel),
+            arguments,
+            out,
+            out.size,
+            1,
+            (*given.shape[1:], x.shape[2]),
+            p,
+        )
+
+
+def _distances(
+    name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
+) -> Plan:
+    run = 1 if out.device.backend.is_gpu else sizes[1]
+    source = (
+        bind.source_of(cdist_kernel)
+        .replace("):\n", f"):\n    pairs = int64({int(pairs)})\n", 1)
+        .replace(", pairs):", "):", 1)
+    )
+    source = source.replace("x, y, out", "x, out", 1).replace("y[uintp", "x[uintp") if pairs else source
+    return _plan(name, source, given, out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
+
+
+def _plan(
+    name: str,
+    source: str,
+    given: tuple[Layout, ...],
+    out: Layout,
+    places: int,
+    run: int,
+    sizes: tuple[int, int, int],
+    p: float,
+) -> Plan:
+    """A plan over `places`, of which each task has `run`."""
+    if out.size == 0:
+        return Plan(out, lambda *_: None)
+    signature = bind.signature(*[out] * (len(given) + 1), numbers=5, others=["float64"])
+    p = -1.0 if p == inf else float(p)
+    if p in (-1.0, 0.0, 1.0, 2.0):  # each has a loop of its own, which LLVM can vectorise
+        source = source.replace("):\n", f"):\n    p = float64({p})\n", 1)
+    n, m, width = sizes
+    launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION)
+    return Plan(out, launch, (places // run, run, *sizes, p))
+
+
+def _x_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
+    if p and recording:
+        return (g.unsqueeze(-1) * _slope(x.unsqueeze(2) - y.unsqueeze(1), out.unsqueeze(-1), p)).sum(2)
+    return (
+        cdist_gradient.apply((g.contiguous(), x, y.transpose(1, 2).contiguous(), out), (p,))
+        if p
+        else g.new_zeros(x.shape)
+    )
+
+
+def _slope(difference: object, distance: object, p: float) -> object:
+    """The derivative of distances by the differences of rows; 0 where the rows agree."""
+    sign, size = difference.sign(), difference.abs()
+    if p == inf:
+        return sign * (size == distance)
+    apart = (distance != 0) & (size != 0)
+    return sign * ((size / distance.where(apart, 1)).where(apart, 0 if p >= 1 else 1) ** (p - 1)).where(apart, 0)
+
+
+def _y_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:
+    return _x_gradient(g.transpose(1, 2).contiguous(), y, x, out.transpose(1, 2).contiguous(), p, recording)
+
+
+def _pairs_gradient(g: object, x: object, out: object, p: float, recording: bool) -> object:
+    """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the
+    diagonal.
+    """
+    n = x.shape[0]
+    rows, columns = triangle.apply((), (dtypes.int64, x.device, n, n, 0, True)).unbind()
+    halves = [
+        each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)
+    ]
+    g, out = [(each + each.T).unsqueeze(0) for each in halves]
+    return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p, recording).squeeze(0)
+
+
+cdist, pdist = Cdist("cdist"), Pdist("pdist")
+pdist.gradients = {"x": _pairs_gradient}
+cdist.gradients = {"x": _x_gradient, "y": _y_gradient}
+cdist_gradient = CdistGradient("cdist_gradient")

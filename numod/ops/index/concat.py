@@ -1,0 +1,173 @@
+"""Concatenation: each input is copied into its part of the result.
+
+Stacking concatenates inputs with an additional dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import accumulate
+from math import prod
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import dense_strides, layout
+from ...dtypes import dtype as DType
+from ...kernel import bind, writer
+from ...kernel.expression import Symbol
+from ..op import Op, Plan, BackwardPlan, single_device
+from ..pointwise import plan_loop
+
+
+# elements of a join that several tensors are copied to by one kernel, and how many: so many, or all where they are few
+_SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4
+
+
+class Cat(Op):
+    """Any number of tensors joined along parameter `dim`; dtypes promote. All other sizes must agree (RuntimeError)."""
+
+    takes = "*[*_]~:any; dim=axis"
+    parameters, upcasts_half = ("dim",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (dim,) = parameters
+        first = arguments[0]
+        for k, each in enumerate(arguments):
+            if each.ndim != first.ndim:
+                raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {each.ndim}")
+            if any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected "
+                    f"{tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
+                )
+        result = dtypes.result_type([each.dtype for each in arguments], [], [])
+        sizes = [each.shape[dim] for each in arguments]
+        shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
+        out = layout(shape, result, single_device("cat", list(arguments)))
+        if (
+            len(arguments) > 1
+            and out.size <= _SMALL
+            and not out.device.backend.is_gpu
+            and all(each.dense and each.dtype is result for each in arguments)
+        ):
+            return _together(out, dim, sizes)
+        strides = dense_strides(shape)
+        parts, start = [], 0
+        for each in arguments:
+            if each.size:
+                part = layout(tuple(each.shape), result, out.device, strides)
+                parts.append((*_copy(each, part), start * strides[dim]))
+            else:
+                parts.append((None, (), 0))
+            start += each.shape[dim]
+        return Plan(out, _in_turn(parts))
+
+    def _recipe(self, wanted: list[int], count: int) -> BackwardPlan:
+        return self._recipe_of([(tuple(wanted), self._parts(wanted), ("g", "layouts", "dim"))], wanted, count)
+
+    def _parts(self, wanted: list[int]) -> Callable:
+        """The gradient of the inputs at these positions: their parts of g."""
+
+        def parts(g: object, layouts: tuple, dim: int) -> list:
+            ends = [*accumulate(each.shape[dim] for each in layouts)]
+            return [g.narrow(dim, ends[k] - layouts[k].shape[dim], layouts[k].shape[dim]) for k in wanted]
+
+        return parts
+
+
+class Stack(Cat):
+    """Tensors of one shape joined along a new dimension `dim`."""
+
+    takes = "*[*s]~:any; dim=0.."
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return (
+            None
+            if parameters[0] <= len(sizes["s"])
+            else f"attribute 'dim' must be at most {len(sizes['s'])}, got {parameters[0]}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (dim,) = parameters
+        line = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
+        return super().prepare(
+            tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters
+        )
+
+    def _parts(self, wanted: list[int]) -> Callable:
+        """The gradient of the inputs at these positions: their slices of g."""
+        return lambda g, layouts, dim: [g.select(dim, k) for k in wanted]
+
+
+@cache
+def _join_text(count: int) -> str:
+    """The kernel that copies a line of each of `count` tensors, row after row of the result."""
+    names = [f"x{k}" for k in range(count)]
+    lines = [
+        f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(count))}):",
+        "    for row in range(outer):",
+        "        at = row * line + first",
+    ]
+    for k in range(count):
+        lines += [
+            f"        for j in range(n{k}):",
+            f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]",
+            f"        at += n{k}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
+    """The plan of a join of dense tensors so small that copying each on its own would take longer than its work:
+    several are copied at a time.
+    """
+    outer, inner, at_once = (
+        prod(out.shape[:dim]),
+        prod(out.shape[dim + 1 :]),
+        len(sizes) if len(sizes) <= _FEW else _AT_ONCE,
+    )
+    signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
+    run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
+    turns, lengths = [], [n * inner for n in sizes]
+    for first in range(0, len(sizes), at_once):
+        count = len(lengths[first : first + at_once])
+        turns.append(
+            (
+                first,
+                at_once - count,
+                (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (at_once - count)),
+            )
+        )
+    if len(turns) == 1 and not turns[0][1]:
+        return Plan(out, run, turns[0][2])
+
+    def launch(*buffers: object) -> None:
+        for first, missing, numbers in turns:
+            run(*buffers[first : first + at_once - missing], *buffers[:1] * missing, buffers[-1], *numbers)
+
+    return Plan(out, launch)
+
+
+def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
+    return plan_loop(_copying(source.dtype, part.dtype), "copy", source.device, [source], (part,), tuple(source.shape))
+
+
+@cache
+def _copying(source: DType, result: DType) -> writer.Loop:
+    """The loop that converts and copies; the same for all shapes, so that its text is written once."""
+    return writer.Loop((writer.Input("in_x", source),), (writer.Output(Symbol("in_x"), result),), result.compute)
+
+
+def _in_turn(parts: list) -> Callable:
+    def launch(*buffers: object) -> None:
+        *sources, out = buffers
+        for source, (run, constants, offset) in zip(sources, parts):
+            if run is not None:
+                run(source, out[offset:], *constants)
+
+    return launch
+
+
+cat, stack = Cat("cat"), Stack("stack")

@@ -1,0 +1,558 @@
+"""Reading and writing by index tensors along one dimension.
+
+Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
+
+Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). What is written to one
+element is written in the order of the indices, the same on every device, for no column (outer, inner) is shared between
+tasks. Not so where a GPU adds: there each element of the source has a thread of its own, and additions are atomic, in
+any order (of complex numbers by parts, of integers of 8 and 16 bits in 32). Sums of floats then differ from run to run
+by their rounding, unless `deterministic` asks for the order. Where it puts many elements into few columns, threads
+first agree on which comes last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.emit import by_half_registers
+from ..op import Op, Plan, single_device
+from ..sort.searchsorted import searchsorted
+from ..reduce.softmax import split
+
+_PARTS = 16  # runs of indices that threads share
+# what a GPU adds atomically; float16 and bfloat16 are added as float32
+_ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
+SHORT = (dtypes.int8, dtypes.int16, dtypes.uint8)
+_FEW, _FILLING = 32, 1 << 16  # writes to a column that one thread makes anywhere, and columns whose threads fill a GPU
+_SUM = "cuda.atomic.add(x, target, source[uintp(place)])"
+# In the stead of the sum, in three launches, of which `last` is a memory: the last element is put, or the sum of short
+# integers.
+_LAST = (
+    "last[target] = -1",
+    "cuda.atomic.max(last, target, place)",
+    "if last[target] == place: x[target] = source[uintp(place)]",
+)
+_WIDE = (
+    "last[target] = int32(x[target])",
+    "cuda.atomic.add(last, target, int32(source[uintp(place)]))",
+    "x[target] = last[target]",
+)
+# 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
+deterministic = 0
+
+
+def gather_kernel(x, index, out, outer, n, inner, m):
+    """out (outer, m, inner) = x (outer, n, inner) at index (outer, m, inner) along n."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        out[uintp(place)] = x[uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)]
+
+
+def gather_runs_kernel(x, index, out, outer, n, inner, m, parts):
+    """The same for a processor's threads, each with one of `parts` runs of m: no division for each element."""
+    for task in parallel_range(outer * parts):
+        row, part = int64(task) // parts, int64(task) % parts
+        for j in range(row * m + part * m // parts, row * m + (part + 1) * m // parts):
+            for k in range(inner):
+                out[uintp(j * inner + k)] = x[uintp((row * n + index[uintp(j * inner + k)]) * inner + k)]
+
+
+def index_select_kernel(x, index, out, outer, n, inner, m, parts):
+    """out (outer, m, inner) = x (outer, n, inner) at index (m) along n; each task has one of `parts` runs of m."""
+    for task in parallel_range(outer * parts):
+        row, part = int64(task) // parts, int64(task) % parts
+        for j in range(part * m // parts, (part + 1) * m // parts):
+            source, target = (row * n + index[uintp(j)]) * inner, (row * m + j) * inner
+            for k in range(inner):
+                out[uintp(target + k)] = x[uintp(source + k)]
+
+
+def index_select_elements(x, index, out, outer, n, inner, m):
+    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        slab = quotient(row, m)
+        out[uintp(place)] = x[uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)]
+
+
+def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n; each task has one of `blocks` runs of
+    `width` columns.
+    """
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
+        for k in range(m):
+            target = (row * n + index[uintp(k)]) * inner
+            base = (row * m + k) * inner
+            for j in range(first, last):
+                x[uintp(target + j)] += source[uintp(base + j)]
+
+
+def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks`
+    runs of `width` columns.
+    """
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
+        for k in range(m):
+            base = (row * m + k) * inner
+            for j in range(base + first, base + last):
+                x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
+
+
+def index_add_elements(x, index, source, outer, n, inner, m):
+    """`index_add_kernel` for GPU threads, one for each element of source: neighbours add to neighbours, several perhaps
+    to one element.
+    """
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        slab = quotient(row, m)
+        target = uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)
+        cuda.atomic.add(x, target, source[uintp(place)])
+
+
+def scatter_add_elements(x, index, source, outer, n, inner, m):
+    """`scatter_add_kernel` likewise."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
+        cuda.atomic.add(x, target, source[uintp(place)])
+
+
+def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
+    """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag
+    + 1], times their shares; or their mean.
+    """
+    for task in parallel_range(bags):
+        bag = int64(task)
+        for j in range(inner):
+            out[uintp(bag * inner + j)] = 0
+        first, last = bounds[uintp(bag)], bounds[uintp(bag + 1)]
+        for k in range(first, last):
+            source = index[uintp(k)] * inner
+            for j in range(inner):
+                out[uintp(bag * inner + j)] += x[uintp(source + j)] * share[uintp(k)]
+        if mean != 0 and last > first:
+            for j in range(inner):
+                out[uintp(bag * inner + j)] /= last - first
+
+
+def bag_bounds_kernel(offsets, out, given, total, length):
+    """out (total) = offsets (given), then length; -1 in the place of one that is less than the one before, and of a
+    first one that is not 0.
+    """
+    for task in parallel_range(total):
+        place = int64(task)
+        here = offsets[uintp(place)] if place < given else length
+        before = offsets[uintp(place - 1)] if place > 0 else int64(0)
+        out[uintp(place)] = -1 if (here < before) | ((place == 0) & (here != 0)) else here
+
+
+def nonzero_kernel(mask, before, out, n):
+    """out[before[i] - 1] = i for each i where mask; `before` counts the true elements up to and with i."""
+    for task in parallel_range(n):
+        i = int64(task)
+        if mask[uintp(i)] != 0:
+            out[uintp(before[uintp(i)] - 1)] = i
+
+
+def nonzero_run_kernel(mask, out, total, n):
+    """The same by one thread, which needs no more than the `total`.
+
+    No branch depends on the mask, and what is written for a false element is written over.
+
+    Where another thread has written to the mask since it was counted, and fewer are true, the rest is 0.
+    """
+    found, i = int64(0), int64(0)
+    while found < total and i < n:
+        out[uintp(found)] = i
+        found += int64(mask[uintp(i)] != 0)
+        i += 1
+    for k in range(found, total):
+        out[uintp(k)] = 0
+
+
+def bounded_kernel(index, report, out, total, low, size, ignored, place):
+    """out = index (total), negative ones counted from the end.
+
+    What lies outside [low, size) and is not `ignored` becomes 0, and is written to report[place].
+    """
+    for task in parallel_range(total):
+        element = int64(task)
+        k = index[uintp(element)]
+        outside = ((k < low) | (k >= size)) & (k != ignored)
+        if outside:
+            report[uintp(place)] = k
+            cuda.threadfence_system()  # the host may look at any time
+            report[0] = place
+        out[uintp(element)] = 0 if outside else k + size if (k < 0) & (k != ignored) else k
+
+
+class CheckedIndex(Op):
+    """Indices that lie within bounds, of dense int64 ones that may not: for GPUs, where nobody waits to be told
+    (`device.cuda_reports`).
+
+    Parameters: the least index that is allowed, the size, an index that is left as it is, and the place of the check in
+    `report`.
+    """
+
+    inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
+    reports = True
+    portable = False  # it reports to memory of this process
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        index, _ = arguments
+        out = layout(index.shape, dtypes.int64, index.device)
+        launch = bind.launcher(
+            index.device,
+            self.name,
+            bind.source_of(bounded_kernel),
+            bind.signature(*["int64"] * 3, numbers=5),
+            dtypes.float64,
+            index.size,
+        )
+        return Plan(out, launch, (index.size, *parameters))
+
+
+class Gather(Op):
+    """Elements of a dense x at int64 indices along parameter `dim`."""
+
+    takes = "x[*x]:any index[*i]:int64<dim; dim=axis"
+    inputs, parameters, upcasts_half = ("x", "index"), ("dim",), False
+
+    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients = kernel, {"x": gradient}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, index), (dim,) = arguments, parameters
+        _check_index(self.name, index, x)
+        shape = index.shape if self.kernel is gather_kernel else x.shape[:dim] + index.shape + x.shape[dim + 1 :]
+        out = layout(tuple(shape), x.dtype, single_device(self.name, [x, index]))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        m = (
+            index.shape[dim]
+            if self.kernel is gather_kernel and index.ndim
+            else prod(index.shape)
+            if self.kernel is index_select_kernel
+            else 1
+        )
+        flat, kernel = x.device.backend.is_gpu, self.kernel
+        kernel = (
+            gather_runs_kernel
+            if kernel is gather_kernel and not flat
+            else index_select_elements
+            if kernel is index_select_kernel and flat
+            else kernel
+        )
+        numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
+        source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
+        source = source if flat else by_half_registers(source)
+        signature = bind.signature(x, "int64", x, numbers=len(numbers))
+        return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
+
+
+class Scatter(Op):
+    """Write source into a dense x in place, or add it, at int64 indices along parameter `dim`. x and source have one
+    dtype.
+    """
+
+    takes = "x[*x]:any index[*i]:int64<dim source[*s]:any; dim=axis"
+    inputs, parameters = ("x", "index", "source"), ("dim",)
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        slabs = self.kernels is _SLABS
+        if slabs and len(sizes["i"]) > 1:
+            return f"index must have one dimension, got {len(sizes['i'])}"
+        if (
+            (arguments[1].shape[:1] or (1,))[0] != (sizes["s"] or (1,))[parameters[0] if sizes["s"] else 0]
+            if slabs
+            else sizes["i"] != sizes["s"]
+        ):
+            return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
+        return differ_beside(sizes["x"], sizes["s"], parameters[0])
+
+    def __init__(
+        self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable
+    ) -> None:
+        """`kernels` add the source's elements, in order and in any order; without `adds` they are put in their places:
+        the last one of an element's stays.
+        """
+        super().__init__(name)
+        self.kernels, self.adds, self.gradients = kernels, adds, {"x": x_gradient, "source": source_gradient}
+
+    def prepare_into(
+        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+    ) -> Plan:
+        (x, index, source), (dim,) = arguments, parameters
+        _check_index(self.name, index, x, source)
+        single_device(self.name, [x, index, source])
+        if x.dtype is not source.dtype:
+            raise RuntimeError(
+                f"{self.name}(): Expected self.dtype to be equal to src.dtype: self and source "
+                f"expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}"
+            )
+        if source.size == 0 or index.size == 0:
+            return Plan(into[0], lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
+        ordered, unordered = map(bind.source_of, self.kernels)
+        flat, work = x.device.backend.is_gpu, source.size
+        # sums of integers are the same in any order
+        if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):
+            text = unordered
+        elif flat and self.adds and x.dtype.is_complex and not deterministic:
+            return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
+        elif flat and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
+            kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
+            return Plan(into[0], self._in_three(x, source, unordered, kind, _WIDE if self.adds else _LAST), sizes)
+        else:
+            width = columns(x, inner)
+            blocks = -(-inner // width)
+            sizes += width, blocks
+            work = work if flat or outer * blocks > 1 else 0  # a single task needs no second thread
+            text = ordered if self.adds else ordered.replace(" += ", " = ")
+            text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=blocks)
+        signature = bind.signature(x, "int64", x, numbers=len(sizes))
+        launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
+        return Plan(into[0], launch, sizes)
+
+    def _by_parts(self, x: Layout, source: Layout, text: str) -> Callable:
+        """A launch that adds real and imaginary parts, as neighbouring columns."""
+        part, text = x.dtype.real, text.replace("index[uintp(place)]", "index[uintp(place >> 1)]")
+        step = bind.launcher(
+            x.device, self.name, text, bind.signature(part, "int64", part, numbers=4), part, 2 * source.size
+        )
+        return lambda x_data, index, source_data, *sizes: step(
+            x_data.view(part.storage), index, source_data.view(part.storage), *sizes
+        )
+
+    def _in_three(self, x: Layout, source: Layout, text: str, kind: np.dtype, texts: tuple[str, ...]) -> Callable:
+        """A launch of three kernels that share `last` (as x, of a kind).
+
+        It becomes the place in source of the last element that goes to one of x, or a sum.
+        """
+        empty = x.device.empty
+        text, signature = (
+            text.replace("source, outer", "source, last, outer"),
+            bind.signature(x, "int64", x, kind, numbers=4),
+        )
+        steps = [
+            bind.launcher(x.device, self.name, text.replace(_SUM, each), signature, x.dtype, source.size)
+            for each in texts
+        ]
+
+        def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:
+            last = empty(x.size, kind)
+            for step in steps:
+                step(x_data, index, source_data, last, *sizes)
+
+        return launch
+
+
+class Bag(Op):
+    """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at
+    index[bounds[b]:bounds[b + 1]], times their `share` where there are shares.
+    """
+
+    takes = "x[n w]:buifc index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
+    inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
+    gradients = {
+        "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
+            0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))
+        ),
+        "share": lambda g, x, index, bounds, mean: (_of_members(g, index, bounds, mean) * x.index_select(0, index)).sum(
+            1
+        ),
+    }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if sizes["b"] else "bounds must have at least one element"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {2: sizes["k"] + 1}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, index, bounds, share), (mean,) = arguments, parameters
+        tensors = [x, index, bounds, *([share] if isinstance(share, Layout) else [])]
+        _check_index(self.name, index, *tensors)
+        out = layout((bounds.shape[0] - 1, x.shape[1]), x.dtype, single_device(self.name, tensors))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        text = bind.source_of(bag_kernel)
+        text = text if len(tensors) > 3 else text.replace("share, ", "").replace(" * share[uintp(k)]", "")
+        signature = bind.signature(x, "int64", "int64", *[x] * (len(tensors) - 2), numbers=3)
+        work = x.shape[1] * (index.size + out.shape[0])
+        launch = bind.launcher(x.device, self.name, with_ones(text, x, inner=x.shape[1]), signature, x.dtype, work)
+        return Plan(out, launch, (out.shape[0], x.shape[1], int(mean)))
+
+
+class BagBounds(Op):
+    """Where bags begin and the last one ends, of dense `offsets` into parameter `length` indices; with parameter
+    `include_last` these tell the end themselves.
+
+    Offsets that do not rise from 0 on are -1.
+    """
+
+    takes = "offsets[n]:int64; length=0.. include_last=flag"
+    inputs, parameters, gradients, differentiable = ("offsets",), ("length", "include_last"), {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (offsets,), (length, include_last) = arguments, parameters
+        out = layout((offsets.size + (not include_last),), dtypes.int64, offsets.device)
+        launch = bind.launcher(
+            out.device,
+            self.name,
+            bind.source_of(bag_bounds_kernel),
+            bind.signature("int64", "int64", numbers=3),
+            dtypes.float64,
+            out.size,
+        )
+        return Plan(out, launch, (offsets.size, out.size, length))
+
+
+def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
+    """The rows of g that belong to the bags' members; for a mean divided by their number."""
+    g = g / (bounds[1:] - bounds[:-1]).clamp(min=1).unsqueeze(1) if mean else g
+    return g.index_select(0, searchsorted.apply((g.new_arange(index.shape[0]), bounds, bounds), (True, False)) - 1)
+
+
+class Nonzero(Op):
+    """Places of the true elements of a dense bool mask; parameter: how many there are.
+
+    On a GPU `before` is their running count, elsewhere None.
+    """
+
+    takes = "mask[*s]:bool before?[*s]:int64; total=0.."
+    inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return (
+            None
+            if parameters[0] <= arguments[0].size
+            else f"attribute 'total' must be at most {arguments[0].size}, got {parameters[0]}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        mask, _ = arguments
+        out = layout((parameters[0],), dtypes.int64, mask.device)
+        if mask.size == 0:
+            return Plan(out, lambda *_: None)
+        flat = mask.device.backend.is_gpu
+        kernel, kinds, work = (
+            (nonzero_kernel, "uint8[], int64[], int64[], int64", mask.size)
+            if flat
+            else (nonzero_run_kernel, "uint8[], int64[], int64, int64", 1)
+        )
+        return Plan(
+            out,
+            bind.launcher(mask.device, self.name, bind.source_of(kernel), kinds, dtypes.float64, work),
+            (mask.size,) if flat else (*parameters, mask.size),
+        )
+
+
+def columns(x: Layout, inner: int) -> int:
+    """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have
+    neighbouring columns.
+    """
+    return min(inner, max(64, -(-inner // 16))) if x.device.type == "cpu" else 1
+
+
+def few_columns(outer: int, n: int, inner: int, m: int) -> bool:
+    """Whether threads of a GPU have too much to do if each takes a column (outer, inner) of m elements, so that they
+    take an element each.
+    """
+    return m > _FEW and outer * inner < _FILLING
+
+
+def with_ones(text: str, x: Layout, **sizes: int) -> str:
+    """A kernel's text in which, on a processor, the sizes that are 1 are constants: there are no loops over them, and
+    no divisions by them.
+    """
+    ones = [] if x.device.backend.is_gpu else [name for name, n in sizes.items() if n == 1]
+    # if this is left to LLVM, it unrolls no loop around it: index_select of columns took 1.5 times as long
+    for name in ones:
+        text = re.sub(rf"^( +)for (\w+) in range\({name}\):$", r"\1\2 = int64(0)\n\1if True:", text, flags=re.M)
+    return text.replace("):\n", "):\n" + "".join(f"    {name} = int64(1)\n" for name in ones), 1)
+
+
+def differ_beside(whole: tuple, part: tuple, dim: int) -> str | None:
+    """What is wrong with reading a tensor's `part` of elements along one dimension, if anything is: all other sizes
+    must be its own.
+    """
+    fits = len(whole) == len(part) and all(n == m for d, (n, m) in enumerate(zip(whole, part)) if d != dim)
+    return None if fits else f"sizes {part} must be {whole} except along dimension {dim}"
+
+
+def _check_index(name: str, index: Layout, *others: Layout) -> None:
+    """Raise RuntimeError for what the kernels would read wrongly: they walk all three in memory order, and `core`
+    checked the indices of `index` alone.
+    """
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+    if not all(each.dense for each in (index, *others)):
+        raise RuntimeError(f"{name}(): expected dense tensors; call .contiguous() first")
+
+
+def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
+    """Zeros but for the slices of g, added where they were read at indices of any shape."""
+    if index.ndim != 1:
+        g, index = g.reshape(*whole.shape[:dim], -1 if g.numel() else 0, *whole.shape[dim + 1 :]), index.reshape(-1)
+    return g.new_zeros(whole.shape).index_add_(dim, index, g)
+
+
+gather = Gather(
+    "gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g)
+)
+index_select = Gather(
+    "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
+)
+_SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
+# by indices that are not the user's
+select_known = Gather("select_known", index_select_kernel, index_select.gradients["x"])
+select_known.reusable = True
+index_add = Scatter("index_add", _SLABS, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
+index_copy = Scatter(
+    "index_copy",
+    _SLABS,
+    False,
+    lambda g, index, dim: g.index_fill(dim, index, 0),
+    lambda g, index, dim: g.index_select(dim, index),
+)
+scatter = Scatter(
+    "scatter",
+    _ELEMENTS,
+    False,
+    lambda g, index, dim: g.scatter(dim, index, 0),
+    lambda g, index, dim: g.gather(dim, index),
+)
+scatter_add = Scatter("scatter_add", _ELEMENTS, True, lambda g: g, lambda g, index, dim: g.gather(dim, index))
+nonzero = Nonzero("nonzero")
+bounded = CheckedIndex("bounded")
+bag, bag_bounds = Bag("bag"), BagBounds("bag_bounds")

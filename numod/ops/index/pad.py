@@ -1,0 +1,213 @@
+"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by
+elements of its own. Public functions are in `core.shapes` and `nn`.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from ...device.layout import layout
+from ...kernel import bind, writer
+from ..op import Op, Plan
+
+# the element of n that stands at place k, for the modes that repeat elements
+_MOST = 1 << 40  # elements that are added on one side
+PLACES = {
+    "reflect": "n - 1 - abs(n - 1 - abs(k))",
+    "replicate": "k * ((k > 0) & (k < n)) + (n - 1) * (k >= n)",
+    "circular": "k % n",
+}
+
+
+def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
+    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each:
+
+    `value`, or elements of x. What lies within is copied as a run.
+    """
+    filling = FILLING
+    first = min(max(b2, 0), m2)
+    last = max(min(n2 + b2, m2), first)
+    for task in parallel_range(outer * m0):
+        i0 = int64(task) % m0 - b0
+        plane = (int64(task) // m0) * n0 + place_in(i0, n0)
+        for row in range(m1):
+            i1 = row - b1
+            source = (plane * n1 + place_in(i1, n1)) * n2
+            target = (int64(task) * m1 + row) * m2
+            if CONSTANT and ((i0 < 0) | (i0 >= n0) | (i1 < 0) | (i1 >= n1)):
+                for k in range(m2):
+                    out[uintp(target + k)] = filling
+            else:
+                for k in range(first):
+                    out[uintp(target + k)] = filling if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
+                for k in range(first, last):
+                    out[uintp(target + k)] = x[uintp(source + k - b2)]
+                for k in range(last, m2):
+                    out[uintp(target + k)] = filling if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
+
+
+def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
+    """The same with a GPU thread an element."""
+    filling = FILLING
+    for task in parallel_range(outer * m0 * m1 * m2):
+        element = int64(task)
+        i2 = element % m2 - b2
+        i1 = element // m2 % m1 - b1
+        i0 = element // (m2 * m1) % m0 - b0
+        if CONSTANT and ((i0 < 0) | (i0 >= n0) | (i1 < 0) | (i1 >= n1) | (i2 < 0) | (i2 >= n2)):
+            out[uintp(element)] = filling
+        else:
+            out[uintp(element)] = x[
+                uintp(
+                    ((element // (m2 * m1 * m0) * n0 + place_in(i0, n0)) * n1 + place_in(i1, n1)) * n2
+                    + place_in(i2, n2)
+                )
+            ]
+
+
+def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
+    """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has
+    `width` neighbours of a row of out.
+
+    Along a dimension these are the place of the element itself, the first of the candidates, and some of the b before
+    and m - n - b after all of them.
+    """
+    for task in parallel_range(outer * n0 * n1 * (n2 // width)):
+        base = int64(task) * width
+        start, i1, i0, plane = base % n2, base // n2 % n1, base // (n2 * n1) % n0, base // (n2 * n1 * n0)
+        for k in range(width):
+            out[uintp(base + k)] = 0
+        for c0 in range(1 + max(b0, 0) + max(m0 - n0 - b0, 0)):
+            k0 = candidate(c0, i0, n0, b0)
+            for c1 in range(1 + max(b1, 0) + max(m1 - n1 - b1, 0)):
+                k1 = candidate(c1, i1, n1, b1)
+                if (
+                    (k0 >= 0)
+                    & (k0 < m0)
+                    & (k1 >= 0)
+                    & (k1 < m1)
+                    & (place_in(k0 - b0, n0) == i0)
+                    & (place_in(k1 - b1, n1) == i1)
+                ):
+                    source, target = ((plane * m0 + k0) * m1 + k1) * m2, base - start
+                    for k in range(max(start + b2, 0), min(start + width + b2, m2)):
+                        out[uintp(target + k - b2)] += g[uintp(source + k)]
+                    for c2 in range(1, 1 + max(b2, 0) + max(m2 - n2 - b2, 0)):
+                        k2 = candidate(c2, start, n2, b2)
+                        i2 = place_in(k2 - b2, n2)
+                        if (i2 >= start) & (i2 < start + width):
+                            out[uintp(target + i2)] += g[uintp(source + k2)]
+
+
+def gradient(g: object, before: tuple, after: tuple, mode: str) -> object:
+    """The part of g that was copied; what repeats an element is added to it."""
+    if mode == "constant":
+        return pad.apply((g.contiguous(), 0), (tuple(-n for n in before), tuple(-n for n in after), mode))
+    return pad_back.apply((g.contiguous(),), (before, after, mode))
+
+
+def _sizes(shape: tuple, padded: tuple, before: tuple, end: int) -> tuple:
+    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 of the dimensions up to `end`, the last of them with all that
+    follow.
+    """
+    (n, m, b), inner = (
+        [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((shape, 1), (padded, 1), (before, 0))],
+        prod(shape[end:]),
+    )
+    return prod(shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
+
+
+class Pad(Op):
+    """A dense x with `before` and `after` more (or, negative, fewer) elements in each dimension; parameter `mode` is
+    "constant" (of `value`) or one of PLACES.
+
+    Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the
+    sizes.
+    """
+
+    takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
+    inputs, parameters, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return _misfit(sizes["s"], *parameters)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, (before, after, mode) = arguments[0], parameters
+        shape = tuple(map(sum, zip(before, x.shape, after)))
+        out = layout(shape, x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
+        sizes = _sizes(x.shape, shape, before, end)
+        text = bind.source_of(padded_elements if x.device.backend.is_gpu else padded_rows).replace(
+            "CONSTANT", str(mode == "constant")
+        )
+        text = text.replace("FILLING", writer.stored("value", x.dtype, None))
+        number = "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
+        signature = bind.signature(x, x, others=[number, *["int64"] * len(sizes)])
+        return Plan(
+            out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes
+        )
+
+
+class PadBack(Op):
+    """The gradient of `Pad` where elements repeat."""
+
+    takes = "g[*s]:buifc; before=int^s after=int^s mode=constant|reflect|replicate|circular"
+    inputs, parameters = ("g",), ("before", "after", "mode")
+    gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
+        return (
+            _misfit(shape, *parameters)
+            if min(shape, default=0) >= 0
+            else f"attributes 'before' and 'after' take more than {sizes['s']}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (g,), (before, after, mode) = arguments, parameters
+        out = layout(tuple(m - a - b for m, a, b in zip(g.shape, before, after)), g.dtype, g.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        sizes = _sizes(out.shape, g.shape, before, g.ndim)
+        numbers = (*sizes, 1 if g.device.backend.is_gpu else sizes[3])
+        chosen = r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))"
+        text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", chosen, bind.source_of(gathered_back))
+        signature = bind.signature(g, g, numbers=len(numbers))
+        return Plan(
+            out,
+            bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size),
+            numbers,
+        )
+
+
+def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
+    """What is wrong with padding a tensor of this shape so, if anything is."""
+    changed = [d for d, n in enumerate(shape) if before[d] or after[d]]
+    if changed and (changed[-1] if mode == "constant" else len(shape) - 1) - changed[0] > 2:
+        return (
+            f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and "
+            f"{after}"
+        )
+    most = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
+    if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > most(n) for n, a, b in zip(shape, before, after)):
+        return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
+    return "x must have elements to repeat" if mode != "constant" and changed and 0 in shape else None
+
+
+def _with_places(text: str, mode: str) -> str:
+    """The kernel's text with a mode's formula for the element at each place; where elements do not repeat, the place
+    itself.
+    """
+    return re.sub(r"place_in\((.*?), (n\d)\)", lambda found: _place(mode, *found.groups()), text)
+
+
+def _place(mode: str, k: str, n: str) -> str:
+    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, PLACES[mode])})" if mode in PLACES else k
+
+
+pad, pad_back = Pad("pad"), PadBack("pad_back")

@@ -1,0 +1,67 @@
+"""Copies of turned tensors, whose elements lie side by side along another dimension than the result's: by squares that
+are transposed in registers.
+
+A loop that reads such a tensor as it lies takes one element of each cache line, and lines a multiple of a page apart
+share one set of a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+from ... import dtypes
+from ...device import Layout, tiles
+from ...kernel import bind, emit
+from ...kernel.specialize import specialized
+
+FROM = 1 << 12  # elements of a loop from which a copy pays
+STRIP = 64  # columns that a task turns: so many lines of x are in the cache at a time
+_KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of their width, whatever they are
+
+
+def turn_kernel(
+    x, out, images, planes, rows, columns, x_image, x_plane, x_column, out_image, out_plane, out_row, *, LANES
+):
+    """out (images, planes, rows, columns) = x, which steps by 1 along its rows' dimension.
+
+    The last squares overlap those before.
+    """
+    strips = (columns + STRIP - 1) // STRIP
+    for place in parallel_range(images * planes * strips):
+        task = int64(place)
+        matrix = task // strips
+        first, image = (task - matrix * strips) * STRIP, matrix // planes
+        plane = matrix - image * planes
+        x_base, out_base = image * x_image + plane * x_plane, image * out_image + plane * out_plane
+        for row in range(0, rows, 2 * LANES):
+            for column in range(first, min(first + STRIP, columns), LANES):
+                j = min(column, columns - LANES)
+                for part in range(row, min(row + 2 * LANES, rows), LANES):
+                    i = min(part, rows - LANES)
+                    turn_block(x, x_base + i + j * x_column, x_column, out, out_base + i * out_row + j, out_row)
+
+
+def plan_transpose_copy(x: Layout, out: Layout) -> Callable | None:
+    """A function (x, out) that copies x into `out` of the same shape and dtype; None where no square fits, and where x
+    does not need it.
+    """
+    kind = _KINDS.get(x.storage.itemsize)
+    if kind is None or x.size < FROM or x.device.backend.is_gpu:
+        return None
+    sizes, steps = emit.collapse(x.shape, [x.strides, out.strides])
+    crossed = emit.crossing(sizes, steps)
+    lanes = tiles.host().lanes(kind.itemsize)
+    if crossed is None or len(crossed[0]) > 4 or min(crossed[0][-2:]) < lanes or 0 in steps[0]:
+        return None
+    sizes, ((*x_outer, x_row, x_column), (*out_outer, out_row, out_column)) = crossed
+    if x_row != 1 or out_column != 1:
+        return None
+    outer = [[0] * (4 - len(sizes)) + list(each) for each in (x_outer, out_outer)]
+    shape = [1] * (4 - len(sizes)) + sizes
+    numbers = (*shape, *outer[0], x_column, *outer[1], out_row)
+    source = specialized(turn_kernel, LANES=lanes)
+    run = bind.launcher(x.device, "turn", source, bind.signature(kind, kind, numbers=len(numbers)), kind, 2 * x.size)
+    if x.storage == kind.storage:
+        return lambda x, out: run(x, out, *numbers)
+    return lambda x, out: run(x.view(kind.storage), out.view(kind.storage), *numbers)

@@ -1,0 +1,60 @@
+"""The cross product of vectors of three components, x (outer, 3, inner) and y alike, in one pass.
+
+Its gradients are cross products too.
+"""
+
+from __future__ import annotations
+
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ..index.indexing import with_ones
+from ..op import Op, Plan, single_device
+from ..reduce.softmax import split
+
+
+def cross_kernel(x, y, out, outer, inner):
+    """out (outer, 3, inner) = x * y, each a vector along the middle."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        first = place + 2 * inner * quotient(place, inner)
+        second, third = first + inner, first + 2 * inner
+        a, b, c = x[uintp(first)], x[uintp(second)], x[uintp(third)]
+        d, e, f = y[uintp(first)], y[uintp(second)], y[uintp(third)]
+        out[uintp(first)] = b * f - c * e
+        out[uintp(second)] = c * d - a * f
+        out[uintp(third)] = a * e - b * d
+
+
+class Cross(Op):
+    """x * y of dense tensors of one shape and dtype, along parameter `dim`, whose size is 3."""
+
+    takes = "x[*s]:buifc y[*s]; dim=axis"
+    inputs, parameters = ("x", "y"), ("dim",)
+    gradients = {
+        "x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)),
+        "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,)),
+    }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        size = sizes["s"][parameters[0]] if sizes["s"] else 1
+        return (
+            None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"
+        )
+
+    def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple[int]) -> Plan:
+        x, _ = arguments
+        out = layout(tuple(x.shape), x.dtype, single_device(self.name, arguments))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        outer, _, inner = split(x.shape, *parameters)
+        text = with_ones(bind.source_of(cross_kernel), x, inner=inner)
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, x, x, numbers=2), x.dtype, x.size),
+            (outer, inner),
+        )
+
+
+cross = Cross("cross")

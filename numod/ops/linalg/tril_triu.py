@@ -1,0 +1,122 @@
+"""The part of matrices between two diagonals, and the places in a triangle.
+
+A diagonal is the difference of column and row.
+"""
+
+from __future__ import annotations
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.scalar import scalar
+from ..op import Op, Plan
+
+
+def band_rows(x, out, rows, m, n, low, high):
+    """out (rows, n), of matrices of m rows each, = x where low <= column - row <= high, else 0; a task has a row."""
+    for task in parallel_range(rows):
+        place = int64(task)
+        base, row = place * n, place % m
+        first = min(max(row + low, 0), n)
+        last = min(max(row + high + 1, first), n)
+        for j in range(base, base + first):
+            out[uintp(j)] = 0
+        for j in range(base + first, base + last):
+            out[uintp(j)] = x[uintp(j)]
+        for j in range(base + last, base + n):
+            out[uintp(j)] = 0
+
+
+def band_elements(x, out, rows, m, n, low, high):
+    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    for task in parallel_range(rows * n):
+        place = int64(task)
+        diagonal = place % n - place // n % m
+        out[uintp(place)] = x[uintp(place)] if (diagonal >= low) & (diagonal <= high) else 0
+
+
+@scalar
+def elements_of_triangle(rows, columns):
+    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one
+    row.
+    """
+    few = min(max(rows, 0), columns)
+    return few * (few + 1) // 2 + (max(rows, 0) - few) * columns
+
+
+def triangle_kernel(out, rows, columns, offset, upper, count):
+    """out (2, count) = the rows and columns of the elements up to the diagonal `offset`, or with `upper` of those
+    beyond it; a task has a row.
+    """
+    for task in parallel_range(rows):
+        row = int64(task)
+        limit = min(max(row + offset + 1, 0), columns)
+        place = elements_of_triangle(offset + row, columns) - elements_of_triangle(offset, columns)
+        place = row * columns - place if upper else place
+        for column in range(limit if upper else 0, columns if upper else limit):
+            out[uintp(place)] = row
+            out[uintp(count + place)] = column
+            place += 1
+
+
+class Band(Op):
+    """Dense matrices (..., M, N) with 0 outside of the diagonals from parameter `low` to `high`; so is the gradient."""
+
+    takes = "x[*b m n]:buifc; low=int high=int"
+    inputs, parameters, upcasts_half = ("x",), ("low", "high"), False
+    gradients = {"x": lambda g, low, high: band.apply((g.contiguous(),), (low, high))}
+
+    def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
+        (x,) = arguments
+        out = layout(tuple(x.shape), x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        m, n = x.shape[-2:]
+        kernel = band_elements if x.device.backend.is_gpu else band_rows
+        launch = bind.launcher(
+            x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
+        )
+        return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
+
+
+class Triangle(Op):
+    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row.
+
+    Parameters: dtype, device, rows, columns, diagonal, `upper`.
+    """
+
+    takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
+    parameters, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if parameters[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {parameters[0]}"
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        dtype, device, rows, columns, offset, upper = parameters
+        offset = min(max(offset, -rows - 1), columns)
+        # of row + offset + 1, clipped to 0 … columns
+        count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)
+        count = rows * columns - count if upper else count
+        out = layout((2, count), dtype, device)
+        if count == 0:
+            return Plan(out, lambda *_: None)
+        launch = bind.launcher(
+            device,
+            self.name,
+            bind.source_of(triangle_kernel),
+            bind.signature(dtype, numbers=5),
+            dtypes.float64,
+            2 * count,
+        )
+        return Plan(out, launch, (rows, columns, offset, int(upper), count))
+
+
+band, triangle = Band("band"), Triangle("triangle_indices")
+
+
+def _clipped_sum(last: int, most: int) -> int:
+    """The sum of 1, 2, … last, each of them at most `most`; 0 if `last` is not positive."""
+    last, most = max(last, 0), min(most, max(last, 0))
+    return most * (most + 1) // 2 + (last - most) * most

@@ -1,0 +1,1 @@
+"""Matrix products and the epilogues that products and convolutions share."""

@@ -1,0 +1,162 @@
+"""The product of matrices of bytes with sums of 32 bits, as quantised networks use it.
+
+Products of other integers and of floats are `matmul`'s.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout, byte_tiles, threads, tiles
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.specialize import specialized
+from ..op import Op, Plan, single_device
+
+_SMALL = 1 << 12  # multiply-adds up to which nothing is packed
+
+
+def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_column):
+    """out (rows, columns) = a (rows, inner; any steps) @ b (inner, columns; any steps), each element by itself."""
+    for task in parallel_range(rows * columns):
+        place, total = int64(task), int64(0)
+        for k in range(inner):
+            total += int64(a[place // columns * a_row + k * a_column]) * int64(
+                b[k * b_row + place % columns * b_column]
+            )
+        out[place] = int32(total)
+
+
+def tiled_product(
+    a, b, out, left, right, sums, tile, rows, columns, inner, a_row, a_column, b_row, b_column, workers,
+    *, BITS, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
+):  # fmt: skip
+    """The same by register tiles of words, in which GROUP neighbours along `inner` lie; missing ones count as 0.
+
+    left (rows, groups), and of every worker right (groups, PANEL), tile (TILE_ROWS, PANEL), and sums (PANEL): what
+    flipping the signs of a's bytes adds.
+    """
+    groups, strips, panels = (
+        (inner + GROUP - 1) // GROUP,
+        (rows + TILE_ROWS - 1) // TILE_ROWS,
+        (columns + PANEL - 1) // PANEL,
+    )
+    for task in parallel_range(strips):
+        for i in range(int64(task) * TILE_ROWS, int64(task) * TILE_ROWS + TILE_ROWS):
+            pack_words(a, min(i, rows - 1) * a_row, a_column, inner, left, i * groups, 1, GROUP, MASK, FLIP)
+    for turn in parallel_range(workers):
+        own, own_sums, own_tile = int64(turn) * groups * PANEL, int64(turn) * PANEL, int64(turn) * TILE_ROWS * PANEL
+        for panel in range(int64(turn) * panels // workers, (int64(turn) + 1) * panels // workers):
+            first = panel * PANEL
+            width = min(PANEL, columns - first)
+            for j in range(PANEL):
+                sums[uintp(own_sums + j)] = 0
+            if b_row == 1:
+                for j in range(width):
+                    pack_words(b, (first + j) * b_column, 1, inner, right, own + j, PANEL, GROUP, MASK, 0)
+                    total = int32(0)
+                    for k in range(inner):
+                        total += int32(b[uintp((first + j) * b_column + k)])
+                    sums[uintp(own_sums + j)] = OFFSET * total
+            else:
+                for g in range(groups):
+                    for j in range(PANEL):
+                        right[uintp(own + g * PANEL + j)] = 0
+                    for q in range(min(GROUP, inner - g * GROUP)):
+                        base, shift = (g * GROUP + q) * b_row + first * b_column, uint32(q * BITS)
+                        for j in range(width):
+                            value = b[uintp(base + j * b_column)]
+                            right[uintp(own + g * PANEL + j)] |= (uint32(value) & uint32(MASK)) << shift
+                            sums[uintp(own_sums + j)] += OFFSET * int32(value)
+            for i in range(0, rows, TILE_ROWS):
+                byte_tile(left, i * groups, groups, right, own, PANEL, tile, own_tile, PANEL, groups)
+                for row in range(i, min(rows, i + TILE_ROWS)):
+                    for j in range(width):
+                        out[uintp(row * columns + first + j)] = (
+                            tile[uintp(own_tile + (row - i) * PANEL + j)] - sums[uintp(own_sums + j)]
+                        )
+
+
+class ByteProduct(Op):
+    """a (M, K) of int8 or uint8 @ b (K, N) of int8 -> (M, N) of int32, exact as long as the sums fit; beyond they wrap
+    around.
+    """
+
+    takes = "a[m k]~:any b[k n]~:int8;"
+    inputs, differentiable = ("a", "b"), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        a, b = arguments
+        _check(a, b)
+        out = layout((a.shape[0], b.shape[1]), dtypes.int32, single_device("_int_mm", [a, b]))
+        sizes = (*out.shape, a.shape[1], *a.strides, *b.strides)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
+            signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
+            return Plan(
+                out,
+                bind.launcher(
+                    a.device,
+                    "plain_bytes",
+                    bind.source_of(plain_product),
+                    signature,
+                    dtypes.float32,
+                    out.size * a.shape[1] // 4,
+                ),
+                sizes,
+            )
+        return Plan(out, _tiled(a, out, sizes))
+
+
+def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
+    """The launcher of `tiled_product`."""
+    registers, group = tiles.host(), byte_tiles.group()
+    (rows, columns), inner, panel = out.shape, a.shape[1], registers.width // 4 * tiles.VECTORS
+    flipped = group == 4 and a.dtype is dtypes.int8  # its bytes are multiplied as unsigned ones: 128 more each
+    words = {
+        "TILE_ROWS": registers.rows,
+        "PANEL": panel,
+        "GROUP": group,
+        "BITS": 32 // group,
+        "MASK": 255 if group == 4 else 65535,
+    }
+    words |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
+    source = specialized(tiled_product, **words)
+    signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
+    run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
+    groups, held, word, number = (
+        -(-inner // group),
+        -(-rows // registers.rows) * registers.rows,
+        np.dtype("uint32"),
+        np.dtype("int32"),
+    )
+    scratch = a.device.backend.scratch
+
+    def launch(a_data: object, b_data: object, out_data: object) -> None:
+        workers = min(threads.get_num_threads(), -(-columns // panel))
+        parts = (
+            (held * groups, word),
+            (workers * groups * panel, word),
+            (workers * panel, number),
+            (workers * registers.rows * panel, number),
+        )
+        run(a_data, b_data, out_data, *scratch(parts), *sizes, workers)
+
+    return launch
+
+
+def _check(a: Layout, b: Layout) -> None:
+    for name, each in (("self", a), ("mat2", b)):
+        if each.ndim != 2:
+            raise RuntimeError(f"_int_mm: Expected {name} to be of dimension 2 but got {each.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(f"_int_mm: self.size(1) needs to match mat2.size(0) but got {a.shape[1]} and {b.shape[0]}")
+    if a.dtype not in (dtypes.int8, dtypes.uint8):
+        raise RuntimeError(f"_int_mm: Expected self dtype to be int8 or uint8 but got {a.dtype}")
+    if b.dtype is not dtypes.int8:
+        raise RuntimeError(f"_int_mm: Expected mat2 dtype to be of type int8 but got {b.dtype}")
+
+
+byte_product = ByteProduct("_int_mm")

@@ -1,0 +1,200 @@
+"""Group and instance normalisation: by the mean and variance of each image's groups of channels, scaled and shifted by
+channel, in one kernel.
+
+x is (images, channels, n). A row is a group of an image; the kernels' `channels` are those of a row.
+"""
+
+from __future__ import annotations
+
+from ...device import Layout
+from ...device.layout import layout
+from .normalization import TEAMS, Norm, composed, planes
+from ..op import Plan
+
+
+def group_norm_kernel(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps):
+    """out = (x - mean) * rstd * weight + bias, with mean and variance of each row."""
+    for task in parallel_range(rows):
+        row = int64(task)
+        first, base = row % groups * channels, row * channels * n
+        level, squares = moments(x, base, channels * n, float64(0), float64(0), float64(0))
+        middle = real(level)
+        scale = real(1.0 / sqrt(squares / float64(channels * n) + eps))
+        mean[uintp(row)] = middle
+        rstd[uintp(row)] = scale
+        for c in range(channels):
+            factor = scale * weight[uintp(first + c)] if scaled != 0 else scale
+            shift = bias[uintp(first + c)] if shifted != 0 else x.dtype.type(0)
+            write_scaled(x, out, base + c * n, n, middle, factor, shift)
+
+
+def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled):
+    """out = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight; partial (images, 2, all channels) =
+    the sums of g * xhat and of g.
+    """
+    for task in parallel_range(rows):
+        row = int64(task)
+        first, base = row % groups * channels, row * channels * n
+        kept = row // groups * 2 * groups * channels + first
+        middle, scale = mean[uintp(row)], rstd[uintp(row)]
+        total, slopes = float64(0), float64(0)
+        for c in range(channels):
+            a, b = slope_sums(g, x, base + c * n, n, middle)
+            partial[uintp(kept + c)] = b * float64(scale)
+            partial[uintp(kept + groups * channels + c)] = a
+            factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
+            total += a * factor
+            slopes += b * factor
+        level = real(total / float64(channels * n))
+        slope = real(slopes * float64(scale) * float64(scale) / float64(channels * n))
+        for c in range(channels):
+            factor = weight[uintp(first + c)] if scaled != 0 else x.dtype.type(1)
+            write_slopes(g, x, out, base + c * n, n, middle, factor, scale, level, slope)
+
+
+def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups, scaled, shifted, eps, *, TEAM):
+    """`group_norm_kernel` by a block of GPU threads for each row."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread, count = int64(cuda.threadIdx.x), channels * n
+    for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
+        middle, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM, 1)
+        if thread == 0:
+            mean[uintp(row)] = middle
+            rstd[uintp(row)] = scale
+        for k in range(thread, count, TEAM):
+            channel = row % groups * channels + quotient32(k, n)
+            value = (x[uintp(row * count + k)] - middle) * scale
+            value = value * weight[uintp(channel)] if scaled != 0 else value
+            out[uintp(row * count + k)] = value + bias[uintp(channel)] if shifted != 0 else value
+
+
+def group_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, channels, n, groups, scaled, *, TEAM):
+    """`group_norm_gradient_kernel` likewise."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread, count = int64(cuda.threadIdx.x), channels * n
+    for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
+        first, base = row % groups * channels, row * count
+        kept = row // groups * 2 * groups * channels + first
+        middle, scale = mean[uintp(row)], rstd[uintp(row)]
+        total, slopes = float64(0), float64(0)
+        for c in range(channels):
+            a, b = float64(0), float64(0)
+            for k in range(base + c * n + thread, base + (c + 1) * n, TEAM):
+                a += float64(g[uintp(k)])
+                b += float64(g[uintp(k)] * (x[uintp(k)] - middle))
+            a, b = team_sum(a, shared, thread, TEAM), team_sum(b, shared, thread, TEAM)
+            if thread == 0:
+                partial[uintp(kept + c)] = b * float64(scale)
+                partial[uintp(kept + groups * channels + c)] = a
+            factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
+            total += a * factor
+            slopes += b * factor
+        level = real(total / float64(count))
+        slope = real(slopes * float64(scale) * float64(scale) / float64(count))
+        for k in range(thread, count, TEAM):
+            given = g[uintp(base + k)] * weight[uintp(first + quotient32(k, n))] if scaled != 0 else g[uintp(base + k)]
+            out[uintp(base + k)] = scale * (given - level - (x[uintp(base + k)] - middle) * slope)
+
+
+TEAMS |= {group_norm_kernel: group_norm_team, group_norm_gradient_kernel: group_norm_gradient_team}
+
+
+class GroupNorm(Norm):
+    """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels), by parameter `groups`; mean and rstd
+    are (images * groups).
+    """
+
+    takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
+    inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return (
+            None
+            if sizes["c"] % parameters[0] == 0
+            else f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, weight, bias = arguments
+        self._check(x, weight, bias)
+        groups, eps = parameters
+        images, channels, n = planes(x)
+        rows, channels = images * groups, channels // groups
+        results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
+        if x.size == 0:
+            return Plan(results, lambda *_: None)
+        numbers = rows, channels, n, groups, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))
+        return self._launch(group_norm_kernel, x, arguments, results, numbers, eps, rows, channels * n)
+
+
+class GroupNormGradient(Norm):
+    """(dx, partial) of GroupNorm: partial (images, 2, channels) holds each image's part of dweight and dbias."""
+
+    takes = "given[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
+    inputs, outputs, parameters, differentiable = (
+        ("given", "x", "weight", "mean", "rstd"),
+        ("dx", "partial"),
+        ("groups",),
+        False,
+    )
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        if sizes["c"] % parameters[0]:
+            return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        return (
+            None
+            if sizes["r"] == sizes["n"] * parameters[0]
+            else f"mean must have {sizes['n'] * parameters[0]} elements, got {sizes['r']}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        _, x, weight, *_ = arguments
+        (groups,) = parameters
+        images, channels, n = planes(x)
+        rows, channels = images * groups, channels // groups
+        results = layout(x.shape, x.dtype, x.device), layout((x.shape[0], 2, x.shape[1]), x.dtype, x.device)
+        return self._launch(
+            group_norm_gradient_kernel,
+            x,
+            arguments,
+            results,
+            (rows, channels, n, groups, int(isinstance(weight, Layout))),
+            None,
+            rows,
+            channels * n,
+        )
+
+
+def _gradients(
+    grads: list,
+    x: object,
+    weight: object,
+    mean: object,
+    rstd: object,
+    groups: int,
+    eps: float,
+    wanted: tuple,
+    recording: bool,
+) -> tuple:
+    g = grads[0].contiguous()
+    if recording:
+        images, channels, n = planes(x._layout)
+        grouped = (images, groups, channels // groups, n)
+        d_x, *others = composed(
+            g.reshape(grouped),
+            x.reshape(grouped),
+            weight,
+            eps,
+            (2, 3),
+            (0, 3),
+            lambda each: each.reshape(1, *grouped[1:3], 1),
+        )
+        return (d_x.reshape(x.shape), *(each.reshape(channels) for each in others))
+    d_x, partial = group_norm_gradient.apply((g, x, weight, mean, rstd), (groups,))
+    return (d_x, *partial.sum(0).unbind()) if "weight" in wanted or "bias" in wanted else (d_x, None, None)
+
+
+group_norm, group_norm_gradient = GroupNorm("group_norm"), GroupNormGradient("group_norm_gradient")
+group_norm.gradients = {("x", "weight", "bias"): _gradients}

@@ -1,0 +1,504 @@
+"""Reductions: a table of rows (map, combine, finish, gradient) and the plan they share.
+
+Index reductions and scans are in `scan`.
+
+Accuracy: float32 elements are summed in short blocks, the blocks in float64, so the error does not grow with the
+length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import inf, prod
+
+from ... import dtypes
+from ...device import Layout, threads
+from ...device.device import Device
+from ...device.layout import layout
+from ...dtypes import dtype as DType
+from ...kernel import bind, build, emit, folds, writer
+from ...kernel.expression import Symbol, as_expression, parameter_names
+from .. import table as t
+from . import block_reduce
+from ..op import Op, Plan, single_device
+from ..pointwise import Pointwise
+
+rows: dict[str, Reduction] = {}
+# neighbouring outputs whose wide totals fit the L1 cache, with those of another tile: one thread takes two, for longer
+# runs of memory in order
+_TILE = 512
+_SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, for parallelism
+_CHUNKS = 64
+_LINE = 64  # chunks are multiples of this many elements, so that they are aligned to cache lines if the row is
+_COLUMNS = 1 << 10  # elements below which reducing column by column is as fast as streaming rows
+_ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # what a fold's formulas are written in
+
+
+class Reduction(Op):
+    """Reduce dimensions `dims` (sorted, distinct, non-negative) of a tensor; parameters (dims, keepdim, dtype or None).
+
+    `each` maps an element, `combine` joins two, `finish` maps total and count to the result. `result`: "sum" (integers
+    and bool give int64), "same", or "bool". The gradient rule is a function on tensors of `g` and `out` (both shaped to
+    broadcast), `x` and `count`.
+    """
+
+    takes = "x[*s]~:any; dims=axis^* keepdim=flag dtype=dtype?"
+    inputs = ("x",)
+    parameters = ("dims", "keepdim", "dtype")
+    upcasts_half = False
+
+    def __init__(
+        self,
+        name: str,
+        combine: Callable,
+        identity: object,
+        each: Callable,
+        finish: Callable,
+        gradient: Callable | None,
+        result: str,
+        accepts: str,
+    ) -> None:
+        super().__init__(name)
+        self.combine, self.identity, self.each, self.finish = combine, identity, each, finish
+        self.result, self.accepts = result, accepts
+        self.differentiable = gradient is not None
+        self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
+        self._folds: dict[tuple[DType, DType], folds.Fold] = {}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        dims = parameters[0]
+        return (
+            None
+            if len(dims) <= len(sizes["s"]) and sorted(set(dims)) == list(dims)
+            else f"attribute 'dims' must be dimensions in order, got {dims}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        dims, keepdim, wanted = parameters
+        fold = self.fold(x, wanted)
+        shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+        out = layout(shape, fold.result, x.device)
+        return Plan(out, *_plan(fold, self.name, x, dims, out))
+
+    def fold(self, x: Layout, wanted: DType | None) -> folds.Fold:
+        """The scalar functions and dtypes of this reduction for an input."""
+        compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.differentiable else x.dtype)
+        if compute.kind not in self.accepts:
+            if compute.is_complex:
+                raise NotImplementedError(
+                    f"\"{self.name}\" not implemented for '{compute.short}'; take a part first, with .real, .imag or "
+                    ".abs()"
+                )
+            raise RuntimeError(
+                f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
+                f"dtype. Got: {compute.short}"
+            )
+        compute = dtypes.bool_ if self.result == "bool" else compute
+        if (x.dtype, compute) not in self._folds:  # a new shape meets the same fold again, and with it the same text
+            self._folds[x.dtype, compute] = self._fold(x.dtype, compute)
+        return self._folds[x.dtype, compute]
+
+    def _fold(self, source: DType, compute: DType) -> folds.Fold:
+        wide = _wide(compute) if compute.differentiable and self.result == "sum" else compute.compute
+        each, combine, finish = self.each(_ELEMENT), self.combine(_TOTAL, _OTHER), self.finish(_TOTAL, _COUNT)
+        return folds.Fold(
+            *map(as_expression, (each, combine, finish)), self.start(compute), source, compute.compute, wide, compute
+        )
+
+    def start(self, compute: DType) -> float | int | bool:
+        """The initial value; for extrema the smallest or largest value of the dtype."""
+        if not isinstance(self.identity, str):
+            return self.identity
+        if compute.kind == "f":
+            return -inf if self.identity == "least" else inf
+        if compute.kind == "b":
+            return self.identity == "greatest"
+        limits = dtypes.iinfo(compute)
+        return limits.min if self.identity == "least" else limits.max
+
+
+def _wide(compute: DType) -> DType:
+    """What sums are kept in."""
+    return dtypes.float64 if compute.is_floating_point else dtypes.complex128
+
+
+def _gradient(rule: Callable) -> Callable:
+    """Wraps a rule on tensors shaped to broadcast as a gradient function of the op, which saves only what the rule's
+    parameters name.
+    """
+    names = parameter_names(rule)
+    kept = tuple(name for name in names if name in ("out", "x"))
+
+    def gradient(g: object, layout: Layout, dims: tuple, keepdim: bool, *values: object) -> object:
+        known = dict(zip(kept, values))
+        known["g"] = _restore(g, dims, keepdim)
+        if "out" in known:
+            known["out"] = _restore(known["out"], dims, keepdim)
+        known["dims"], known["count"] = dims, layout.size // (g.numel() or 1)
+        return rule(*[known[name] for name in names]).expand(layout.shape)
+
+    gradient.argument_names = ("g", "layout", "dims", "keepdim", *kept)
+    return gradient
+
+
+def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
+    """`tensor` with the reduced dimensions back as size 1."""
+    for dim in () if keepdim or tensor.ndim == 0 else dims:  # a scalar broadcasts anyway
+        tensor = tensor.unsqueeze(dim)
+    return tensor
+
+
+def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
+    kept_dims = [d for d in range(x.ndim) if d not in dims]
+    kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
+    # in the order of memory, whichever way the tensor is turned
+    dims = sorted(dims, key=lambda d: -(x.strides[d] or inf))
+    length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
+    if out.size == 0:
+        return (lambda *_: None), ()
+    count = prod(x.shape[d] for d in dims)
+    if count == 0:
+        length, walk = [0], [1]
+    outs = out.size
+    columns = (
+        len(length) == 1
+        and walk[0] > kept_steps[-1] > 0
+        and kept[-1] >= 4
+        and x.size >= _COLUMNS
+        and not x.device.backend.is_gpu
+    )
+    if columns:
+        return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
+    if len(length) > 1 and x.device.backend.is_gpu and x.device.backend.chunks(outs, count, walk[-1] == 1) > 1:
+        return _by_dimensions(fold, name, x, kept, kept_steps, length, walk, outs, count)
+    return _divided(fold, name, x, kept, kept_steps, length, walk, outs, count)
+
+
+def _divided(
+    fold: folds.Fold,
+    name: str,
+    x: Layout,
+    kept: list,
+    kept_steps: list,
+    length: list,
+    walk: list,
+    outs: int,
+    count: int,
+) -> tuple[Callable, tuple]:
+    """Reduce in one stage, or in two where there are few outputs of many elements each along one dimension."""
+    if x.device.backend.is_gpu:
+        chunks = x.device.backend.chunks(outs, length[0], walk[0] == 1) if len(length) == 1 else 1
+    else:
+        chunks = (
+            min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS))
+            if len(length) == 1 and outs < _CHUNKS and length[0] >= _SPLIT
+            else 1
+        )
+    if chunks == 1:
+        return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
+    return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+
+
+def _by_dimensions(
+    fold: folds.Fold,
+    name: str,
+    x: Layout,
+    kept: list,
+    kept_steps: list,
+    length: list,
+    walk: list,
+    outs: int,
+    count: int,
+) -> tuple[Callable, tuple]:
+    """Reduce the innermost dimension for each place in the others, then these: on a GPU few outputs alone would be few
+    threads, one row after the other.
+    """
+    others, contiguous = prod(length[:-1]), walk[-1] == 1
+    # neighbours read neighbours
+    sizes, steps = (
+        (kept + length[:-1], kept_steps + walk[:-1]) if contiguous else (length[:-1] + kept, walk[:-1] + kept_steps)
+    )
+    partial = layout((outs, others), fold.wide, x.device, None if contiguous else (1, outs))
+    run, constants = _divided(_partial(fold), name, x, sizes, steps, length[-1:], walk[-1:], outs * others, length[-1])
+    return two_passes(run, constants, fold, name, partial, count), ()
+
+
+def _rows(
+    fold: folds.Fold,
+    name: str,
+    x: Layout,
+    kept: list,
+    kept_steps: list,
+    length: list,
+    walk: list,
+    outs: int,
+    chunks: int,
+    count: int,
+    joined: bool = False,
+) -> tuple[Callable, tuple]:
+    inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
+    chunk = -(-length[-1] // chunks)
+    chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
+    sharers = backend.team(chunk, each=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+    team = (outs * chunks, sharers) if 0 < sharers <= chunk else None
+    across = backend.is_gpu and inner == "s" and chunks > 1
+    ranks = len(kept), len(length) - 1
+    short = chunks == 1 == len(length) and length[0] <= fold.block and not backend.is_gpu
+    source, signature = (
+        folds.rows(fold, inner, *ranks, across, joined, short) if team is None else folds.team(fold, *ranks, team[1])
+    )
+    if inner == "1" and not backend.is_gpu:
+        source = emit.by_half_registers(source)
+    constants = (
+        outs,
+        length[-1],
+        chunk,
+        chunks,
+        count,
+        prod(length[:-1]),
+        *kept[1:],
+        *length[1:-1],
+        *kept_steps,
+        *walk[:-1],
+    )
+    constants += (walk[-1],) if inner == "s" else ()
+    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)
+    return launch, constants
+
+
+def _two_stages(
+    fold: folds.Fold,
+    name: str,
+    x: Layout,
+    kept: list,
+    kept_steps: list,
+    length: list,
+    walk: list,
+    outs: int,
+    chunks: int,
+    count: int,
+) -> tuple[Callable, tuple]:
+    """Reduce in two stages: chunks, then their partial totals, on a processor by the same kernel."""
+    partial = layout((outs, chunks), fold.wide, x.device)
+    if not x.device.backend.is_gpu:
+        run, constants = _rows(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count, joined=True)
+        return _with_memory(run, 1, partial), constants
+    run, constants = _rows(_partial(fold), name, x, kept, kept_steps, length, walk, outs, chunks, count)
+    return two_passes(run, constants, fold, name, partial, count), ()
+
+
+def _partial(fold: folds.Fold) -> folds.Fold:
+    """The fold that gives totals which are still to be combined."""
+    return fold._replace(finish=_TOTAL, result=fold.wide)
+
+
+def _columns(
+    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int
+) -> tuple[Callable, tuple]:
+    inner = emit.classes_of([kept_steps[-1:]])
+    source, signature = folds.columns(fold, len(kept) - 1, inner, length if length < folds.STREAMS else 0)
+    n, rows_ = kept[-1], prod(kept[:-1])
+    further = (count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
+    shared, alone = (
+        (rows_, n, length, walk, tile, -(-n // tile), *further) for tile in (min(n, _TILE), min(n, 2 * _TILE))
+    )
+    run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
+    launch = _with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
+    if alone == shared:
+        return launch, shared
+    return (lambda *given: launch(*given, *(alone if threads.get_num_threads() == 1 else shared))), ()
+
+
+def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
+    """A launcher of a kernel that has memory for totals between its inputs and its result."""
+    empty, size, storage = totals.device.empty, totals.size, totals.storage
+    return lambda *arguments: run(*arguments[:inputs], empty(size, storage), *arguments[inputs:])
+
+
+class FusedMapReduce(Op):
+    """A pointwise row reduced to one number, in one pass forward and one backward (losses).
+
+    Parameter `scale` is 1, or 1 / count for a mean.
+
+    Tensors must be contiguous and of one shape (else RuntimeError, and the caller composes row and reduction).
+    """
+
+    parameters = ("scale",)
+    upcasts_half = False
+
+    def __init__(self, row: Pointwise) -> None:
+        super().__init__(f"{row.name}_total")
+        self.row, self.inputs, self.differentiable = row, row.inputs, row.differentiable
+        self.scaled = Pointwise(
+            self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale")
+        )
+        self.each = as_expression(row(*(Symbol(writer.argument_name(name)) for name in self.inputs)))
+        self.total, self.mean = t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
+
+    def gradient_of(self, position: int) -> Pointwise | None:
+        return self.scaled.gradient_of(position)
+
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return " ".join(f"{each}#[*s]:any" for each in self.inputs) + "; scale=number"
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return None if "s" in sizes else "at least one input must be a tensor"
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (scale,) = parameters
+        tensors = [each for each in arguments if isinstance(each, Layout)]
+        compute, _ = self.row.types(arguments)
+        out = layout((), compute, single_device(self.name, tensors))
+        n = tensors[0].size
+        inputs = tuple(
+            writer.Input(
+                writer.argument_name(name),
+                each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each),
+                isinstance(each, Layout),
+            )
+            for name, each in zip(self.inputs, arguments)
+        )
+        finish = self.mean if scale != 1 else _TOTAL
+        wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
+        fold = folds.Fold(self.each, self.total, finish, 0, compute, narrow, wide, compute)
+        return Plan(out, *total(self.name, out.device, fold, inputs, n))
+
+
+def total(
+    name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int
+) -> tuple[Callable, tuple]:
+    """The launcher and constants of a formula of n elements reduced to one value."""
+    on_gpu = device.backend.is_gpu
+    chunks = (
+        device.backend.chunks(1, n, True) if on_gpu else min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+    )
+    constants = (n, -(-n // chunks), chunks, n)
+    if chunks == 1:
+        return flat(name, device, fold, inputs, n, chunks), constants
+    partial = layout((1, chunks), fold.wide, device)
+    if on_gpu:
+        return two_passes(flat(name, device, _partial(fold), inputs, n, chunks), constants, fold, name, partial, n), ()
+    return _with_memory(
+        flat(name, device, fold, inputs, n, chunks, joined=True), len([each for each in inputs if each.tensor]), partial
+    ), constants
+
+
+def flat(
+    name: str,
+    device: Device,
+    fold: folds.Fold,
+    inputs: tuple[writer.Input, ...],
+    n: int,
+    chunks: int,
+    joined: bool = False,
+) -> Callable:
+    """The launcher of `folds.flat` for n elements in all."""
+    team = (chunks, device.backend.team(n // chunks)) if device.backend.is_gpu else None
+    source, signature = folds.flat(fold, inputs, team[1] if team else 0, joined)
+    return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
+
+
+def two_passes(
+    run_first: Callable, constants: tuple, fold: folds.Fold, name: str, partial: Layout, count: int
+) -> Callable:
+    """A launcher that computes partial totals, then their total."""
+    outs, chunks = partial.shape
+    last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    step, walk = partial.strides
+    run_last, constants_last = _divided(last, name, partial, [outs], [step], [chunks], [walk], outs, count)
+
+    def launch(*arguments: object) -> None:
+        *given, out = (each for each in arguments if not isinstance(each, (int, float)))
+        numbers = [each for each in arguments if isinstance(each, (int, float))]
+        between = partial.device.empty(partial.size, partial.storage)
+        run_first(*given, between, *numbers, *constants)
+        run_last(between, out, *constants_last)
+
+    return launch
+
+
+@cache
+def closing(row: Pointwise) -> FusedMapReduce:
+    """The op that reduces a row to one number."""
+    return FusedMapReduce(row)
+
+
+def reduction(
+    name: str,
+    combine: Callable,
+    identity: object,
+    *,
+    each: Callable = lambda x: x,
+    finish: Callable = lambda a, n: a,
+    dx: Callable | None = None,
+    result: str = "same",
+    accepts: str = "buif",
+) -> Reduction:
+    """Add a row to the table of reductions."""
+    rows[name] = row = Reduction(name, combine, identity, each, finish, dx, result, accepts)
+    return row
+
+
+def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
+    """g * out / x; for slices with zeros the product of the other elements is computed directly."""
+    if not (x == 0).any()._observe():
+        return g * (out / x).conj()
+    moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))
+    flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
+    n = flat.shape[-1]
+    others = (
+        flat.unsqueeze(-2)
+        .expand(*flat.shape[:-1], n, n)
+        .masked_fill(x.new_identity(n), 1)
+        .prod(-1)
+        .conj()
+        .reshape(moved.shape)
+    )
+    return g * others.permute(
+        [([d for d in range(x.ndim) if d not in dims] + list(dims)).index(d) for d in range(x.ndim)]
+    )
+
+
+def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object:
+    """Shared evenly between the elements that reach the extremum."""
+    hit = ((x == out) | ((x != x) & (out != out))).to(g.dtype)
+    return g * (hit / hit.sum(dims, keepdim=True))
+
+
+sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")
+nansum = reduction(
+    "nansum",
+    lambda a, b: a + b,
+    0,
+    each=lambda x: t.where(x == x, x, 0.0),
+    dx=lambda g, x: t.where(x == x, g, 0.0),
+    result="sum",
+    accepts="f",
+)
+mean = reduction(
+    "mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="fc"
+)
+prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
+amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)
+amin = reduction("amin", lambda a, b: t.smaller(a, b), "greatest", dx=_extremum_gradient)
+any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool", accepts="buifc")
+all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool", accepts="buifc")
+norm2 = reduction(
+    "norm2",
+    lambda a, b: a + b,
+    0,
+    each=lambda x: x * x,
+    finish=lambda a, n: t.sqrt(a),
+    result="sum",
+    accepts="f",
+    dx=lambda g, x, out: (x / out).masked_fill(out == 0, 0.0) * g,
+)
+norm1 = reduction(
+    "norm1", lambda a, b: a + b, 0, each=lambda x: t.abs(x), dx=lambda g, x: x.sign() * g, result="sum", accepts="f"
+)

@@ -1,0 +1,291 @@
+"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner).
+
+Rows on a GPU are `scan_team`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import inf
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind, language
+from ...kernel.specialize import has, specialized
+from . import scan_cuda, block_reduce
+from ..index.indexing import with_ones
+from ..op import Op, Plan
+from .softmax import split
+
+_COLUMNS = 256  # neighbouring places that are done together where n is not the last axis,
+_FEWEST = 8  # if there are so many
+
+
+def cumsum_kernel(x, out, outer, n, inner, *, wide):
+    """out[k] = x[0] + ... + x[k] along n, accumulated wide."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        total = wide(0)
+        for k in range(n):
+            total += wide(x[uintp(base + k * inner)])
+            out[uintp(base + k * inner)] = total
+
+
+def cumprod_kernel(x, out, outer, n, inner, *, wide):
+    """out[k] = x[0] * ... * x[k] along n, accumulated wide."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        total = wide(1)
+        for k in range(n):
+            total *= wide(x[uintp(base + k * inner)])
+            out[uintp(base + k * inner)] = total
+
+
+def running_columns(x, totals, out, outer, n, inner, *, COLUMNS, wide, identity, join):
+    """`cumsum_kernel`, or with `*` `cumprod_kernel`, of neighbouring places at a time. totals (outer, inner) holds what
+    they are at.
+    """
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        for j in range(width):
+            totals[uintp(place + j)] = wide(identity)
+        for k in range(n):
+            for j in range(width):
+                totals[uintp(place + j)] = join(totals[uintp(place + j)], wide(x[uintp(base + k * inner + j)]))
+                out[uintp(base + k * inner + j)] = totals[uintp(place + j)]
+
+
+def logcumsumexp_kernel(x, out, outer, n, inner, *, wide):
+    """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n: the greater of two, plus what the smaller adds to it."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        total = wide(x[uintp(base)])
+        out[uintp(base)] = total
+        for k in range(1, n):
+            value = wide(x[uintp(base + k * inner)])
+            high = value if value > total or value != value else total
+            low = total if value > total or value != value else value
+            total = high if high == low and high - high != wide(0) else high + log1p(exp(low - high))
+            out[uintp(base + k * inner)] = total
+
+
+def recurrence_kernel(x, decay, out, outer, n, inner):
+    """out[k] = x[k] + decay[k - 1] * out[k - 1] along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        before = (place // inner) * (n - 1) * inner + place % inner - inner
+        total = float64(x[uintp(base)])
+        out[uintp(base)] = total
+        for k in range(1, n):
+            total = float64(x[uintp(base + k * inner)]) + float64(decay[uintp(before + k * inner)]) * total
+            out[uintp(base + k * inner)] = total
+
+
+def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
+    """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN.
+
+    With the comparison reversed, the least.
+    """
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        best = x[uintp(base)]
+        where = int64(0)
+        k = int64(0)
+        while k < n:
+            value = x[uintp(base + k * inner)]
+            if best == best or value != value:
+                best = value
+                where = k
+            values[uintp(base + k * inner)] = best
+            indices[uintp(base + k * inner)] = where
+            k += 1
+            # a loop of its own, so that elements do not wait for each other's comparison
+            while k < n and beats(best, x[uintp(base + k * inner)]):
+                values[uintp(base + k * inner)] = best
+                indices[uintp(base + k * inner)] = where
+                k += 1
+
+
+class Running(Op):
+    """A running total along parameter `dim`; integers and bool give int64."""
+
+    takes = "x[*s]:buifc; dim=axis"
+    inputs, parameters = ("x",), ("dim",)
+
+    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: float) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients, self.join, self.identity = kernel, {"x": gradient}, join, identity
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim,) = arguments, parameters
+        result = x.dtype if x.dtype.differentiable else dtypes.int64
+        wide = dtypes.float64 if result.is_floating_point else dtypes.complex128 if result.is_complex else dtypes.int64
+        out, (outer, n, inner) = layout(x.shape, result, x.device), split(x.shape, dim)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        if block_reduce.sharing(x, n, inner) and not result.is_complex:
+            return Plan(out, scan_cuda.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
+        if inner >= _FEWEST and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
+            return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
+        text = with_ones(
+            specialized(self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {})), x, inner=inner
+        )
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim)),
+            (outer, n, inner),
+        )
+
+    def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, places: int) -> Callable:
+        text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
+        run, empty = (
+            bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size),
+            x.device.empty,
+        )
+        return lambda given, made, *sizes: run(given, empty(places, wide.storage), made, *sizes)
+
+
+class Recurrence(Op):
+    """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along parameter `dim`, of which decay has one element
+    less.
+    """
+
+    takes = "x[*s]:f decay[*d]; dim=axis"
+    inputs, parameters = ("x", "decay"), ("dim",)
+    gradients = {("x", "decay"): lambda g, out, decay, dim: _recurrence_gradients(g, out, decay, dim)}
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        (x, decay), (dim,) = arguments, parameters
+        expected = tuple(n - (d == dim) for d, n in enumerate(x.shape))
+        return (
+            None
+            if x.ndim and tuple(decay.shape) == expected
+            else f"decay must be of shape {expected}, got {tuple(decay.shape)}"
+        )
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, decay), (dim,) = arguments, parameters
+        out = layout(x.shape, x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        text = with_ones(bind.source_of(recurrence_kernel), x, inner=split(x.shape, dim)[2])
+        return Plan(
+            out,
+            bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)),
+            split(x.shape, dim),
+        )
+
+
+class RunningExtremum(Op):
+    """The greatest or least element so far along parameter `dim`, and its place."""
+
+    takes = "x[*s]:buif; dim=axis"
+    inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
+    gradients = {
+        "x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])
+    }
+
+    def __init__(self, name: str, kernel: Callable, least: bool) -> None:
+        super().__init__(name)
+        self.kernel, self.least = kernel, least
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim,) = arguments, parameters
+        results = layout(x.shape, x.dtype, x.device), layout(x.shape, dtypes.int64, x.device)
+        if x.size == 0:
+            return Plan(results, lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        if block_reduce.sharing(x, n, inner):
+            return Plan(results, scan_cuda.extremes(x, self.name, self.least, n))
+        source, signature = specialized(comparing(self.kernel, self.least)), bind.signature(x, x, "int64", numbers=3)
+        launch = bind.launcher(x.device, self.name, source, signature, x.dtype, _work(x, dim))
+        return Plan(results, launch, (outer, n, inner))
+
+
+def comparing(kernel: Callable, least: bool) -> Callable:
+    """A kernel that looks for the greatest of its elements, or for the least."""
+    functions = {
+        "beats": language.less if least else language.greater,
+        "keeps": language.less_or_equal if least else language.greater_or_equal,
+        "extreme_in_row": language.least_in_row if least else language.greatest_in_row,
+        "extreme_in_columns": language.least_in_columns if least else language.greatest_in_columns,
+    }
+    return partial(kernel, **{name: function for name, function in functions.items() if has(kernel, name)})
+
+
+def _work(x: Layout, dim: int) -> int:
+    """The amount of parallel work: none for a single row."""
+    return x.size if x.size > (x.shape[dim] if x.ndim else 1) else 1
+
+
+def _backwards(x: object, dim: int) -> object:
+    """Running sums from the end."""
+    return x.flip(dim).cumsum(dim).flip(dim)
+
+
+def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bool) -> object:
+    """The weighted results of each element, divided by it.
+
+    After a row's first zero all is zero; at that zero the products of the others count.
+    """
+    if not x.ndim:
+        return g
+    x, out = x.conj(), out.conj()
+    if not (x == 0).any()._observe():
+        return _backwards(g * out, dim) / x
+    if recording:
+        return _recorded_cumprod_gradient(g.movedim(dim, -1), x.movedim(dim, -1)).movedim(-1, dim)
+    zeros = (x == 0).cumsum(dim)
+    first = (x == 0) & (zeros == 1)
+    others = _backwards(g * x.masked_fill(first, 1.0).cumprod(dim), dim)
+    before = _backwards(g * out, dim) / x.masked_fill(zeros > 0, 1.0)
+    return others.where(first, before.masked_fill(zeros > 0, 0.0))
+
+
+def _recorded_cumprod_gradient(g: object, x: object) -> object:
+    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i
+    of g[k] prod over i < j <= k of x[j]. Takes n times x's memory.
+    """
+    n, ones = x.shape[-1], x.new_ones((x.shape[-1],) * 2)
+    before = x.roll(1, -1).masked_fill(x.new_identity(n)[0].bool(), 1.0).cumprod(-1)
+    after = x.unsqueeze(-2).expand(*x.shape, n).masked_fill(ones.tril() != 0, 1.0).cumprod(-1)  # (..., i, k)
+    return before * (g.unsqueeze(-2) * after).triu().sum(-1)
+
+
+def _recurrence_gradients(g: object, out: object, decay: object, dim: int) -> tuple[object, object]:
+    """Of x the same recurrence from the end; of decay[k] what comes to out[k + 1], times out[k]."""
+    n, dx = out.shape[dim], from_the_end(g, decay, dim)
+    return dx, dx.narrow(dim, 1, n - 1) * out.narrow(dim, 0, n - 1)
+
+
+def from_the_end(x: object, decay: object, dim: int) -> object:
+    """`recurrence` with out[n - 1] = x[n - 1], out[k] = x[k] + decay[k] * out[k + 1]."""
+    return recurrence.apply((x.flip(dim), decay.flip(dim)), (dim,)).flip(dim)
+
+
+def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
+    """sum over k >= i of g[k] exp(x[i] - out[k]), by a recurrence: of what comes to out[i + 1], exp(out[i] - out[i +
+    1]) <= 1 goes on to out[i].
+    """
+    share = (x - out).exp().masked_fill(out == -inf, 0.0)
+    if not x.ndim or not x.shape[dim]:
+        return g * share
+    n = x.shape[dim]
+    earlier, later = out.narrow(dim, 0, n - 1), out.narrow(dim, 1, n - 1)
+    passed_on = (earlier - later).exp().masked_fill(earlier.isinf() & (earlier == later), 1.0)
+    return share * from_the_end(g, passed_on, dim)
+
+
+cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_cuda.join_sum, 0)
+cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_cuda.join_product, 1)
+logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_cuda.join_exponentials, -inf)
+recurrence = Recurrence("recurrence")
+cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)

@@ -1,0 +1,492 @@
+"""Softmax, log-softmax and cross-entropy with class indices.
+
+Dense inputs seen as (outer, n, inner), reduced along n.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import prod
+
+from ... import dtypes
+from ...device import Layout, threads, tiles
+from ...device.layout import layout
+from ...kernel import bind, build
+from ...kernel.specialize import specialized
+from . import register_rows, block_reduce
+from ..op import Op, Plan, single_device
+
+_COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
+_FEWEST = 8  # if there are so many,
+_MANY = 96  # and where it is, if there are so many rows
+# of so few elements: alone, one fills less than a few vectors, and takes a logarithm and a division for itself
+_SHORT = 32
+
+
+def softmax_kernel(x, out, outer, n, inner):
+    """out = exp(x - max) / sum(exp(x - max)) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        write_softmax(x, out, (place // inner) * n * inner + place % inner, n, inner, real(1.0))
+
+
+def log_softmax_kernel(x, out, outer, n, inner):
+    """out = x - max - log(sum(exp(x - max))) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        high = greatest(x, base, n, inner)
+        rest = log(float64(sum_of_exp(x, base, n, inner, high)))
+        for k in range(n):  # in float64, or the compiler would join high and rest, which loses the digits of rest
+            out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
+
+
+def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
+    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`, or no place of n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        chosen = target[uintp(place)]
+        if chosen == ignored or chosen < 0 or chosen >= n:
+            out[uintp(place)] = real(0.0)
+        else:
+            base = (place // inner) * n * inner + place % inner
+            high = greatest(x, base, n, inner)
+            out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
+
+
+def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ignored, mean):
+    """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts
+    those outside [0, n).
+    """
+    total, counted, outside = float64(0), int64(0), int64(0)
+    for place in range(outer * inner):
+        chosen = target[uintp(place)]
+        if chosen != ignored:
+            if chosen < 0 or chosen >= n:
+                outside += 1
+            else:
+                base = (place // inner) * n * inner + place % inner
+                high = greatest(x, base, n, inner)
+                total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
+                counted += 1
+    kept[0], wrong[0] = counted, outside
+    loss[0] = total / counted if mean else total
+
+
+def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
+    """The same of losses that are known."""
+    total, counted, outside = float64(0), int64(0), int64(0)
+    for place in range(places):
+        chosen = target[uintp(place)]
+        total += losses[uintp(place)]
+        counted += chosen != ignored and chosen >= 0 and chosen < n
+        outside += chosen != ignored and (chosen < 0 or chosen >= n)
+    kept[0], wrong[0] = counted, outside
+    loss[0] = total / counted if mean else total
+
+
+def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean, *, TEAM):
+    """`total_kernel` by one block of GPU threads."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    total, counted, outside = float64(0), float64(0), float64(0)
+    for place in range(thread, places, TEAM):
+        chosen = target[uintp(place)]
+        within = (chosen >= 0) & (chosen < n)
+        total += float64(losses[uintp(place)])
+        counted += float64(1) if (chosen != ignored) & within else float64(0)
+        outside += float64(0) if (chosen == ignored) | within else float64(1)
+    total = team_sum(total, shared, thread, TEAM)
+    counted = team_sum(counted, shared, thread, TEAM)
+    outside = team_sum(outside, shared, thread, TEAM)
+    if thread == 0:
+        kept[0], wrong[0] = int64(counted), int64(outside)
+        loss[0] = total / counted if mean else total
+
+
+def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
+    """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where
+    target is `ignored`.
+    """
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        chosen = target[uintp(place)]
+        base = (place // inner) * n * inner + place % inner
+        weight = g[uintp(place * g_step)] * scale if chosen != ignored else real(0.0)
+        write_softmax(x, out, base, n, inner, weight)
+        if chosen != ignored:
+            out[uintp(base + chosen * inner)] -= weight
+
+
+def softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
+    """`softmax_kernel` by neighbouring places. highs and totals (outer, inner) hold what they need; rows and made are x
+    and out, or of the size of x where n is the last axis: room for strips of it that are turned.
+    """
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
+        for j in range(width):
+            totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
+        scale_columns(made, base, n, step, width, totals, place)
+        turn_back(made, out, base, n, width, inner, LANES)
+
+
+def log_softmax_columns(x, out, rows, made, highs, totals, outer, n, inner, *, COLUMNS, LANES):
+    """`log_softmax_kernel` likewise."""
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        for j in range(width):
+            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+        for k in range(n):
+            # the loops of columns do without the freedom to add in another order, which would lose the digits of the
+            # logarithm
+            for j in range(width):
+                made[uintp(base + k * step + j)] = (
+                    rows[uintp(base + k * step + j)] - highs[uintp(place + j)]
+                ) - totals[uintp(place + j)]
+        turn_back(made, out, base, n, width, inner, LANES)
+
+
+def cross_entropy_columns(x, target, out, rows, made, highs, totals, outer, n, inner, ignored, *, COLUMNS, LANES):
+    """`cross_entropy_kernel` likewise."""
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        sum_exp_of_columns(rows, base, n, step, width, highs, totals, place)
+        for j in range(width):
+            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+        for j in range(width):
+            chosen = target[uintp(place + j)]
+            known = chosen != ignored and chosen >= 0 and chosen < n
+            score = rows[uintp(base + (chosen if known else 0) * step + j)]
+            out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
+
+
+def cross_entropy_gradient_columns(
+    g, x, target, kept, out, rows, made, highs, totals, outer, n, inner, ignored, g_step, mean, *, COLUMNS, LANES
+):
+    """`cross_entropy_gradient_kernel` likewise."""
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    for task in parallel_range(strips(outer, inner, COLUMNS)):
+        place, base, width, step = strip(x, rows, int64(task), outer, n, inner, COLUMNS, LANES)
+        highest_of_columns(rows, base, n, step, width, highs, place)
+        exp_of_columns(rows, base, n, step, width, highs, totals, place, made)
+        for j in range(width):
+            weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
+            highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
+        scale_columns(made, base, n, step, width, totals, place)
+        for j in range(width):
+            chosen = target[uintp(place + j)]
+            if chosen != ignored:
+                made[uintp(base + chosen * step + j)] -= highs[uintp(place + j)]
+        turn_back(made, out, base, n, width, inner, LANES)
+
+
+def softmax_team(x, out, outer, n, inner, *, TEAM):
+    """`softmax_kernel` by a block of GPU threads for each row; inner is 1.
+
+    A row is read three times, twice of them from the cache.
+    """
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        scale = real(1.0) / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        for k in range(thread, n, TEAM):
+            out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
+
+
+def log_softmax_team(x, out, outer, n, inner, *, TEAM):
+    """`log_softmax_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        rest = log(float64(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)))
+        for k in range(thread, n, TEAM):
+            out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
+
+
+def cross_entropy_team(x, target, out, outer, n, inner, ignored, *, TEAM):
+    """`cross_entropy_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        chosen = target[uintp(row)]
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        total = team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        if thread == 0:
+            if chosen == ignored or chosen < 0 or chosen >= n:
+                out[uintp(row)] = real(0.0)
+            else:
+                out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
+
+
+def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean, *, TEAM):
+    """`cross_entropy_gradient_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        chosen = target[uintp(row)]
+        weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        each = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        for k in range(thread, n, TEAM):
+            value = exp(x[uintp(row * n + k)] - high) * each
+            out[uintp(row * n + k)] = value - weight if k == chosen else value
+
+
+class Softmax(Op):
+    """Softmax or log-softmax of a dense tensor along parameter `dim`."""
+
+    takes = "x[*s]:f; dim=axis"
+    inputs, parameters = ("x",), ("dim",)
+
+    def __init__(self, name: str, kernels: tuple[Callable, Callable, Callable], gradient: Callable) -> None:
+        super().__init__(name)
+        self.kernels, self.gradients = kernels, {"x": gradient}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim,) = arguments, parameters
+        _check_float(self.name, x)
+        out = layout(x.shape, x.dtype, x.device)
+        if x.size == 0:
+            return Plan(out, lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        signature = bind.signature(x, x, numbers=3)
+        return Plan(out, _launcher(x, self.name, self.kernels, signature, outer, n, inner), (outer, n, inner))
+
+
+class CrossEntropy(Op):
+    """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...).
+
+    The caller has checked the targets' range.
+    """
+
+    takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int"
+    inputs, parameters = ("x", "target"), ("ignore_index",)
+    gradients = {
+        "x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply(
+            (g.contiguous(), x, target, None), (ignore_index, False)
+        )
+    }
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {1: (sizes["c"], parameters[0])}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, target), (ignored, *mean) = arguments, parameters
+        _check_float(self.name, x)
+        if x.shape[:1] + x.shape[2:] != target.shape:
+            raise RuntimeError(
+                f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target "
+                f"{tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}"
+            )
+        if target.dtype is not dtypes.int64:
+            raise RuntimeError(
+                f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with "
+                ".long()"
+            )
+        device = single_device(self.name, [x, target])
+        return self._plan(x, layout(target.shape, x.dtype, device), (*split(x.shape, 1), ignored, *map(int, mean)))
+
+    def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        signature = bind.signature(x, "int64", x, numbers=4)
+        return Plan(
+            out,
+            _launcher(
+                x,
+                self.name,
+                (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team),
+                signature,
+                *constants[:3],
+            ),
+            constants,
+        )
+
+
+class CrossEntropyTotal(CrossEntropy):
+    """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0,
+    C), in one pass: on the CPU.
+    """
+
+    takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
+    parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    gradients = {
+        "x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(
+            grads[0], x, target, kept, ignore_index, mean, recording
+        )
+    }
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """None: the kernel counts what lies outside."""
+        return {}
+
+    def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
+        results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
+        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
+        if x.device.backend.is_gpu or 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
+            return self._plan_in_two(x, out, results, signature, constants)
+        source = _source(cross_entropy_total_kernel, x.device, constants[2])
+        return Plan(
+            results,
+            bind.launcher(
+                x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION
+            ),
+            constants,
+        )
+
+    def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
+        """Each target's loss, which threads share out, then their total."""
+        each, backend, signature = super()._plan(x, out, constants[:-1]), x.device.backend, signature + 4 * ", int64"
+        if backend.is_gpu:
+            add = block_reduce.launcher(x, self.name, total_team, signature, 1, backend.team(out.size, 512))
+        else:
+            add = bind.launcher(
+                x.device, self.name, bind.source_of(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION
+            )
+        (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
+
+        def launch(given: object, target: object, *made: object) -> None:
+            (losses,) = backend.scratch(room)
+            each.launch(given, target, losses, *each.constants)
+            add(losses, target, *made, out.size, n, ignored, mean)
+
+        return Plan(results, launch)
+
+
+class CrossEntropyGradient(Op):
+    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C,
+    ...).
+
+    Where `kept` is given, g is one number for all targets, and with `mean` it is divided by `kept`.
+    """
+
+    takes = "given[*g]:f x[n c *s] target[n *s]:int64 kept?[]:int64; ignore_index=int mean=flag"
+    inputs, parameters = ("given", "x", "target", "kept"), ("ignore_index", "mean")
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
+        return None if sizes["g"] == wanted else f"given must be of shape {wanted}, got {sizes['g']}"
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+        """As `Op.further_limits`."""
+        return {2: (sizes["c"], parameters[0])}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (_, x, _, kept), (ignored, mean) = arguments, parameters
+        out = layout(x.shape, x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        signature = bind.signature(x, x, "int64", "int64", x, numbers=6)
+        outer, n, inner = split(x.shape, 1)
+        kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_team
+        launch = _launcher(x, self.name, kernels, signature, outer, n, inner)
+        constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
+        if isinstance(kept, Layout):
+            return Plan(out, launch, constants)
+        # what stands for `kept` is not read
+        return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))
+
+
+def _launcher(
+    x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int
+) -> Callable:
+    """The launcher of a kernel, of its form for neighbouring places, or of that for blocks of threads."""
+    kernel, columns, team = kernels
+    if count := block_reduce.sharing(x, n, inner):
+        return block_reduce.launcher(x, name, register_rows.form(team, n, count), signature, outer, count)
+    turned = inner == 1 and n <= _SHORT and outer >= _MANY
+    if not turned and inner < _FEWEST or x.device.backend.is_gpu:
+        return bind.launcher(
+            x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION
+        )
+    buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage
+    arrays, numbers = [*signature.split(", ")[:buffers], *[f"{storage.name}[]"] * 4], signature.split(", ")[buffers:]
+    source = specialized(columns, COLUMNS=_COLUMNS, LANES=tiles.host().lanes(x.dtype.itemsize))
+    run = bind.launcher(
+        x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
+    )
+    empty, size, places, given_x, given_out = (
+        x.device.empty,
+        x.size,
+        outer * inner,
+        names.index("x"),
+        names.index("out"),
+    )
+
+    def launch(*given: object) -> None:
+        strips = (empty(size, storage), empty(size, storage)) if turned else (given[given_x], given[given_out])
+        run(*given[:buffers], *strips, empty(places, storage), empty(places, storage), *given[buffers:])
+
+    return launch
+
+
+def _total_gradient(
+    g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool
+) -> object:
+    if not recording:
+        return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
+    each = (g / kept if mean else g).expand(target.shape).contiguous()
+    return cross_entropy_gradient.apply((each, x, target, None), (ignore_index, False))
+
+
+def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
+    unit = cross_entropy_gradient.apply(
+        (target.new_ones(target.shape, dtype=x.dtype), x, target, None), (ignore_index, False)
+    )
+    return (g * unit).sum(1)
+
+
+def _second_by_x(g: object, given: object, x: object, target: object, ignore_index: int) -> object:
+    attention_weights = x.softmax(1)
+    kept = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
+    return kept * attention_weights * (g - (g * attention_weights).sum(1, keepdim=True))
+
+
+def _source(kernel: Callable, device: object, inner: int) -> str:
+    """A kernel's text; where its lines lie in one piece, with the processor's functions of such lines."""
+    text = bind.source_of(kernel)
+    if inner != 1 or not device.backend.VECTORISED:
+        return text
+    return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace(
+        "):\n", "):\n    inner = 1\n", 1
+    )
+
+
+def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """Sizes before, of and after a dimension; a scalar is one element."""
+    return prod(shape[:dim]), shape[dim] if shape else 1, prod(shape[dim + 1 :])
+
+
+def _check_float(name: str, x: Layout) -> None:
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{x.dtype.short}'; convert first, for example with .to(numod.float32)"
+        )
+
+
+softmax = Softmax(
+    "softmax",
+    (softmax_kernel, softmax_columns, softmax_team),
+    lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)),
+)
+log_softmax = Softmax(
+    "log_softmax",
+    (log_softmax_kernel, log_softmax_columns, log_softmax_team),
+    lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True),
+)
+cross_entropy = CrossEntropy("cross_entropy")
+cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
+cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")
+cross_entropy_gradient.gradients = {"given": _second_by_g, "x": _second_by_x}

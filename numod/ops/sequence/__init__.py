@@ -1,0 +1,1 @@
+"""Sequences: recurrent cells and layers, CTC loss."""

@@ -1,0 +1,201 @@
+"""Connectionist temporal classification: the negative log-likelihood of target sequences over all alignments, and its
+gradient.
+
+log_probs (T, N, C) dense, targets (N, S) padded, lengths (N). A target of length s has the extended sequence blank t1
+blank ... ts blank. Graves et al., Connectionist temporal classification, 2006.
+"""
+
+from __future__ import annotations
+
+from ...device.layout import layout
+from ...kernel import bind
+from ..op import Op, Plan, no_derivative
+
+
+def ctc_kernel(x, targets, input_lengths, target_lengths, out, alpha, steps, batch, classes, longest, blank):
+    """alpha (batch, steps, 2 * longest + 1): log-probability of each prefix of the extended sequence at each step; out
+    (batch) the loss.
+    """
+    for task in parallel_range(batch):
+        n = int64(task)
+        width = 2 * longest + 1
+        base = n * steps * width
+        length = input_lengths[uintp(n)]
+        states = 2 * target_lengths[uintp(n)] + 1
+        for k in range(steps * width):
+            alpha[uintp(base + k)] = -1e400
+        for step in range(length):
+            for s in range(states):
+                label = blank if s % 2 == 0 else targets[uintp(n * longest + s // 2)]
+                emitted = x[uintp((step * batch + n) * classes + label)]
+                if step == 0:
+                    if s < 2:
+                        alpha[uintp(base + s)] = emitted
+                else:
+                    before = base + (step - 1) * width
+                    total = alpha[uintp(before + s)]
+                    if s > 0:
+                        total = log_add(total, alpha[uintp(before + s - 1)])
+                    if s > 1 and s % 2 == 1:
+                        if label != targets[uintp(n * longest + s // 2 - 1)]:
+                            total = log_add(total, alpha[uintp(before + s - 2)])
+                    alpha[uintp(base + step * width + s)] = total + emitted
+        if length == 0:
+            out[uintp(n)] = real(0.0) if states == 1 else 1e400
+        else:
+            last = base + (length - 1) * width + states - 1
+            total = alpha[uintp(last)]
+            if states > 1:
+                total = log_add(total, alpha[uintp(last - 1)])
+            out[uintp(n)] = -total
+
+
+def ctc_gradient_kernel(
+    g,
+    x,
+    targets,
+    input_lengths,
+    target_lengths,
+    loss,
+    alpha,
+    out,
+    beta,
+    steps,
+    batch,
+    classes,
+    longest,
+    blank,
+    forgiving,
+):
+    """out (T, N, C) = g * (exp(x) - the share of the alignments that pass each class at each step), as if x were
+    normalised; beta is scratch.
+    """
+    for task in parallel_range(batch):
+        n = int64(task)
+        width = 2 * longest + 1
+        length = input_lengths[uintp(n)]
+        states = 2 * target_lengths[uintp(n)] + 1
+        lost = loss[uintp(n)]
+        weight = g[uintp(n)]
+        silent = forgiving != 0 and lost == 1e400
+        for step in range(steps):
+            for c in range(classes):
+                out[uintp((step * batch + n) * classes + c)] = real(0.0)
+        for k in range(2 * width):
+            beta[uintp(n * 2 * width + k)] = -1e400
+        for back in range(length):
+            step = length - 1 - back
+            now = n * 2 * width + (back % 2) * width
+            then = n * 2 * width + ((back + 1) % 2) * width
+            row = (step * batch + n) * classes
+            for s in range(states):
+                label = blank if s % 2 == 0 else targets[uintp(n * longest + s // 2)]
+                emitted = x[uintp(row + label)]
+                if back == 0:
+                    total = real(0.0) if s >= states - 2 else -1e400
+                else:
+                    total = beta[uintp(then + s)]
+                    if s + 1 < states:
+                        total = log_add(total, beta[uintp(then + s + 1)])
+                    if s + 2 < states and s % 2 == 1:
+                        if label != targets[uintp(n * longest + s // 2 + 1)]:
+                            total = log_add(total, beta[uintp(then + s + 2)])
+                beta[uintp(now + s)] = total + emitted
+                through = alpha[uintp((n * steps + step) * width + s)] + total
+                if not silent:
+                    out[uintp(row + label)] -= weight * exp(through + lost)
+            if not silent:
+                for c in range(classes):
+                    out[uintp(row + c)] += weight * exp(x[uintp(row + c)])
+
+
+class Ctc(Op):
+    """(loss (N), alpha) of log_probs; the other inputs have no gradient."""
+
+    takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
+    inputs, parameters, outputs = (
+        ("x", "targets", "input_lengths", "target_lengths"),
+        ("blank", "forgiving"),
+        ("loss", "alpha"),
+    )
+    gradients = {
+        "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
+            (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)
+        )
+    }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        return (
+            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        )
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {2: sizes["t"] + 1, 3: sizes["s"] + 1}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, targets, *_ = arguments
+        (steps, batch, classes), longest = x.shape, targets.shape[1]
+        results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
+        signature = bind.signature(x, *["int64"] * 3, x, x, numbers=5)
+        launch = bind.launcher(
+            x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest
+        )
+        return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
+
+
+class CtcGradient(Op):
+    """The gradient of the loss with respect to log_probs.
+
+    It is linear in what is given; by log_probs it has no derivative, as in PyTorch.
+    """
+
+    takes = (
+        "given[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n "
+        "t w]; blank=0.. forgiving=flag"
+    )
+    inputs, parameters = (
+        ("given", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"),
+        ("blank", "forgiving"),
+    )
+    gradients = {
+        "given": lambda g, given, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
+            g
+            * ctc_gradient.apply(
+                (given.new_ones(given.shape), x, targets, input_lengths, target_lengths, loss, alpha),
+                (blank, forgiving),
+            )
+        ).sum((0, 2)),
+        "x": lambda g: no_derivative("ctc_loss"),
+    }
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        if sizes["w"] != 2 * sizes["s"] + 1:
+            return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
+        return (
+            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+        )
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {3: sizes["t"] + 1, 4: sizes["s"] + 1}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        _, x, targets, *_ = arguments
+        (steps, batch, classes), longest = x.shape, targets.shape[1]
+        out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
+        signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
+        run = bind.launcher(
+            x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest
+        )
+        empty, size, storage = x.device.empty, 2 * batch * (2 * longest + 1), x.storage
+
+        def launch(*buffers: object) -> None:
+            run(*buffers, empty(size, storage), steps, batch, classes, longest, blank, int(forgiving))
+
+        return Plan(out, launch)
+
+
+ctc, ctc_gradient = Ctc("ctc"), CtcGradient("ctc_gradient")

@@ -1,0 +1,513 @@
+"""Recurrent layers over whole sequences: one kernel from the input's gates to all states, and one for its gradient.
+
+Single steps are `recurrent`'s.
+
+Rows of all sequences lie step by step: `counts[k]` of them at step k, the longest sequences first, as in a
+PackedSequence; `reverse` runs from the last step. A step is a product by register tiles and a pass over the gates
+(`kernel.lines`). Weights are packed once; `state`, and what else the next step needs of this one, stays in scratch
+memory that a core's first cache holds, with rows beyond the last so that tiles need no edges. A sequence that has not
+begun, or has ended, keeps its rows there as they are: what a tile computes for them is not used, or what was there.
+Workers share the sequences.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from ...device import threads, tiles
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.scalar import scalar
+from ..index.concat import cat
+from ..matmul.matmul import matmul
+from ..op import Op, Plan, single_device
+from .rnn_cell import gru_cell, gru_gradients, lstm_cell, lstm_gradients
+
+
+def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
+    """All states.
+
+    START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them.
+
+    There is room for `rows` rows; those beyond the counts' total are 0.
+    """
+    wide, total = COUNT * size, int64(0)
+    for turn in range(steps):
+        total += counts[uintp(turn)]
+    pack_columns(weight, 0, 1, size, size, wide, panels, 0, PANEL, LANES)
+    for worker in parallel_range(workers):
+        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
+        own = low + int64(worker) * ROWS
+        for e in range((high - low) * size):
+            state[uintp(own * size + e)] = h0[uintp(low * size + e)]
+            START(e)
+        for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
+            state[uintp(e)] = 0
+        at = total if reverse else int64(0)
+        for turn in range(steps):
+            n = counts[uintp(steps - 1 - turn)] if reverse else counts[uintp(turn)]
+            at = at - n if reverse else at
+            held = min(n, high) - low
+            for j in range(0, padded, PANEL):
+                for i in range(0, held, ROWS):
+                    TILE(state, (own + i) * size, size, panels, j * size, product, (own + i) * padded + j, padded, size)
+            for i in range(held):
+                row, place = at + low + i, (own + i) * size
+                kept = row if keeps else low + i
+                GATES(row, place, kept)
+            at = at if reverse else at + n
+    for e in range(total * size, rows * size):
+        NO_STATE(e)
+
+
+def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
+    """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step,
+    h_before what each row began with.
+    """
+    wide, total = COUNT * size, int64(0)
+    for turn in range(steps):
+        total += counts[uintp(turn)]
+    pack_columns(weight, 0, size, 1, wide, size, panels, 0, PANEL, LANES)
+    for worker in parallel_range(workers):
+        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
+        own = low + int64(worker) * ROWS
+        for e in range(own * padded, (own + high - low + ROWS) * padded):
+            d_h[uintp(e)] = 0
+        for e in range(own * size, (own + high - low) * size):
+            NOTHING_YET(e)
+        for e in range(own * wide, (own + high - low + ROWS) * wide):
+            slopes[uintp(e)] = 0
+        at = int64(0) if reverse else total
+        for turn in range(steps):
+            k = turn if reverse else steps - 1 - turn  # the step, and the rows of the one before it
+            n, last = counts[uintp(k)], rows_before(counts, k, steps, reverse)
+            at = at if reverse else at - n
+            before = at + n if reverse else at - last
+            held = min(n, high) - low
+            for i in range(held):
+                row, place, former = at + low + i, (own + i) * size, before + low + i
+                if low + i < min(n, last):
+                    copy_line(h, former * size, 0, size, h_before, row * size, size)
+                    GOES_ON(former, place)
+                else:
+                    copy_line(h0, (low + i) * size, 0, size, h_before, row * size, size)
+                    BEGINS(i, place)
+                SLOPES(row, place)
+            for j in range(0, padded, PANEL):
+                for i in range(0, held, ROWS):
+                    TILE(slopes, (own + i) * wide, wide, panels, j * wide, d_h, (own + i) * padded + j, padded, wide)
+            at = at + n if reverse else at
+        for i in range(high - low):
+            for k in range(size):
+                d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)]
+                END(i, k)
+    for e in range(total * wide, rows * wide):
+        NO_SLOPE(e)
+    for e in range(total * size, rows * size):
+        h_before[uintp(e)] = 0
+
+
+# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a
+# GRU reset, update, new, and the state's
+# product for new
+LSTM = {
+    "COUNT": "4",
+    "START": "cell[uintp(own * size + e)] = c0[uintp(low * size + e)]",
+    "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, "
+        "kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
+    "NO_STATE": "h[uintp(e)] = c[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = 0",
+    "NOTHING_YET": "d_c[uintp(e)] = 0",
+    "GOES_ON": "copy_line(c, former * size, 0, size, c_before, place, size)",
+    "BEGINS": "copy_line(c0, (low + i) * size, 0, size, c_before, place, size)",
+    "SLOPES": "lstm_slopes(given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place, "
+    "d_x, row * wide, slopes, (own + i) * wide, d_c, place, size)",
+    "END": "d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]",
+}  # fmt: skip
+GRU = {  # `direct` is what states receive from the next beside the product
+    "COUNT": "3",
+    "START": "pass",
+    "GATES": "gru_gates(x, row * wide, product, (own + i) * padded, bias, 0, state, place, gates, kept * 4 * size, h, row * size, state, place, size)",
+    "NO_STATE": "h[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = d_y[uintp(e)] = 0",
+    "NOTHING_YET": "direct[uintp(e)] = 0",
+    "GOES_ON": "pass",
+    "BEGINS": "pass",
+    "SLOPES": "gru_slopes(given_h, row * size, d_h, (own + i) * padded, direct, place, gates, row * 4 * size, h_before, row * size, "
+    "d_x, row * wide, d_y, row * wide, slopes, (own + i) * wide, direct, place, size)",
+    "END": "d_h0[uintp((low + i) * size + k)] += direct[uintp((own + i) * size + k)]",
+}  # fmt: skip
+RNN = {
+    **dict.fromkeys(("START", "NOTHING_YET", "GOES_ON", "BEGINS", "END"), "pass"),
+    "COUNT": "1",
+    "NO_STATE": "h[uintp(e)] = 0",
+    "NO_SLOPE": "d_x[uintp(e)] = 0",
+    "GATES": "rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, place, size)",
+    "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own "
+    "+ i) * size, size)",
+}
+RNN_RELU = {name: line.replace("rnn_", "rnn_relu_") for name, line in RNN.items()}
+
+
+@scalar
+def rows_before(counts, k, steps, reverse):
+    """How many rows the step before step k has, in the order of time."""
+    former = k + 1 if reverse else k - 1
+    return counts[uintp(former)] if 0 <= former < steps else int64(0)
+
+
+_TAKES = {  # of each input, as in `contract`
+    "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64",
+    "gates": "gates[rows four]:f",
+    **{name: f"{name}[batch size]:f" for name in ("h0", "c0")},
+    **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
+}  # fmt: skip
+
+
+class Room(tuple):
+    """For each step the rows that there is room for, where how many there are is known only from the tensor of
+    counts.
+    """
+
+
+_NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
+
+
+class Layer(Op):
+    """A layer of cells in one direction, or its gradient.
+
+    Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
+
+    `scratch` names the arrays of a sequence's scratch memory with their widths, the first of them that of the product.
+    """
+
+    parameters = ("counted", "reverse")  # rows of each step, and the direction
+    upcasts_half = False
+
+    def __init__(
+        self,
+        name: str,
+        walk: Callable,
+        cell: dict[str, str],
+        inputs: str,
+        results: dict[str, tuple],
+        scratch: dict[str, str],
+    ) -> None:
+        super().__init__(name)
+        self.walk, self.cell, self.inputs, self.results, self.scratch = (
+            walk,
+            cell,
+            tuple(inputs.split()),
+            results,
+            scratch,
+        )
+        self.outputs = tuple(results)
+        if "gates" in results:
+            self.parameters = (*self.parameters, "keeps")  # whether gates will be asked for
+
+    @property
+    def takes(self) -> str:
+        """As `Op.takes`."""
+        return (
+            f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps "
+            f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+        )
+
+    def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+        """As `Op.misfit`."""
+        counted, gates = parameters[0], int(self.cell["COUNT"])
+        if (
+            any(n > m for n, m in zip(counted[1:], counted))
+            or counted[:1] > (sizes["batch"],)
+            or sum(counted) != sizes["rows"]
+        ):
+            return (
+                f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than "
+                f"before, got {counted}"
+            )
+        wanted = {"wide": gates * sizes["size"], "four": 4 * sizes["size"]}
+        wrong = next((name for name, n in wanted.items() if sizes.get(name, n) != n), None)
+        return wrong and f"gates of a state of {sizes['size']} must be {wanted[wrong]} wide, got {sizes[wrong]}"
+
+    def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
+        """As `Op.known_values`."""
+        return {self.inputs.index("counts"): parameters[0]}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
+        device, weight = single_device(self.name, list(arguments)), named["weight"]
+        (batch, size), rows, dtype = named["h0"].shape, sum(counted), weight.dtype
+        wide, lanes = int(self.cell["COUNT"]) * size, tiles.host().lanes(dtype.itemsize)
+        for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
+            # weights that were replaced: the kernel would go beyond their memory
+            if name in named and tuple(named[name].shape) != shape:
+                raise RuntimeError(
+                    f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got "
+                    f"{tuple(named[name].shape)}"
+                )
+        inner, columns = (size, wide) if self.walk is forward else (wide, size)
+        height = _height(batch)
+        panel, padded = tiles.panel(columns, lanes, tiles.widest(height))
+        sizes = {
+            "rows": rows,
+            "kept": batch if keeps == [False] else rows,
+            "batch": batch,
+            "size": size,
+            "wide": wide,
+            "four": 4 * size,
+            "padded": padded,
+        }
+        results = tuple(layout(tuple(sizes[each] for each in shape), dtype, device) for shape in self.results.values())
+        arrays = (*self.inputs, *self.outputs, "panels", *self.scratch)
+        kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
+        constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
+        words = {
+            "COUNT": self.cell["COUNT"],
+            "ARRAYS": ", ".join(arrays),
+            "ROWS": height,
+            "PANEL": panel,
+            "LANES": lanes,
+            "TILE": f"tile{height}x{panel // lanes}",
+        }
+        text = re.sub(
+            rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk)
+        )
+        source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
+        shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
+        work = rows * size * wide // 4 if shared > 1 else 1
+        run = bind.launcher(
+            device, self.name, source, ", ".join([*kinds, *["int64"] * (len(constants) + 1)]), dtype, work
+        )
+
+        def launch(*buffers: object) -> None:
+            workers = max(1, min(threads.get_num_threads(), shared))
+            needed = (
+                (padded * inner, dtype.storage),
+                *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch.values()],
+            )
+            run(*buffers, *device.backend.scratch(needed), *constants, workers)
+
+        return Plan(results, launch)
+
+
+def _height(batch: int) -> int:
+    """Rows of the tiles for so many sequences."""
+    most = tiles.host().rows
+    return next((each for each in tiles.HEIGHTS if each >= min(batch, most)), most)
+
+
+def runs(x: object, *others: object) -> bool:
+    """Whether the layers' kernels can take these tensors: not empty, on the CPU, and of one floating dtype of at least
+    32 bits.
+    """
+    kinds = {each.dtype for each in (x, *others)}
+    return (
+        x.device.type == "cpu"
+        and len(kinds) == 1
+        and x.dtype.is_floating_point
+        and x.dtype.itemsize >= 4
+        and x.numel() > 0
+    )
+
+
+def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, int]]:
+    """(first row, rows, rows that go on from the step before), in order of time."""
+    at, last = sum(counted) if reverse else 0, 0
+    for n in reversed(counted) if reverse else counted:
+        at -= n if reverse else 0
+        yield at, n, min(n, last)
+        at, last = at if reverse else at + n, n
+
+
+def _step_by_step(
+    forward: Callable,
+    backward: Callable,
+    grads: list,
+    x: object,
+    weight: object,
+    bias: object,
+    starts: tuple,
+    counts: object,
+    counted: tuple,
+    reverse: bool,
+) -> tuple:
+    """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more,
+    then back through them.
+    """
+    if isinstance(counted, Room):
+        found = tuple(n for each in counts if (n := int(each._observe())))
+        used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
+        d_x, *others = _step_by_step(
+            forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse
+        )
+        return cat.apply((d_x, rest), (0,)), *others
+    steps, last = list(_walk(counted, reverse)), tuple(each[:0] for each in starts)
+    known = []
+    for at, n, kept in steps:
+        before = tuple(
+            cat.apply((each[:kept], first[kept:n]), (0,)) if kept < n else each[:n] for each, first in zip(last, starts)
+        )
+        y = before[0] @ weight.mT + (0 if bias is None else bias)
+        last = forward(x[at : at + n], y, before)
+        known.append((x[at : at + n], y, before, last))
+    carried, places, d_weight, d_bias, begun = [each[:0] for each in starts], {}, 0, 0, []
+    for (at, n, kept), (x_step, y, before, after) in zip(reversed(steps), reversed(known)):
+        here = [
+            g[at : at + n] + cat.apply((rest, rest.new_zeros((n - rest.shape[0], *rest.shape[1:]))), (0,))
+            for g, rest in zip(grads, carried)
+        ]
+        places[at], d_y, back = backward(here, x_step, y, before, after)
+        d_weight, d_bias = d_weight + d_y.mT @ before[0], d_bias + d_y.sum(0)
+        back = [d_y @ weight + back[0], *back[1:]]
+        carried = [each[:kept] for each in back]
+        begun.append([each[kept:] for each in back])
+    d_starts = [cat.apply(tuple(reversed(parts)), (0,)) for parts in zip(*begun)]
+    return cat.apply(tuple(places[at] for at in sorted(places)), (0,)), d_weight, d_bias, *d_starts
+
+
+def _dense(grads: list, results: tuple) -> list:
+    return [like.new_zeros(like.shape) if each is None else each.contiguous() for each, like in zip(grads, results)]
+
+
+def _lstm_back(given: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+    d_gates, d_c = lstm_gradients(given, x + y, before[1], after[1], True)
+    return d_gates, d_gates, [0, d_c]
+
+
+def _lstm_layer_gradients(
+    grads: list,
+    x: object,
+    weight: object,
+    h0: object,
+    c0: object,
+    counts: object,
+    h: object,
+    c: object,
+    gates: object,
+    counted: tuple,
+    reverse: bool,
+    recording: bool,
+) -> tuple:
+    given = _dense(grads[:2], (h, c))
+    if not recording:
+        if gates.shape[0] < h.shape[0]:  # nobody was expected to ask
+            gates = lstm_layer.apply((x, weight, h0, c0, counts), (counted, reverse, True))[2]
+        d_x, d_h0, d_c0, h_before = lstm_layer_gradient.apply(
+            (*given, weight, h0, c0, counts, h, c, gates), (counted, reverse)
+        )
+        return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0, d_c0
+    forward = lambda x, y, before: lstm_cell.apply((x + y, before[1]))  # noqa: E731
+    d_x, d_weight, _, d_h, d_c = _step_by_step(
+        forward, _lstm_back, given, x, weight, None, (h0, c0), counts, counted, reverse
+    )
+    return d_x, d_weight, d_h, d_c
+
+
+def _gru_back(given: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+    d_x, d_y, d_h = gru_gradients(given[0], x, y, before[0], True)
+    return d_x, d_y, [d_h]
+
+
+def _gru_layer_gradients(
+    grads: list,
+    x: object,
+    weight: object,
+    bias: object,
+    h0: object,
+    counts: object,
+    h: object,
+    gates: object,
+    counted: tuple,
+    reverse: bool,
+    recording: bool,
+) -> tuple:
+    given = _dense(grads[:1], (h,))
+    if not recording:
+        if gates.shape[0] < h.shape[0]:
+            gates = gru_layer.apply((x, weight, bias, h0, counts), (counted, reverse, True))[1]
+        d_x, d_y, d_h0, h_before = gru_layer_gradient.apply((*given, weight, h0, counts, h, gates), (counted, reverse))
+        return d_x, matmul.apply((d_y, h_before), (True, False)), d_y.sum(0), d_h0
+    forward = lambda x, y, before: (gru_cell.apply((x.contiguous(), y, before[0].contiguous())),)  # noqa: E731
+    return _step_by_step(forward, _gru_back, given, x, weight, bias, (h0,), counts, counted, reverse)
+
+
+def _rnn_gradients(relu: bool) -> Callable:
+    """The gradient of the layer with relu, or tanh."""
+
+    def back(given: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+        d_gates = given[0] * (after[0] > 0).to(x.dtype) if relu else given[0] * (1 - after[0] * after[0])
+        return d_gates, d_gates, [0]
+
+    def gradients(
+        grads: list,
+        x: object,
+        weight: object,
+        h0: object,
+        counts: object,
+        h: object,
+        counted: tuple,
+        reverse: bool,
+        recording: bool,
+    ) -> tuple:
+        given = _dense(grads, (h,))
+        if not recording:
+            d_x, d_h0, h_before = (rnn_relu_layer_gradient if relu else rnn_layer_gradient).apply(
+                (*given, weight, h0, counts, h), (counted, reverse)
+            )
+            return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0
+        forward = lambda x, y, before: ((x + y).relu() if relu else (x + y).tanh(),)  # noqa: E731
+        d_x, d_weight, _, d_h = _step_by_step(forward, back, given, x, weight, None, (h0,), counts, counted, reverse)
+        return d_x, d_weight, d_h
+
+    return gradients
+
+
+_STATES, _GATES, _KEPT, _START = ("rows", "size"), ("rows", "wide"), ("kept", "four"), ("batch", "size")
+_BEFORE = {"d_h0": _START, "h_before": _STATES}
+lstm_layer = Layer(
+    "lstm_layer",
+    forward,
+    LSTM,
+    "x weight h0 c0 counts",
+    {"h": _STATES, "c": _STATES, "gates": _KEPT},
+    {"product": "padded", "state": "size", "cell": "size"},
+)
+lstm_layer_gradient = Layer(
+    "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates",
+    {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
+    {"d_h": "padded", "slopes": "wide", "d_c": "size", "c_before": "size"},
+)  # fmt: skip
+gru_layer = Layer(
+    "gru_layer",
+    forward,
+    GRU,
+    "x weight bias h0 counts",
+    {"h": _STATES, "gates": _KEPT},
+    {"product": "padded", "state": "size"},
+)
+gru_layer_gradient = Layer(
+    "gru_layer_gradient", backward, GRU, "given_h weight h0 counts h gates", {"d_x": _GATES, "d_y": _GATES, **_BEFORE},
+    {"d_h": "padded", "slopes": "wide", "direct": "size"},
+)  # fmt: skip
+(rnn_layer, rnn_layer_gradient), (rnn_relu_layer, rnn_relu_layer_gradient) = (
+    (
+        Layer(name, forward, cell, "x weight h0 counts", {"h": _STATES}, {"product": "padded", "state": "size"}),
+        Layer(
+            f"{name}_gradient",
+            backward,
+            cell,
+            "given_h weight h0 counts h",
+            {"d_x": _STATES, **_BEFORE},
+            {"d_h": "padded", "slopes": "wide"},
+        ),
+    )
+    for name, cell in (("rnn_layer", RNN), ("rnn_relu_layer", RNN_RELU))
+)
+lstm_layer.gradients = {("x", "weight", "h0", "c0"): _lstm_layer_gradients}
+gru_layer.gradients = {("x", "weight", "bias", "h0"): _gru_layer_gradients}
+rnn_layer.gradients, rnn_relu_layer.gradients = (
+    {("x", "weight", "h0"): _rnn_gradients(relu)} for relu in (False, True)
+)
+for _op in (lstm_layer_gradient, gru_layer_gradient, rnn_layer_gradient, rnn_relu_layer_gradient):
+    _op.differentiable = False

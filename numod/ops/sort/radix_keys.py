@@ -1,0 +1,105 @@
+"""Sort keys: elements mapped to unsigned integers in the same order, and helpers for kernels that sort by them.
+
+-0 equals 0, NaN comes last. Kernels have compile-time parameters `key_of(x)` and, for keys of up to 32 bits,
+`value_of(key)`: the functions of a dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ...device import Layout
+from ...dtypes import dtype as DType
+from ...kernel import bind
+from ...kernel.scalar import functions as scalar_functions, scalar
+from ...kernel.specialize import has, specialized
+
+TASKS = 16  # number of tasks that rows are divided among, each with its own counts
+LONG = 1 << 12  # elements from which 11-bit digits save more time in passes than they cost in counting
+
+
+@scalar
+def key_of_float32(x):
+    """The unsigned key of a float32: -0 equals 0, NaN is largest."""
+    bits = bits32(float32(x) + float32(0))
+    bits = uint32(0x7FC00000) if x != x else bits
+    return uint64(bits ^ (uint32(0xFFFFFFFF) if bits >> uint32(31) != 0 else uint32(0x80000000)))
+
+
+@scalar
+def key_of_float64(x):
+    """The same for float64."""
+    bits = bits64(float64(x) + float64(0))
+    bits = uint64(0x7FF8000000000000) if x != x else bits
+    return bits ^ (uint64(0xFFFFFFFFFFFFFFFF) if bits >> uint64(63) != 0 else uint64(0x8000000000000000))
+
+
+@scalar
+def key_of_int32(x):
+    """The same for integers of up to 32 bits."""
+    return uint64(int64(x) + int64(0x80000000))
+
+
+@scalar
+def value_of_float32(key):
+    """The float32 with this key: 0 for both zeros, one NaN for all."""
+    bits = uint32(key)
+    return float_of_bits32(uint32(bits ^ (uint32(0x80000000) if bits >> uint32(31) != 0 else uint32(0xFFFFFFFF))))
+
+
+@scalar
+def value_of_int32(key):
+    """What has this key."""
+    return int64(key) - int64(0x80000000)
+
+
+@scalar
+def key_of_int64(x):
+    """The same for int64."""
+    return uint64(int64(x)) ^ uint64(0x8000000000000000)
+
+
+def keyed(x: Layout, kernel: Callable) -> Callable:
+    """A kernel for the keys of x's dtype."""
+    functions = {
+        name: scalar_functions[f"{name}_{_name_of_key(x.dtype)}"]
+        for name in ("key_of", "value_of")
+        if has(kernel, name)
+    }
+    return partial(kernel, **functions)
+
+
+def keyed_launcher(
+    x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False
+) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype.
+
+    `descending` turns its comparisons `>=`.
+    """
+    source = specialized(keyed(x, kernel))
+    source = source.replace(">=", "<=") if descending else source
+    return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
+
+
+def _name_of_key(dtype: DType) -> str:
+    """The name of the key function of a dtype."""
+    return dtype.name if dtype.is_floating_point else f"int{8 * max(dtype.itemsize, 4)}"
+
+
+def key_storage(dtype: DType) -> np.dtype:
+    """The storage type of a dtype's keys."""
+    return np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32)
+
+
+def digits(dtype: DType, n: int) -> tuple[int, int]:
+    """(bits per digit, digits per key)."""
+    digit = 11 if n >= LONG else 8
+    return digit, -(-8 * max(dtype.itemsize, 4) // digit)
+
+
+def scatter_back(grads: tuple, indices: object, layout: Layout) -> object:
+    """The gradient of permuted rows: scattered back to the original positions."""
+    return grads[0].new_zeros(layout.shape).scatter_(-1, indices, grads[0])

@@ -1,0 +1,137 @@
+"""Runs of equal elements in sorted rows: the run of each element, where runs start, the longest one.
+
+Each NaN is a run of its own.
+"""
+
+from __future__ import annotations
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ..index.indexing import with_ones
+from ..op import Op, Plan
+from ..reduce.scan import cumsum
+
+
+def runs_kernel(x, out, n, width):
+    """out (n) = how many runs of equal rows of x (n, width) begin after the first and up to each row."""
+    run = int64(0)
+    out[uintp(0)] = run
+    for k in range(1, n):
+        differs = False
+        for column in range(width):
+            differs = differs or x[uintp(k * width + column)] != x[uintp((k - 1) * width + column)]
+        run += int64(differs)
+        out[uintp(k)] = run
+
+
+def differs_kernel(x, out, n, width):
+    """out (n) = 1 where a row of x (n, width) differs from the one before, else 0: the sums of these are the runs."""
+    for task in parallel_range(n):
+        k = int64(task)
+        differs = False
+        for column in range(width):
+            differs = differs or x[uintp(k * width + column)] != x[uintp(max(k - 1, 0) * width + column)]
+        out[uintp(k)] = int64(differs and k > 0)
+
+
+def begins_kernel(runs, out, n, count):
+    """out (count + 1) = the first place of each run, and n."""
+    for task in parallel_range(n):
+        k = int64(task)
+        if k == 0:
+            out[uintp(count)] = n
+            out[uintp(0)] = 0
+        elif runs[uintp(k)] != runs[uintp(k - 1)]:
+            out[uintp(runs[uintp(k)])] = k
+
+
+def longest_run_kernel(x, places, out, rows, n):
+    """out (rows) = the last of the places (rows, n) in the first of the longest runs of each row of x (rows, n)."""
+    for task in parallel_range(rows):
+        base = int64(task) * n
+        length = int64(0)
+        longest = int64(0)
+        for k in range(n):
+            before = k - 1 if k > 0 else k
+            length = length + 1 if x[uintp(base + k)] == x[uintp(base + before)] else int64(1)
+            if length > longest:
+                longest = length
+                out[uintp(task)] = places[uintp(base + k)]
+
+
+class Runs(Op):
+    """The number of each row's run, from 0, for a dense vector or matrix whose equal rows are neighbours."""
+
+    takes = "x[n *w]:buifc;"
+    inputs, differentiable = ("x",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        out = layout(x.shape[:1], dtypes.int64, x.device)
+        width = x.size // (x.shape[0] or 1)
+        if x.size and x.device.backend.is_gpu:
+            return _by_threads(self.name, x, out, width)
+        return _plan(
+            self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1
+        )
+
+
+def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
+    """The plan for a GPU, where one thread would take long from the first row to the last."""
+    differ = _plan(name, bind.source_of(differs_kernel), (x,), out, (x.shape[0], width), x.size)
+    total = cumsum.prepare((out,), (0,))
+
+    def launch(x_data: object, out_data: object) -> None:
+        found = out.device.empty(out.size, out.storage)
+        differ.launch(x_data, found, *differ.constants)
+        total.launch(found, out_data, *total.constants)
+
+    return Plan(out, launch)
+
+
+class RunStarts(Op):
+    """Where each run begins, and at last the number of elements; parameter: how many runs there are."""
+
+    takes = "runs[n]:int64; count=0.."
+    inputs, parameters, differentiable = ("runs",), ("count",), False
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`."""
+        return {0: parameters[0] + 1}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (runs,), (count,) = arguments, parameters
+        return _plan(
+            self.name,
+            bind.source_of(begins_kernel),
+            (runs,),
+            layout((count + 1,), dtypes.int64, runs.device),
+            (runs.size, count),
+            runs.size,
+        )
+
+
+class LongestRun(Op):
+    """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals
+    the first.
+    """
+
+    takes = "x[*l n]:buif places[*l n]:int64;"
+    inputs, differentiable = ("x", "places"), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, places = arguments
+        out = layout(x.shape[:-1], dtypes.int64, x.device)
+        return _plan(self.name, bind.source_of(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)
+
+
+def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:
+    if not given[0].size:
+        return Plan(out, lambda *_: None)
+    signature = bind.signature(*given, out, numbers=len(sizes))
+    return Plan(out, bind.launcher(out.device, name, source, signature, given[0].dtype, work), sizes)
+
+
+runs, begins, longest_run = Runs("runs"), RunStarts("begins"), LongestRun("longest_run")

@@ -1,0 +1,61 @@
+"""The order in which a graph of a GPU's kernels is told to run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+import numod
+from numod.graph.backend.lower import Buffer, Call, Span
+from numod.graph.backend.cuda_graph import dependencies
+
+
+def made(kind: str, size: int = 8) -> Buffer:
+    return Buffer(kind, size, np.dtype(np.float32), numod.device("cpu"))
+
+
+def call(reads: list[Buffer], writes: list[Buffer], also: tuple[Buffer, ...] = ()) -> Call:
+    return Call(None, tuple(map(Span, [*reads, *writes, *also])), 0, None, tuple(reads), tuple(writes))
+
+
+def test_kernels_wait_for_what_they_read_and_overwrite() -> None:
+    x, y, weight, a, b, c = made("input"), made("input"), made("result"), made("local"), made("local"), made("local")
+    places = {a: 0, b: 32, c: 16}  # c lies on halves of a and b
+    calls = [
+        call([x], [a]), call([weight], [b]),  # neither waits
+        call([a, b], [made("result")]),  # for both
+        call([x], [c]),  # overwrites a and b: for the reader, who waited for the writers
+        call([x], [a]),  # overwrites a part of c
+        call([c, x], [weight]), call([weight], [y]),  # y may be a view of x
+    ]  # fmt: skip
+    assert dependencies(calls, places) == [[], [], [0, 1], [2], [3], [4], [5]]
+
+
+def test_memory_held_twice_and_given_is_one() -> None:
+    class Data:
+        def __init__(self, address: int) -> None:
+            self.address = address
+
+    def held(address: int) -> Buffer:
+        tensor = numod.zeros(8)
+        tensor._storage = SimpleNamespace(data=Data(address))
+        return Buffer("held", 8, np.dtype(np.float32), numod.device("cpu"), tensor)
+
+    one, half, other, x = held(64), held(80), held(96), made("input")
+    calls = [
+        call([one], [made("result")]),
+        call([], [half]),
+        call([other], [made("result")]),
+        call([], [x]),
+        call([one], [made("result")]),
+    ]
+    # the third waits as its first bytes are the second's last
+    assert dependencies(calls, {}) == [[], [0], [1], [2], [3]]
+
+
+def test_memory_that_a_launch_took_for_itself_is_written() -> None:
+    parts, x, out = made("local"), made("input"), made("result")
+    assert dependencies(
+        [call([x], [], (parts,)), call([x], [out], (parts,)), call([x], [made("result")])], {parts: 0}
+    ) == [[], [0], []]

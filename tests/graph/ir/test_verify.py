@@ -1,0 +1,59 @@
+"""The verifier accepts what is recorded and names what is wrong."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+import pytest
+
+import numod
+from numod import nn
+from numod.graph.capture import recorder as trace
+from numod.graph.ir import verify
+from numod.nn import functional as F
+
+
+def program() -> object:
+    return trace(lambda x: (x @ x).relu_().sum(), numod.ones(3, 3))
+
+
+def test_a_training_step_is_well_formed() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.ReLU(), nn.Linear(4, 2))
+    optimizer = numod.optim.Adam(model.parameters())
+
+    def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    batch = numod.ones(5, 3), numod.zeros(5, dtype=numod.int64)
+    step(*batch)
+    recorded = trace(step, *batch)
+    assert verify(recorded) is recorded and len(recorded.gradients) == 4
+
+
+BROKEN = {
+    "uses %1, which is not there yet": lambda p: p.steps.pop(0),
+    "makes %1, which is there already": lambda p: p.steps.insert(1, p.steps[0]),
+    "writes over %1, which is not there": lambda p: p.steps.__setitem__(0, replace(p.steps[0], in_place=True)),
+    "the op gives": lambda p: p.layouts.update({p.steps[0].results[0]: numod.ones(2)._layout}),
+    "the result %2 is not there": lambda p: p.steps.pop(),
+}
+
+
+def test_layouts_of_a_table_begun_anew_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = program()
+    monkeypatch.setattr(importlib.import_module("numod.device.layout"), "_interned", {})
+    assert verify(recorded) is recorded
+    assert recorded(numod.ones(3, 3)).item() == 27.0
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_what_is_wrong_is_named(message: str) -> None:
+    recorded = program()
+    BROKEN[message](recorded)
+    with pytest.raises(ValueError, match=message):
+        verify(recorded)

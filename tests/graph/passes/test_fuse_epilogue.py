@@ -1,0 +1,171 @@
+"""A product's end: which loops join a product, what they leave, and that random programs of products and loops over
+them mean what they meant.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import programs
+from programs import MODES, check, in_turn
+
+import numod
+from numod.graph.passes.pipeline import fuse_pointwise as fuse
+from numod.graph.capture import recorder as trace
+from numod.graph.ir import verify
+from numod.graph.passes.pipeline.fuse_epilogue import WithEpilogue
+from numod.graph.passes.pipeline.pipeline import optimise
+from numod.nn import functional as F
+from numod.ops.matmul.matmul import matmul, tiled as product_tiles
+
+
+def data(*shape: int, seed: int = 0) -> numod.Tensor:
+    return numod.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+X, W, B, R, WIDE = data(80, 70), data(60, 70, seed=1), data(60, seed=2), data(80, 60, seed=3), data(160, 120)
+
+
+def names(function: object, *inputs: numod.Tensor) -> list[str]:
+    """The ops of the steps that are left and are no views, after a run that shows the program gives what the function
+    gives, bit for bit.
+    """
+    with numod.no_grad():
+        smaller, _ = optimise(trace(function, *inputs))
+        verify(smaller)
+        expected = function(*inputs)
+        compiled = numod.compile(function)
+        compiled(*inputs)
+        for found in (smaller(*inputs), compiled(*inputs)):
+            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True):
+                assert a.dtype is b.dtype and np.array_equal(a.numpy(), b.numpy())
+    return [each.op.name for each in smaller.steps if not each.op.is_view]
+
+
+def test_against_numpy() -> None:
+    x, w, b, r = (each.numpy().astype(np.float64) for each in (X, W, B, R))
+    call = numod.compile(lambda x: F.relu(F.linear(x, W, B)) * 2 + R)
+    call(X)
+    np.testing.assert_allclose(call(X).numpy(), np.maximum(x @ w.T + b, 0) * 2 + r, rtol=1e-4, atol=1e-4)
+
+
+CASES = {
+    "relu": (lambda x: F.relu(F.linear(x, W, B)), ["linear_relu"]),
+    "no_bias": (lambda x: F.gelu(F.linear(x, W)), ["linear_gelu"]),
+    "residual_and_scale": (lambda x: (x @ W.t()) * 0.5 + R, ["matmul_mul_add"]),
+    "addmm": (lambda x: numod.addmm(B, x, W.t(), beta=2, alpha=3).tanh(), ["matmul_mul_add_tanh"]),
+    "columns_of_numbers": (lambda x: F.linear(x, W, B) * R[:, :1] + R[:1], ["linear_mul_add"]),
+    "strided": (lambda x: F.linear(x, W, B) + WIDE[::2, ::2], ["linear_add"]),
+    "three_dimensions": (lambda x: F.silu(F.linear(x.reshape(4, 20, 70), W, B)), ["linear_silu"]),
+    "batches": (
+        lambda x: (x.reshape(2, 40, 70) @ W.t().expand(2, 70, 60)).sigmoid() - R.reshape(2, 40, 60),
+        ["matmul_sigmoid_sub"],
+    ),
+    "two_results": (lambda x: (F.relu(y := F.linear(x, W, B)).add(1), y.tanh() > 0), ["linear_relu_add_tanh_gt"]),
+    "the_product_is_a_result": (lambda x: (z := F.linear(x, W, B), F.gelu(z)), ["linear_gelu"]),
+    "used_later": (lambda x: ((z := F.linear(x, W, B)).relu() @ W, z.sum()), ["linear_relu", "matmul", "sum"]),
+    "gate": (lambda x: F.silu(F.linear(x, W)) * F.linear(x, W, B), ["linear", "linear_silu_mul"]),
+    "transposed": (lambda x: (W @ x.t()).relu(), ["matmul_relu"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loops_that_join(case: str) -> None:
+    function, expected = CASES[case]
+    found = names(function, X)
+    assert found == expected
+
+
+KEPT_APART = {
+    "a_transposed_view": lambda x: F.linear(x, W, B).t().relu(),
+    "small": lambda x: F.linear(x[:8], W, B).relu(),
+    "truths_only": lambda x: F.linear(x, W, B).relu() > 1,
+    "a_sum_in_between": lambda x: F.linear(x, W, B) - F.linear(x, W, B).sum(),
+    "integers": lambda x: (x.int() @ W.t().int()).relu(),
+}
+
+
+@pytest.mark.parametrize("case", KEPT_APART)
+def test_loops_that_stay_apart(case: str) -> None:
+    with numod.no_grad():
+        smaller, _ = optimise(trace(KEPT_APART[case], X))
+    assert not any(isinstance(each.op, WithEpilogue) for each in smaller.steps)
+    names(KEPT_APART[case], X)
+
+
+def test_a_write_between_product_and_loop_keeps_them_apart() -> None:
+    state = W.clone()
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        z = F.linear(x, state)
+        state.mul_(0.5)
+        return z.relu()
+
+    compiled = numod.compile(function)
+    with numod.no_grad():
+        for scale in (1, 0.5, 0.25):
+            np.testing.assert_array_equal(compiled(X).numpy(), F.linear(X, W * scale).relu().numpy())
+
+
+def test_a_training_step_is_eagers() -> None:
+    def network() -> tuple:
+        numod.manual_seed(0)
+        model = numod.nn.Sequential(
+            numod.nn.Linear(70, 64), numod.nn.GELU(), numod.nn.Linear(64, 60), numod.nn.ReLU(), numod.nn.Linear(60, 3)
+        )
+        optimizer = numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return model, step
+
+    (eager, step), (model, other) = network(), network()
+    compiled = numod.compile(other)
+    for _ in range(4):
+        assert step(X).item() == pytest.approx(compiled(X).item(), rel=1e-6)
+    for a, b in zip(eager.parameters(), model.parameters()):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+    ops = [each.op.name for each in compiled.graph.steps if isinstance(each.op, WithEpilogue)]
+    assert ops == ["linear_gelu", "linear_relu", "matmul_relu_grad_x", "matmul_gelu_grad_x"]
+
+
+def test_explain_and_draw_show_the_end() -> None:
+    compiled = numod.compile(lambda x: F.relu(F.linear(x, W, B)))
+    with numod.no_grad():
+        compiled(X)
+    assert "relu(the product)" in compiled.explain() and "linear_relu" in compiled.graph.dot()
+
+
+@pytest.fixture
+def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of any size are made of tiles and take loops to their end; half of a program's lines are about them."""
+    monkeypatch.setattr(fuse, "LARGE", 1)
+    monkeypatch.setattr(product_tiles, "_TILED", 1)
+    monkeypatch.setattr(product_tiles, "_TURNED", 1)
+    kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
+    monkeypatch.setattr(programs, "KINDS", kinds)
+    for op in (matmul.matmul, matmul.linear):
+        monkeypatch.setattr(op, "plans", {})
+
+
+@pytest.mark.usefixtures("everything_joins")
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+def test_random_products(mode: str) -> None:
+    for seed in range(1000, 1006):
+        check(seed, mode, in_turn)
+
+
+@pytest.mark.fuzz
+@pytest.mark.usefixtures("everything_joins")
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("first", range(2000, 2040, 20))
+def test_many_random_products(mode: str, first: int) -> None:
+    for seed in range(first, first + 20):
+        check(seed, mode, in_turn if seed % 2 else numod.compile)

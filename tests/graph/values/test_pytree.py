@@ -1,0 +1,172 @@
+"""Structures of arguments and results: data classes beside tuples, lists and dicts, and what a function puts into those
+it is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+import numod
+from numod.graph import compile
+from numod.graph.values import pytree
+
+X = numod.tensor([[1.0, -2.0, 3.0]])
+
+
+@dataclass
+class Output:
+    """As libraries of models return them."""
+
+    logits: numod.Tensor
+    loss: numod.Tensor | None = None
+    parts: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One whose fields cannot be assigned."""
+
+    x: numod.Tensor
+    scale: float = 2.0
+
+
+def test_leaves_are_replaced_in_copies() -> None:
+    given = Output(1, 2, [3, (4, {"k": Batch(5, 6.0)})])
+    assert pytree.replace(given, lambda each: each * 10) == Output(10, 20, [30, (40, {"k": Batch(50, 60.0)})])
+    assert given.parts[1][1]["k"].x == 5
+
+
+def test_what_changes_in_containers_is_found() -> None:
+    given = (Output(X), [X], {"a": X})
+    before = pytree.contents(given)
+    assert pytree.changed(before) is None
+    given[2]["b"] = X
+    assert pytree.changed(before) == "dict"
+
+
+@pytest.mark.parametrize("linked", [False, None])
+def test_data_classes_come_and_go(linked: bool | None) -> None:
+    def function(batch: Batch, state: Output) -> Output:
+        y = batch.x * batch.scale + state.logits
+        return Output(y, None, [y.sum(), Batch(y * 2, 1.0)])
+
+    compiled = compile(function, options={"linked": linked})
+    for k, scale in enumerate((2.0, 2.0, 2.0, 3.0)):
+        arguments = Batch(X + k, scale), Output(X * k)
+        found, expected = compiled(*arguments), function(*arguments)
+        assert type(found) is Output and found.loss is None and type(found.parts[1]) is Batch
+        assert (
+            numod.equal(found.logits, expected.logits)
+            and numod.equal(found.parts[1].x, expected.parts[1].x)
+            and found.parts[1].scale == 1.0
+        )
+        assert numod.allclose(found.parts[0], expected.parts[0])
+    assert compiled.recorded == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d, x: d.update(y=x),
+        lambda d, x: d.pop("z", None),
+        lambda d, x: d["l"].append(x),
+        lambda d, x: d["l"].__setitem__(0, x),
+        lambda d, x: setattr(d["o"], "loss", x),
+    ],
+)
+def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
+    compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1], fullgraph=True)
+    with pytest.raises(RuntimeError, match="what is in an argument, a (dict|list|Output), changes"):
+        for k in range(3):
+            compiled({"x": X + k, "z": X, "l": [X], "o": Output(X)})
+
+
+SHIFT = [1.0]
+
+
+class Shifted(Output):
+    """One with an attribute that is no field, and a method that reads a global."""
+
+    def shifted(self) -> numod.Tensor:
+        return self.logits * getattr(self, "rate", 1.0) + SHIFT[0]
+
+
+@pytest.mark.parametrize("linked", [False, None])
+def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
+    compiled = compile(lambda given: given.shifted(), options={"linked": linked})
+    for k in range(8):
+        given, SHIFT[0] = Shifted(X + k), 1.0 + k // 6
+        if k // 2 in (1, 3):
+            given.rate = float(k // 2)
+        assert numod.equal(compiled(given), given.shifted())
+
+
+@pytest.mark.parametrize("linked", [False, None])
+@pytest.mark.parametrize("learns", [False, True])
+def test_containers_that_are_given_are_returned_themselves(linked: bool | None, learns: bool) -> None:
+    weight = numod.ones(3, requires_grad=learns)
+    compiled = compile(
+        lambda items, named, *, made: (items, [named["inner"]], made, items[0] * weight), options={"linked": linked}
+    )
+    for k in range(4):
+        items, named, made = [X + k, 1], {"inner": {"x": X}}, Output(X)
+        first, [inner], last, result = compiled(items, named, made=made)
+        assert (
+            first is items
+            and inner is named["inner"]
+            and last is made
+            and numod.equal(result, X + k)
+            and result.requires_grad is learns
+        )
+
+
+def test_slices_are_arguments() -> None:
+    compiled = compile(lambda x, part: x[:, part])
+    for part in (slice(0, 2), slice(1, None), slice(0, 2), slice(None, None, 2)):
+        assert numod.equal(compiled(X, part), X[:, part])
+    assert compiled.recorded == 3
+
+
+def test_functions_modules_and_classes_that_a_run_makes_are_refused() -> None:
+    def module(x: numod.Tensor) -> numod.nn.Module:
+        made = numod.nn.Module()
+        made.weight = x * 2
+        return made
+
+    makes = [
+        lambda x: lambda: x + 1,
+        module,
+        lambda x: type("Made", (), {"x": x * 2}),
+        lambda x: partial(numod.add, x),
+        lambda x: (x * 2).add,
+    ]
+    for function in makes:
+        with pytest.raises(RuntimeError, match="may hold values of this run"):
+            compile(function, fullgraph=True)(X)
+        with pytest.warns(UserWarning, match="runs eagerly"):
+            compile(function)(X)
+
+
+def test_functions_modules_and_classes_that_existed_before_are_returned() -> None:
+    layer, scale = numod.nn.Linear(3, 3), lambda x: x * 2
+    layer.act = scale
+    compiled = compile(
+        lambda x, given: (x * 2, layer, layer.act, layer.forward, scale, numod.relu, len, Output, given), fullgraph=True
+    )
+    for given in (scale, scale, numod.nn.ReLU()):
+        for _ in range(2):
+            doubled, *found = compiled(X, given)
+            assert numod.equal(doubled, X * 2)
+            assert found == [layer, scale, layer.forward, scale, numod.relu, len, Output, given]
+
+
+def test_a_list_that_is_returned_twice_is_refused() -> None:
+    def twice(x: numod.Tensor) -> tuple[list, list]:
+        made = [x * 2]
+        return made, made
+
+    with pytest.raises(RuntimeError, match="returns a list twice"):
+        compile(twice, fullgraph=True)(X)

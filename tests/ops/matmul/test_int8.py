@@ -1,0 +1,94 @@
+"""Products of bytes beside NumPy's of 64-bit integers, at the extremes too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod.device import byte_tiles
+
+SHAPES = [(1, 1, 1), (3, 5, 2), (17, 64, 49), (9, 131, 100), (40, 30, 48), (65, 258, 7)]
+
+
+def _bytes(shape, dtype, seed=0):
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("rows", "inner", "columns"), SHAPES)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_product_of_bytes_is_exact(dtype, rows, inner, columns, turned):
+    a, b = _bytes((rows, inner), dtype), _bytes((columns, inner) if turned else (inner, columns), "int8", 1)
+    x, y = numod.tensor(a), numod.tensor(b)
+    found = numod._int_mm(x, y.T if turned else y)
+    assert found.dtype is numod.int32
+    np.testing.assert_array_equal(found.numpy(), a.astype("int64") @ (b.T if turned else b).astype("int64"))
+
+
+@pytest.mark.parametrize("left", [-128, 127])
+@pytest.mark.parametrize("right", [-128, 127])
+def test_extremes_do_not_saturate(left, right):
+    a, b = numod.full((20, 1030), left, dtype=numod.int8), numod.full((1030, 70), right, dtype=numod.int8)
+    assert (numod._int_mm(a, b) == left * right * 1030).all()
+
+
+def test_views_with_any_steps_and_a_given_result():
+    a, b = _bytes((60, 90), "int8"), _bytes((180, 110), "int8", 1)
+    x, y, out = numod.tensor(a), numod.tensor(b), numod.empty(45, 55, dtype=numod.int32)
+    assert numod._int_mm(x[:, ::2].T, y[:180:3, ::2], out=out) is out
+    np.testing.assert_array_equal(out.numpy(), a[:, ::2].T.astype("int64") @ b[:180:3, ::2].astype("int64"))
+
+
+def test_threads_share_it_alike():
+    a = numod.tensor(_bytes((70, 300), "int8"))
+    b = numod.tensor(_bytes((300, 500), "int8", 1))
+    before = numod.get_num_threads()
+    try:
+        found = []
+        for count in (1, 2):
+            numod.set_num_threads(count)
+            found.append(numod._int_mm(a, b))
+    finally:
+        numod.set_num_threads(before)
+    assert (found[0] == found[1]).all()
+
+
+def test_empty_products_and_refusals():
+    a = numod.ones(3, 4, dtype=numod.int8)
+    assert numod._int_mm(a[:0], a.T).shape == (0, 3)
+    assert (numod._int_mm(a[:, :0], a.T[:0]) == 0).all()
+    for arguments, words in [((a, a), "self.size\\(1\\) needs to match mat2.size\\(0\\) but got 4 and 3"), ((a.float(), a.T), "self dtype to be int8 or uint8"),
+                             ((a, a.T.int()), "mat2 dtype to be of type int8"),
+                             ((a[0], a.T), "self to be of dimension 2 but got 1")]:  # fmt: skip
+        with pytest.raises(RuntimeError, match=words):
+            numod._int_mm(*arguments)
+
+
+def test_words_follow_the_features():
+    assert byte_tiles.group_of(["+avx512f", "+avx512vnni", "+avx512vl"], 64) == 4
+    assert byte_tiles.group_of(["+avx2", "+avxvnni"], 32) == 4
+    assert (
+        byte_tiles.group_of(["+avx2"], 32)
+        == byte_tiles.group_of(["+avx512f"], 64)
+        == byte_tiles.group_of(["+neon"], 16)
+        == 2
+    )
+
+
+def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
+    """The path of processors without VNNI, on this one."""
+    from numod.ops.matmul.matmul.int8 import ByteProduct
+
+    monkeypatch.setattr(byte_tiles, "group", lambda: 2)
+    byte_tiles.functions.cache_clear()
+    a, b = numod.tensor(_bytes((21, 67), "int8")), numod.tensor(_bytes((67, 60), "int8", 1))
+    from numod.core.apply import apply
+
+    try:
+        np.testing.assert_array_equal(
+            apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), a.numpy().astype("int64") @ b.numpy().astype("int64")
+        )
+    finally:
+        byte_tiles.functions.cache_clear()
