@@ -144,7 +144,7 @@ def test_every_row_has_a_reference_in_the_tests() -> None:
     from numod.ops.reduce import reduction
 
     tests = Path(__file__).parent
-    text = "".join(path.read_text() for path in (*(tests / "ops").glob("*.py"), tests / "shared" / "references.py"))
+    text = "".join(path.read_text() for path in (*(tests / "ops").rglob("*.py"), tests / "shared" / "references.py"))
     # norm1 and norm2 are reached through norm
     names = [*pointwise.rows, *(name.rstrip("12") for name in reduction.rows)]
     missing = [name for name in names if f'"{name}"' not in text and f"{name}=" not in text and f".{name}(" not in text]

@@ -110,7 +110,7 @@ class Packing:
 
 def argument_names(function: Callable) -> tuple[str, ...]:
     """The names of a gradient function's arguments: its parameters, or its attribute `argument_names`."""
-    named = getattr(function, "asks_for", None)
+    named = getattr(function, "argument_names", None)
     return parameter_names(function) if named is None else named
 
 

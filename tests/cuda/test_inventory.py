@@ -12,7 +12,7 @@ import pytest
 import numod
 from numod import dtypes, ops
 from numod.device.layout import layout
-from numod.ops.attention.attention import attention
+from numod.ops.attention import attention
 from numod.ops import op, sampling
 from numod.ops.sequence import rnn_layer
 from numod.ops.linalg.factorization import Factorization
@@ -21,16 +21,16 @@ from numod.ops.linalg.cuda import MAKERS
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
-KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell
-ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal Ctc
+KERNELS = """ArgExtremum Average Bag BagBounds Band RunStarts CheckedIndex ByteProduct Cat Cdist CdistGradient Cell
+ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal Ctc
 CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient
-Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read
+Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack ComplexPart Patches Pdist PlaceGradient Pointwise Gather
 Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs Resample Roll Sample ScatterReduce
-Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
+Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()
-ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
+ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own
 NO_KERNEL = ["eig"]  # factorizations
 GPU = numod.device("cuda:0")
 

@@ -20,7 +20,7 @@ import pytest
 import numod
 from numod import config, dtypes
 from numod.device.layout import layout
-from numod.graph.passes.pipeline.fuse_pointwise import Fused
+from numod.graph.passes.fuse_pointwise import Fused
 from numod.kernel import tensor_cores, writer
 from numod.ops import complexes, convolution, patches, pointwise, sampling, update
 from numod.ops.linalg import cross, factorization, triangular_solve, tril_triu
@@ -30,8 +30,8 @@ from numod.ops.reduce import argmax, reduction, scan, softmax
 from numod.ops.index import flip_roll, indexing, concat, pad, scatter_reduce
 from numod.ops.fft import fft
 from numod.ops.norm import group_norm, normalization
-from numod.ops.matmul.matmul import matmul
-from numod.ops.sort.sort import unique, searchsorted, topk, sort
+from numod.ops.matmul import matmul
+from numod.ops.sort import unique, searchsorted, topk, sort
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [

@@ -19,7 +19,7 @@ from numod.kernel import block
 from numod.nn import functional as F
 from numod.ops.linalg import cuda as factorization_device
 from numod.ops import pointwise
-from numod.ops.sort.sort import radix_cuda as sort_digits
+from numod.ops.sort import radix_cuda as sort_digits
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")

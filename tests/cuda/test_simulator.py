@@ -14,7 +14,7 @@ import numod
 from numod import nn
 from numod.nn import functional as F
 from numod.kernel import block
-from numod.ops.matmul.matmul import matmul
+from numod.ops.matmul import matmul
 from numod.ops import pointwise
 from rows import NAMES, arguments
 
@@ -199,7 +199,7 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
 
 # by the PTX machine more of them
 def test_rows_sorted_by_blocks_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from numod.ops.sort.sort import radix_cuda as sort_digits
+    from numod.ops.sort import radix_cuda as sort_digits
 
     monkeypatch.setattr(sort_digits, "suits", lambda *_: True)
     numod.manual_seed(0)

@@ -15,10 +15,10 @@ from programs import MODES, check, for_all_sizes, in_turn
 import numod
 from numod.graph import compile
 from numod.graph.backend import section
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
+from numod.graph import trace
+from numod.graph import verify
 from numod.graph.values.source_location import CannotRepeat
-from numod.graph.passes.pipeline.pipeline import optimise
+from numod.graph.passes.pipeline import optimise
 
 
 @pytest.mark.filterwarnings("ignore:compile")  # a check that changes with every input ends eagerly

@@ -15,7 +15,7 @@ from numod import dtypes
 from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
 from numod.ops import convolution_grid, convolution_planes, convolution_winograd, table
-from numod.ops.matmul.matmul import tiled as product_tiles
+from numod.ops.matmul import tiled as product_tiles
 from numod.ops.pointwise import rows
 from numod.ops.update import rows as updates
 

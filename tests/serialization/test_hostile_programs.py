@@ -17,7 +17,7 @@ import hostile
 import numod
 import numod as torch
 from numod.graph import Executable
-from numod.graph.capture import recorder as trace
+from numod.graph import trace
 from numod.nn import functional as F
 from numod.ops import contract
 from numod.ops.update import Update
@@ -218,7 +218,7 @@ REFUSED = {
     "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}),
         "there is no dtype 'os'"),
     "a part of what is not complex": (lambda x: x.exp(), (X,),
-        of(".exp", lambda step: step.__setitem__("op", "Part.sgn")), "sgn: it must compute with a complex dtype"),
+        of(".exp", lambda step: step.__setitem__("op", "ComplexPart.sgn")), "sgn: it must compute with a complex dtype"),
     "complex numbers as integers": (lambda x: torch.where(x > 0, x, 1), (X,),
         of(".where",
             lambda step: (step["inputs"].__setitem__(1, {"complex": ["1.0", "2.0"]}),

@@ -13,8 +13,8 @@ import pytest
 import numod
 from numod import nn
 from numod.graph import Executable
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
+from numod.graph import trace
+from numod.graph import verify
 from numod.nn import functional as F
 from numod.serialization import load_file, load_metadata, load_program, save_file, save_program
 

@@ -25,7 +25,7 @@ import numod
 import numod as torch
 from numod.device import Layout
 from numod.device.layout import layout
-from numod.graph.capture import recorder as trace
+from numod.graph import trace
 from numod.graph.ir.program import EMPTY, Program, Step, Value
 from numod.nn import functional as F
 from numod.serialization import load_file, save_program

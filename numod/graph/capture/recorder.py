@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ... import errors
 from ...autograd import set_grad_enabled
 from ...core import apply as dispatch
 from ...core.create.random import Draw
@@ -35,7 +36,7 @@ from ..values.source_location import CannotRepeat
 from ..ir.program import EMPTY, Check, Program, Step, Value
 from ..values.pytree import Given, replace
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(errors.__file__)) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 

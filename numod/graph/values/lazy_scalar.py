@@ -24,7 +24,7 @@ from weakref import ref
 
 import numpy as np
 
-from ... import dtypes
+from ... import dtypes, errors
 from ...core.index import indexing
 from ...core import operators
 from ...core.apply import apply, active_listeners
@@ -32,7 +32,7 @@ from ...core.tensor import Tensor
 from ...core.convert.transfer import peek
 from ...ops.pointwise import Pointwise
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(errors.__file__)) + os.sep
 # whose code asks for the class before it knows what it has
 _TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__
 METHODS = ("item", "tolist", "numpy")  # of a tensor

@@ -8,7 +8,7 @@ import pytest
 
 import numod
 from numod import nn
-from numod.graph.capture import recorder as trace
+from numod.graph import trace
 from numod.nn import functional as F
 
 OPTIMIZERS = {

@@ -18,7 +18,7 @@ from pairs import equal
 
 import numod
 from numod import nn
-from numod.graph.guards.snapshot import snapshot as guards
+from numod.graph.guards import snapshot as guards
 from numod.graph.capture import turns
 
 ONES = numod.ones(3)
@@ -141,7 +141,7 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
         # it would have kept 8 for ever
         assert other.found == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0
         module.scale = 16.0
-        assert compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3 and compiled.free is not None
+        assert compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3 and compiled.dynamic_variant is not None
 
 
 def test_a_function_may_wait_for_a_thread_that_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_containers_that_change_while_they_are_walked(monkeypatch: pytest.Monkey
 
     holder = types.SimpleNamespace(table={"a": numod.full((3,), 2.0)})
     compiled = numod.compile(lambda x: x * holder.table["a"], fullgraph=True)
-    monkeypatch.setattr(guards, "Look", walk)
+    monkeypatch.setattr(guards, "StateVisitor", walk)
     assert equal(compiled(ONES), ONES * 2) and compiled.recorded == 0
     assert equal(compiled(ONES), ONES * 2) and compiled.recorded == 1
 

@@ -34,7 +34,7 @@ from numod import nn
 from numod.distributions import Normal
 from numod.graph.values import kinds
 from numod.graph import compile as compiled_natively
-from numod.graph.guards.snapshot import guard as condition
+from numod.graph.guards import guard as condition
 from numod.nn import functional as F
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import numod
 from numod import nn
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
+from numod.graph import trace
+from numod.graph import verify
 from numod.nn import functional as F
 
 

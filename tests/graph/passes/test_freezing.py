@@ -12,7 +12,7 @@ import pytest
 
 import numod
 from numod import nn
-from numod.graph.ir import verify
+from numod.graph import verify
 from numod.nn import functional as F
 from numod.serialization.program import save_program
 

@@ -10,13 +10,13 @@ import programs
 from programs import MODES, check, in_turn
 
 import numod
-from numod.graph.passes.pipeline import fuse_pointwise as fuse
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
-from numod.graph.passes.pipeline.fuse_epilogue import WithEpilogue
-from numod.graph.passes.pipeline.pipeline import optimise
+from numod.graph.passes import fuse_pointwise as fuse
+from numod.graph import trace
+from numod.graph import verify
+from numod.graph.passes.fuse_epilogue import WithEpilogue
+from numod.graph.passes.pipeline import optimise
 from numod.nn import functional as F
-from numod.ops.matmul.matmul import matmul, tiled as product_tiles
+from numod.ops.matmul import matmul, tiled as product_tiles
 
 
 def data(*shape: int, seed: int = 0) -> numod.Tensor:

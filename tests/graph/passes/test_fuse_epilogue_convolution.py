@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import numod
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
-from numod.graph.passes.pipeline.fuse_epilogue import WithEpilogue
-from numod.graph.passes.pipeline.pipeline import optimise
+from numod.graph import trace
+from numod.graph import verify
+from numod.graph.passes.fuse_epilogue import WithEpilogue
+from numod.graph.passes.pipeline import optimise
 from numod.nn import functional as F
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import numod
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
-from numod.graph.passes.pipeline.fuse_pointwise import Fused
-from numod.graph.passes.pipeline.pipeline import optimise
+from numod.graph import trace
+from numod.graph import verify
+from numod.graph.passes.fuse_pointwise import Fused
+from numod.graph.passes.pipeline import optimise
 from numod.graph.ir.program import Step
 
 

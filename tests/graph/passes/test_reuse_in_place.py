@@ -13,8 +13,8 @@ import numod
 from numod import nn
 from numod.graph import Executable, compile
 from numod.graph.backend import memory_plan
-from numod.graph.capture import recorder as trace
-from numod.graph.ir import verify
+from numod.graph import trace
+from numod.graph import verify
 from numod.graph.backend.lower import Buffer, Call, Lowered, Span
 
 X = numod.arange(12.0).reshape(3, 4) / 7

@@ -13,7 +13,7 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.functional import scaled_dot_product_attention as attention
-from numod.ops.attention.attention import attention as op
+from numod.ops.attention import attention as op
 
 pytestmark = pytest.mark.on_cuda(simulator=False)
 

@@ -79,7 +79,7 @@ def test_words_follow_the_features():
 
 def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
     """The path of processors without VNNI, on this one."""
-    from numod.ops.matmul.matmul.int8 import ByteProduct
+    from numod.ops.matmul.int8 import ByteProduct
 
     monkeypatch.setattr(byte_tiles, "group", lambda: 2)
     byte_tiles.functions.cache_clear()

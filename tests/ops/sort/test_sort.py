@@ -10,7 +10,7 @@ import pytest
 import numod
 from numod.autograd import gradcheck, gradgradcheck
 from numod.core.apply import apply
-from numod.ops.sort.sort import topk, sort
+from numod.ops.sort import topk, sort
 
 pytestmark = pytest.mark.on_cuda
 
