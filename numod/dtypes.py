@@ -283,8 +283,8 @@ class iinfo(_Info):
 
 
 RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest number that each holds
-    each: (0, 1) if each.kind == "b" else (info.min, info.max)
-    for each in _ROWS for info in (None if each.kind == "b" else (iinfo if each.kind in "iu" else finfo)(each.real),)
+    row: (0, 1) if row.kind == "b" else (info.min, info.max)
+    for row in _ROWS for info in (None if row.kind == "b" else (iinfo if row.kind in "iu" else finfo)(row.real),)
 }  # fmt: skip
 
 

@@ -75,8 +75,8 @@ class LinAlgError(RuntimeError):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)
-        for each in tuple(self.listeners):
-            each()
+        for listener in tuple(self.listeners):
+            listener()
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):

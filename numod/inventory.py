@@ -212,7 +212,7 @@ def _difference(mine: object, theirs: object) -> str | None:
         ours, others = inspect.signature(mine).parameters, inspect.signature(theirs).parameters
     except (TypeError, ValueError):
         return None
-    if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in ours.values()):
+    if any(value.kind in (value.VAR_KEYWORD, value.VAR_POSITIONAL) for value in ours.values()):
         return None
     missing = [
         name

@@ -73,7 +73,7 @@ def _doctor(options: argparse.Namespace) -> int:
     print(
         "\nnothing to mend"
         if not problems
-        else "\nto mend\n" + "\n".join(f"  {k}. {each}" for k, each in enumerate(problems, 1))
+        else "\nto mend\n" + "\n".join(f"  {k}. {problem}" for k, problem in enumerate(problems, 1))
     )
     return int(bool(problems))
 
@@ -206,7 +206,7 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
     module, colon, name = target.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        shape = tuple(int(each) for each in arguments)
+        shape = tuple(int(argument) for argument in arguments)
         made = getattr(importlib.import_module(module), name) if colon else None
     except (ImportError, AttributeError, ValueError) as error:
         print(f"warmup: {error}", file=sys.stderr)
@@ -235,7 +235,7 @@ def _kernels(options: argparse.Namespace) -> int:
     code = _script(options.script, options.arguments)
     if not os.path.isfile(options.script):
         return code
-    found = sorted(build.kernels(), key=lambda each: -each.seconds)
+    found = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
     print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}")
     for each in found:
         size = store.size_of(each)

@@ -19,7 +19,7 @@ _NAMES = (2, 13)
 def _numbers(version: Any) -> tuple[int, ...]:
     """`"2.4.0+cpu"`, `(2, 4)` or a Version as numbers, without zeros at the end."""
     text = ".".join(map(str, version)) if isinstance(version, tuple) else str(version)
-    numbers = [int(each) for each in re.match(r"[\d.]*", text).group().split(".") if each]
+    numbers = [int(word) for word in re.match(r"[\d.]*", text).group().split(".") if word]
     while numbers and not numbers[-1]:
         del numbers[-1]
     return tuple(numbers)

@@ -172,13 +172,13 @@ _GPT = networks.gpt(8, 256, layers=4, size=256)
 def _step(torch: object, x: object, target: object, *weights: object) -> tuple:
     """A step of gradient descent of LeNet; the new weights."""
     functional = torch.nn.functional
-    a, b, c, d, e, f = weights = [each.detach().requires_grad_() for each in weights]
+    a, b, c, d, e, f = weights = [weight.detach().requires_grad_() for weight in weights]
     hidden = functional.max_pool2d(functional.relu(functional.conv2d(x, a, padding=a.shape[2] // 2)), 2)
     hidden = functional.max_pool2d(functional.relu(functional.conv2d(hidden, b)), 2).flatten(1)
     hidden = functional.relu(functional.linear(functional.relu(functional.linear(hidden, c)), d))
     functional.cross_entropy(functional.linear(hidden, e, f), target).backward()
     with torch.no_grad():
-        return tuple(each - 0.1 * each.grad for each in weights)
+        return tuple(weight - 0.1 * weight.grad for weight in weights)
 
 
 @functools.cache
@@ -330,9 +330,10 @@ def arrays_of(row: Row, tiny: bool) -> list[np.ndarray]:
 def moved(library: object, arrays: list[np.ndarray], device: str, double: bool = False) -> list:
     """The arrays as a library's tensors."""
     tensors = [
-        library.from_numpy(each.astype(np.float64) if double and each.dtype == np.float32 else each) for each in arrays
+        library.from_numpy(array.astype(np.float64) if double and array.dtype == np.float32 else array)
+        for array in arrays
     ]
-    return [each.to(device) for each in tensors]
+    return [tensor.to(device) for tensor in tensors]
 
 
 def error_of(row: Row, tiny: bool) -> float:
@@ -359,9 +360,14 @@ def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]
 
 def _unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
     tensors = moved(numod, arrays_of(row, tiny), "cuda")
-    first, others, done, start = [_bits(each) for each in results(row.run(numod, *tensors))], 0, 1, time.perf_counter()
+    first, others, done, start = (
+        [_bits(result) for result in results(row.run(numod, *tensors))],
+        0,
+        1,
+        time.perf_counter(),
+    )
     while done < runs and (done < 3 or time.perf_counter() - start < seconds):
-        others += not all(map(np.array_equal, first, [_bits(each) for each in results(row.run(numod, *tensors))]))
+        others += not all(map(np.array_equal, first, [_bits(result) for result in results(row.run(numod, *tensors))]))
         done += 1
     return others, done
 
@@ -424,7 +430,7 @@ def ceilings(tiny: bool, torch: object | None) -> tuple[float, float]:
     found = []
     for row in (copy, product):
         result, arrays = times(row, tiny, torch, 3, 0.05), arrays_of(row, tiny)
-        least = min(min(each) for each in result.rounds.values())
+        least = min(min(round_) for round_ in result.rounds.values())
         found.append((row.bytes(arrays) or row.flops(arrays)) / least)
     return found[0], found[1]
 
@@ -528,7 +534,7 @@ def _run(options: argparse.Namespace) -> int:
             _keep(report, options)
     if report.bars:
         verdicts = list(report.bars.values())
-        missed = "; ".join(name for name, each in report.bars.items() if each == "MISSED")
+        missed = "; ".join(name for name, bar in report.bars.items() if bar == "MISSED")
         print(
             f"bars: {verdicts.count('met')} met, {verdicts.count('MISSED')} missed, {verdicts.count('known')} not "
             f"known{f': missed {missed}' if missed else ''}"

@@ -101,8 +101,8 @@ def _gru(module: object, weight: Callable, inside: Callable, x: jax.Array) -> ja
 def _block(module: object, weight: Callable, inside: Callable, x: jax.Array, *cache: jax.Array) -> tuple:
     batch, steps, size = x.shape
     q, k, v = (
-        each.reshape(batch, steps, module.heads, -1).transpose(0, 2, 1, 3)
-        for each in jnp.split(inside("c_attn", inside("ln_1", x)), 3, axis=2)
+        word.reshape(batch, steps, module.heads, -1).transpose(0, 2, 1, 3)
+        for word in jnp.split(inside("c_attn", inside("ln_1", x)), 3, axis=2)
     )
     k, v = (jnp.concatenate(pair, axis=2) for pair in zip(cache, (k, v))) if cache else (k, v)
     scores = q @ k.swapaxes(2, 3) * (size // module.heads) ** -0.5

@@ -32,5 +32,5 @@ def least_seconds(work: Callable[[], object]) -> float | None:
     work()
     with profile(record_shapes=True, with_flops=True) as prof:
         work()
-    counted = [(each.flops, each.bytes_moved) for each in prof.events() if each.category == "op"]
+    counted = [(event.flops, event.bytes_moved) for event in prof.events() if event.category == "op"]
     return sum(limits().fraction(flops, moved, 1.0) for flops, moved in counted) or None

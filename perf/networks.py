@@ -96,7 +96,7 @@ def resnet18(batch: int) -> Callable:
         )
         stem = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()
         return nn.Sequential(
-            *stem, *(BasicBlock(*each) for each in widths), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10)
+            *stem, *(BasicBlock(*width) for width in widths), nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10)
         ), (draw(batch, 3, 32, 32),)
 
     return make
@@ -161,8 +161,8 @@ def gpt(
 
             def forward(self, x: object, *cache: object) -> tuple:
                 q, k, v = (
-                    each.reshape(batch, steps, heads, size // heads).transpose(1, 2)
-                    for each in self.c_attn(self.ln_1(x)).split(size, dim=2)
+                    word.reshape(batch, steps, heads, size // heads).transpose(1, 2)
+                    for word in self.c_attn(self.ln_1(x)).split(size, dim=2)
                 )
                 if cache:
                     k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)

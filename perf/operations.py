@@ -102,10 +102,10 @@ def backward(function: str, *arrays: Callable[[], np.ndarray], **options: object
         g = torch.tensor(draw(*call(*inputs, **options).shape, seed=9))
 
         def both() -> list:
-            for each in inputs:
-                each.grad = None
+            for input in inputs:
+                input.grad = None
             call(*inputs, **options).backward(g)
-            return [each.grad.numpy() for each in inputs if each.requires_grad]
+            return [input.grad.numpy() for input in inputs if input.requires_grad]
 
         return Timed("both()", {"both": both}, both, both if library == "numod" else None)
 
@@ -148,7 +148,7 @@ def recurrent(gradients: bool) -> dict[str, Callable[[], Timed]]:
         def both() -> list:
             layer.zero_grad()
             layer(x)[0].sum().backward()
-            return [each.grad.numpy() for each in layer.parameters()]
+            return [parameter.grad.numpy() for parameter in layer.parameters()]
 
         call = both if gradients else forward
         return Timed("call()", {"call": call}, call, call if library == "numod" else None)

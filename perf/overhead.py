@@ -42,7 +42,7 @@ def main(rounds: int = 60) -> None:
     the fastest tenth, which other work disturbs least.
     """
     step = training(*TRAINED["MLP 4-3-1, batch 1"])["numod"]().names["step"]
-    never = [each for _ in range(rounds) for each in blocks(step)]
+    never = [block for _ in range(rounds) for block in blocks(step)]
     found: dict[str, list[float]] = {"off, after it was on": [], **{name: [] for name in SETTINGS}}
     for _ in range(rounds):
         for name, setting in SETTINGS.items():

@@ -65,7 +65,7 @@ def expression(
     """
 
     def given() -> dict[str, np.ndarray]:
-        return {name: each() if callable(each) else each for name, each in arrays.items()}
+        return {name: array() if callable(array) else array for name, array in arrays.items()}
 
     def eager(library: str) -> Timed:
         torch = importlib.import_module(library)
@@ -132,7 +132,7 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
         torch = importlib.import_module(library)
         plain, inputs = network(make, library)
         plain.eval().requires_grad_(False)
-        arguments = {f"x{number}": torch.tensor(each) for number, each in enumerate(inputs)}
+        arguments = {f"x{number}": torch.tensor(input) for number, input in enumerate(inputs)}
         names = {
             "model": torch.compile(plain, options={"freezing": True} if frozen else None) if compiled else plain,
             **arguments,
@@ -150,7 +150,7 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
         module, inputs = network(make, "numod")
         p = weights(module)  # constants of the compiled function, as they are in ONNX
         function = jax.jit(lambda *inputs: forward(module, p, *inputs))
-        arguments = {f"x{number}": jax.numpy.asarray(each) for number, each in enumerate(inputs)}
+        arguments = {f"x{number}": jax.numpy.asarray(input) for number, input in enumerate(inputs)}
         names = {"function": function, "wait": jax.block_until_ready, **arguments}
         return Timed(f"wait(function({', '.join(arguments)}))", names, lambda: _arrays(function(*arguments.values())))
 
@@ -209,7 +209,7 @@ def training(
 def _objective(torch: object, make: Make, target: np.ndarray, loss: str, compiled: bool) -> tuple:
     """(loss of nothing, module) of a network in training."""
     module, inputs = network(make, torch.__name__)
-    inputs = [torch.tensor(each) for each in inputs]
+    inputs = [torch.tensor(input) for input in inputs]
     target = torch.tensor(target)
     measure = getattr(torch.nn.functional, loss)
 
@@ -229,7 +229,7 @@ def jax_step(make: Make, target: np.ndarray, loss: str) -> Callable[[], object]:
     from .in_jax import forward, weights
 
     module, inputs = network(make, "numod")
-    inputs, target = [jnp.asarray(each) for each in inputs], jnp.asarray(target)
+    inputs, target = [jnp.asarray(input) for input in inputs], jnp.asarray(target)
     measures = {
         "mse_loss": lambda out: ((out - target) ** 2).mean(),
         "cross_entropy": lambda out: -jnp.take_along_axis(jax.nn.log_softmax(out), target[:, None], 1).mean(),
@@ -287,4 +287,4 @@ def session(module: object, inputs: tuple) -> Timed:
 def _arrays(values: object) -> list[np.ndarray]:
     """Results as NumPy arrays, of whichever library."""
     values = values if isinstance(values, (tuple, list)) else [values]
-    return [np.asarray(each.numpy() if hasattr(each, "numpy") else each) for each in values]
+    return [np.asarray(value.numpy() if hasattr(value, "numpy") else value) for value in values]

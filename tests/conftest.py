@@ -61,8 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for first, *others in variants.values():
         for item in (first, *(others[-1:] if config.cuda_simulator() else others)):
             item.add_marker(pytest.mark.cudasim if config.cuda_simulator() else pytest.mark.cuda)
-            for each in ("RuntimeWarning", "DeprecationWarning"):  # NumPy's scalars warn where machine integers wrap
-                item.add_marker(pytest.mark.filterwarnings(f"ignore::{each}"))
+            for name in ("RuntimeWarning", "DeprecationWarning"):  # NumPy's scalars warn where machine integers wrap
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{name}"))
 
 
 @pytest.fixture(autouse=True)

@@ -67,7 +67,7 @@ def simple(annotation: str) -> str:
     text = re.sub(r"[A-Za-z_]\w*", lambda found: TYPES.get(found[0], found[0]), text)
     parts = list(dict.fromkeys(text.split(" | ")))
     if "Number" in parts:
-        parts = [each for each in parts if each not in ("complex", "int", "float", "bool")]
+        parts = [part for part in parts if part not in ("complex", "int", "float", "bool")]
     if not set(re.findall(r"[A-Za-z_]\w*", text)) <= KNOWN or "[Sequence" in text:
         return "Any"
     return " | ".join(dict.fromkeys(parts))
@@ -97,7 +97,7 @@ def of_node(node: ast.FunctionDef) -> tuple[list[tuple], list[tuple], str]:
     """
     args = node.args
     first = [*args.posonlyargs, *args.args]
-    defaults = [None] * (len(first) - len(args.defaults)) + [ast.unparse(each) for each in args.defaults]
+    defaults = [None] * (len(first) - len(args.defaults)) + [ast.unparse(default) for default in args.defaults]
 
     def one(each, value):
         return (
@@ -110,9 +110,9 @@ def of_node(node: ast.FunctionDef) -> tuple[list[tuple], list[tuple], str]:
     if args.vararg:
         positional.append(("*" + args.vararg.arg, *one(args.vararg, None)[1:]))
     named = [
-        one(each, None if value is None else ast.unparse(value))
-        for each, value in zip(args.kwonlyargs, args.kw_defaults)
-        if each.arg != "names" or value is None
+        one(kwonlyarg, None if value is None else ast.unparse(value))
+        for kwonlyarg, value in zip(args.kwonlyargs, args.kw_defaults)
+        if kwonlyarg.arg != "names" or value is None
     ]
     if args.kwarg:
         named.append(("**" + args.kwarg.arg, "", None))
@@ -131,12 +131,12 @@ def of_documentation(section: str, name: str, function: Callable, operator: str)
     schemas = torch._C._jit_get_schemas_for_operator(f"aten::{operator}")
     types = {}
     for schema in schemas:
-        for k, each in enumerate(schema.arguments):
+        for k, argument in enumerate(schema.arguments):
             types.setdefault(
-                "input" if each.name == "self" else each.name,
-                simple(str(each.real_type if hasattr(each, "real_type") else each.type)),
+                "input" if argument.name == "self" else argument.name,
+                simple(str(argument.real_type if hasattr(argument, "real_type") else argument.type)),
             )
-            types.setdefault(k, simple(str(each.real_type if hasattr(each, "real_type") else each.type)))
+            types.setdefault(k, simple(str(argument.real_type if hasattr(argument, "real_type") else argument.type)))
     types |= {"out": "Tensor | None"} | OPTIONS
     for line in (function.__doc__ or "").strip().splitlines():
         found = re.match(rf"(?:torch\.)?(?:\w+\.)?{name}(\(.*\))\s*->\s*(.*)", line.strip())
@@ -244,8 +244,8 @@ def overloads(section: str, name: str, function: object, functions: dict, method
     if inspect.isfunction(function) and not (
         nodes
         and any(
-            each.kind is each.VAR_KEYWORD or each.name == "args"
-            for each in inspect.signature(function).parameters.values()
+            parameter.kind is parameter.VAR_KEYWORD or parameter.name == "args"
+            for parameter in inspect.signature(function).parameters.values()
         )
     ):
         return [of_function(function)]
@@ -267,9 +267,9 @@ def of_schemas(operator: str) -> list[tuple]:
                 repr(each.default_value) if each.has_default_value() else None,
             )
 
-        written = [each.name for each in schema.arguments if each.is_out]
-        named = [one(each) for each in schema.arguments if each.kwarg_only and not each.is_out]
-        positional = [one(each) for each in schema.arguments if not each.kwarg_only]
+        written = [argument.name for argument in schema.arguments if argument.is_out]
+        named = [one(argument) for argument in schema.arguments if argument.kwarg_only and not argument.is_out]
+        positional = [one(argument) for argument in schema.arguments if not argument.kwarg_only]
         named += (
             [("out", "Tensor | None" if len(written) == 1 else "Sequence[Tensor] | None", "None")] if written else []
         )
@@ -312,7 +312,9 @@ def lines() -> Iterator[str]:
             ):
                 continue
             found = [
-                each for each in overloads(section, name, function, functions, methods) if is_listed(section, each)
+                overload
+                for overload in overloads(section, name, function, functions, methods)
+                if is_listed(section, overload)
             ]
             found = merged(found)
             for each in list(found):

@@ -80,20 +80,22 @@ def annotation(text: object, parameter: bool) -> str:
 def parameters(signature: inspect.Signature) -> str:
     """The parameters of a signature as text."""
     texts, starred = [], False
-    for each in signature.parameters.values():
-        if each.kind is each.KEYWORD_ONLY and not starred:
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             texts, starred = [*texts, "*"], True
-        starred |= each.kind is each.VAR_POSITIONAL
-        mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        starred |= parameter.kind is parameter.VAR_POSITIONAL
+        mark = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         default = (
             ""
-            if each.default is each.empty
-            else f" = {each.default!r}"
-            if isinstance(each.default, (int, float, str, bool, type(None)))
+            if parameter.default is parameter.empty
+            else f" = {parameter.default!r}"
+            if isinstance(parameter.default, (int, float, str, bool, type(None)))
             else " = ..."
         )
-        untyped = each.annotation is each.empty and each.name in ("self", "cls")
-        texts.append(f"{mark}{each.name}" + ("" if untyped else f": {annotation(each.annotation, True)}") + default)
+        untyped = parameter.annotation is parameter.empty and parameter.name in ("self", "cls")
+        texts.append(
+            f"{mark}{parameter.name}" + ("" if untyped else f": {annotation(parameter.annotation, True)}") + default
+        )
     return ", ".join(texts)
 
 
@@ -245,9 +247,9 @@ def namespace_stub() -> str:
                 if kind == "Tensor"
                 else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}"
             )
-    own = [each for each in values if not each.startswith("from")]
+    own = [value for value in values if not value.startswith("from")]
     imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
-    defined = [each for each in functions if not each.startswith("from")]
+    defined = [function for function in functions if not function.startswith("from")]
     return (
         HEAD
         + TYPES.format(".")

@@ -298,7 +298,7 @@ def test_registered_classes_are_trees() -> None:
         if kind not in nodes:
             return pytree.LeafSpec()
         parts, context = nodes[kind].flatten_fn(tree)
-        return pytree.TreeSpec(kind, context, [structure(each) for each in parts])
+        return pytree.TreeSpec(kind, context, [structure(part) for part in parts])
 
     made = pytree.tree_unflatten(pytree.tree_leaves(tree), structure(tree))
     assert type(made) is OrderedDict and made["a"] == (1, [2]) and (made["b"].first, made["b"].second) == (3, 4)

@@ -24,7 +24,7 @@ def defined(body: list[ast.stmt]) -> Iterator[str]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.ImportFrom):
-            yield from (each.asname for each in node.names if each.asname == each.name)
+            yield from (name.asname for name in node.names if name.asname == name.name)
         elif isinstance(node, ast.AnnAssign):
             yield node.target.id
 

@@ -111,9 +111,9 @@ def _body(*arguments: Any, **named: Any) -> Any:
 
 def _target(arguments: tuple) -> tuple[str, DType] | None:
     """The (device type, dtype) that holds for these arguments, by the first tensor among them."""
-    for each in arguments:
-        if isinstance(each, Tensor):
-            return next((cast for cast in state.autocast if cast[0] == each.device.type), None)
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            return next((cast for cast in state.autocast if cast[0] == argument.device.type), None)
     return None
 
 
@@ -127,7 +127,7 @@ def _casting(to: Callable[[str, DType], DType | None]) -> Callable:
         dtype = None if target is None else to(*target)
         if dtype is None:
             return plain(*arguments, **named)
-        arguments = tuple([_cast(each, dtype) for each in arguments])
+        arguments = tuple([_cast(argument, dtype) for argument in arguments])
         named = {name: _cast(each, dtype) for name, each in named.items()}
         before, state.autocast = state.autocast, ()
         try:
@@ -181,7 +181,7 @@ def _layers(plain: Callable, arguments: tuple, named: dict) -> Any:
     target = _target(arguments) if state.autocast else None
     if target is None or isinstance(arguments[0], GRU):
         return plain(*arguments, **named)
-    return plain(*[_cast(each, target[1]) for each in arguments], **named)
+    return plain(*[_cast(argument, target[1]) for argument in arguments], **named)
 
 
 def _run_layer(plain: Callable, arguments: tuple, named: dict) -> Any:

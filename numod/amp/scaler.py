@@ -62,7 +62,7 @@ class GradScaler:
         if isinstance(outputs, Mapping):
             return type(outputs)((key, self.scale(value)) for key, value in outputs.items())
         if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
-            scaled = [self.scale(each) for each in outputs]
+            scaled = [self.scale(output) for output in outputs]
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
         raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
 
@@ -78,13 +78,15 @@ class GradScaler:
             raise RuntimeError("unscale_() is being called after step().")
         if id(optimizer) in self._found:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        gradients = [each.grad for group in optimizer.param_groups for each in with_gradients(group["params"])]
+        gradients = [
+            with_gradient.grad for group in optimizer.param_groups for with_gradient in with_gradients(group["params"])
+        ]
         with no_grad():
-            finite = [each.isfinite().all().to(self._scale.device) for each in gradients]
+            finite = [gradient.isfinite().all().to(self._scale.device) for gradient in gradients]
             self._found[id(optimizer)] = not finite or stack(finite).all()._observe()
             factor = self._scale.double().reciprocal().float()
-            for each in gradients:
-                each.mul_(factor.to(each.device))
+            for gradient in gradients:
+                gradient.mul_(factor.to(gradient.device))
 
     def step(self, optimizer: object, *args: object, **kwargs: object) -> object:
         """`optimizer.step(...)`, after unscaling if that was not done yet, unless a gradient is not finite."""

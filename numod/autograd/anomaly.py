@@ -29,9 +29,9 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _note_lines(op: object, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
-    for each in outputs:
-        if isinstance(each, Tensor) and each._node is not None:
-            each._node.lines = traceback.format_stack(sys._getframe(2))
+    for output in outputs:
+        if isinstance(output, Tensor) and output._node is not None:
+            output._node.lines = traceback.format_stack(sys._getframe(2))
 
 
 def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:

@@ -117,9 +117,9 @@ def grad(
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
-    for each in inputs:
-        _target(each)  # raises
-        if not isinstance(each, GradientEdge) and not each.requires_grad:
+    for input in inputs:
+        _target(input)  # raises
+        if not isinstance(input, GradientEdge) and not input.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
     found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
@@ -129,8 +129,8 @@ def grad(
             "this is the desired behavior."
         )
     return tuple(
-        _zeros(each, create_graph) if gradient is None and materialize_grads else gradient
-        for each, gradient in zip(inputs, found)
+        _zeros(input, create_graph) if gradient is None and materialize_grads else gradient
+        for input, gradient in zip(inputs, found)
     )
 
 
@@ -174,7 +174,7 @@ def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, 
     """
     from ..core.shape.shapes import stack
 
-    return tuple(map(stack, zip(*[function(*row) for row in zip(*(each.unbind() for each in columns))])))
+    return tuple(map(stack, zip(*[function(*row) for row in zip(*(column.unbind() for column in columns))])))
 
 
 def _tuple(value: object) -> tuple:
@@ -185,7 +185,7 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
     weights = (None,) * len(tensors) if weights is None else _tuple(weights)
     if len(weights) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients")
-    return [_seed(each, weight) for each, weight in zip(tensors, weights)]
+    return [_seed(tensor, weight) for tensor, weight in zip(tensors, weights)]
 
 
 def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
@@ -356,7 +356,7 @@ class _Walk:
             if path is not None:
                 if not self.ends:
                     self.noted(node, grads)
-                if node not in path or not any(each is not None for each in grads):
+                if node not in path or not any(grad is not None for grad in grads):
                     continue
             if node.hooks is not None:
                 grads = _before(node, grads)
@@ -473,7 +473,7 @@ def _walk_here(
     try:
         state.grad_enabled = create_graph
         walks.append(walk)
-        seeds, roots = _seeds(tensors, weights), [_target(each) for each in tensors]
+        seeds, roots = _seeds(tensors, weights), [_target(tensor) for tensor in tensors]
         if wanted is not None:
             walk.find_path(roots, into_leaves)
         for root, seed in zip(roots, seeds):

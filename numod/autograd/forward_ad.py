@@ -129,7 +129,7 @@ def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
     if not linear:
         return zeros_like(tensor).detach()
     outputs, directions = zip(*linear)
-    recorded = recorded or any(each.requires_grad for each in directions)
+    recorded = recorded or any(direction.requires_grad for direction in directions)
     return grad(outputs, weight, directions, retain_graph=True, create_graph=recorded, materialize_grads=True)[0]
 
 

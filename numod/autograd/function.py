@@ -47,10 +47,10 @@ class Context:
 
         In-place writes to them in between are detected. Raises TypeError for what is neither a tensor nor None.
         """
-        for k, each in enumerate(tensors):
-            if each is not None and not isinstance(each, Tensor):
+        for k, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(
-                    f"save_for_backward can only save variables, but argument {k} is of type {type(each).__name__}; "
+                    f"save_for_backward can only save variables, but argument {k} is of type {type(tensor).__name__}; "
                     "set it as an attribute of ctx"
                 )
         self._saved = tensors
@@ -65,9 +65,9 @@ class Context:
 
         Raises RuntimeError for what is no tensor, `apply` for one not returned.
         """
-        for each in tensors:
-            if not isinstance(each, Tensor):
-                raise RuntimeError(f"mark_dirty can only accept variables, but got {type(each).__name__}")
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(f"mark_dirty can only accept variables, but got {type(tensor).__name__}")
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -90,7 +90,7 @@ class FunctionNode(Node):
 
     def keep(self, results: tuple) -> None:
         """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
-        ids = {id(each): k for k, each in enumerate(results) if each is not None}
+        ids = {id(result): k for k, result in enumerate(results) if result is not None}
         self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
         self.kept = tuple(
             each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers)
@@ -123,7 +123,7 @@ class FunctionNode(Node):
             else self._call(self.function._gradients(), self.unpack(), grads)
         )
         results = results if isinstance(results, tuple) else (results,)
-        if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
+        if len(results) > len(self.edges) and all(result is None for result in results[len(self.edges) :]):
             results = results[: len(self.edges)]
         if len(results) != len(self.edges):
             raise RuntimeError(
@@ -162,7 +162,9 @@ class FunctionNode(Node):
     @property
     def next_functions(self) -> tuple:
         """The nodes gradients flow to next; arguments that are no tensors have none."""
-        return tuple(each for each, layout in zip(super().next_functions, self.layouts) if layout is not None)
+        return tuple(
+            next_function for next_function, layout in zip(super().next_functions, self.layouts) if layout is not None
+        )
 
     def name(self) -> str:
         """The name of the Function with "Backward" appended."""
@@ -258,7 +260,7 @@ class Function:
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)
-        leaves = [each for each, edge in zip(arguments, edges) if edge is not None and edge[0] is each]
+        leaves = [argument for argument, edge in zip(arguments, edges) if edge is not None and edge[0] is argument]
         with no_grad():
             if cls.setup_context is not None:
                 outputs = forward(*arguments)
@@ -286,9 +288,9 @@ def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
     """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
-    inputs = {id(each) for each in arguments if isinstance(each, Tensor)}
+    inputs = {id(argument) for argument in arguments if isinstance(argument, Tensor)}
     dirty = {id(each) for each in context._dirty}
-    if not dirty & inputs <= {id(each) for each in results}:
+    if not dirty & inputs <= {id(result) for result in results}:
         raise RuntimeError(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
             "modified inplace must all be outputs of "
@@ -302,13 +304,14 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
         )
         dirty &= inputs
     fresh = tuple(
-        each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results
+        result.view(result.shape) if isinstance(result, Tensor) and id(result) in inputs - dirty else result
+        for result in results
     )
     node = FunctionNode(
         cls,
         context,
         edges,
-        tuple(each._layout if isinstance(each, Tensor) else None for each in arguments),
+        tuple(argument._layout if isinstance(argument, Tensor) else None for argument in arguments),
         tuple(each._layout if isinstance(each, Tensor) else None for each in fresh),
     )
     node.keep(results)
@@ -346,21 +349,21 @@ class _Transposed(Function):
 
     @staticmethod
     def forward(ctx: Context, node: FunctionNode, *grads: Tensor) -> tuple:
-        ctx.node, like = node, next(each for each in grads if each is not None)
+        ctx.node, like = node, next(grad for grad in grads if grad is not None)
         ctx.set_materialize_grads(False)
         return tuple(
-            None if edge is None else like.new_zeros(each.shape, dtype=each.dtype)
-            for edge, each in zip(node.edges, node.layouts)
+            None if edge is None else like.new_zeros(layout.shape, dtype=layout.dtype)
+            for edge, layout in zip(node.edges, node.layouts)
         )
 
     @staticmethod
     def backward(ctx: Context, *tangents: Tensor) -> tuple:
         node = ctx.node
         if node.context._materialize:
-            like = next(each for each in tangents if each is not None)
+            like = next(tangent for tangent in tangents if tangent is not None)
             tangents = tuple(
-                like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own
-                for own, each in zip(tangents, node.layouts)
+                like.new_zeros(layout.shape, dtype=layout.dtype) if own is None and layout is not None else own
+                for own, layout in zip(tangents, node.layouts)
             )
         found = node._call(node.function.jvp, node.context._forward, tangents)
         return None, *(found if isinstance(found, tuple) else (found,))
@@ -387,7 +390,9 @@ def once_differentiable(backward: Callable) -> Callable:
     def once(ctx: Context, *gradients: Tensor) -> object:
         with no_grad():
             found = backward(ctx, *gradients)
-        if not state.grad_enabled or not any(isinstance(each, Tensor) and each.requires_grad for each in gradients):
+        if not state.grad_enabled or not any(
+            isinstance(gradient, Tensor) and gradient.requires_grad for gradient in gradients
+        ):
             return found
         every = found if isinstance(found, tuple) else (found,)
         guarded = [

@@ -37,7 +37,8 @@ def _prepared(inputs: object, create_graph: bool, name: str) -> tuple[tuple[Tens
     """The inputs as new leaves or views, so that gradients stop at them."""
     values, several = _tuple(inputs, "inputs given to", name)
     return tuple(
-        each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in values
+        value.view_as(value) if create_graph and value.requires_grad else value.detach().requires_grad_()
+        for value in values
     ), several
 
 
@@ -53,9 +54,9 @@ def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ..
     values, _ = _tuple(v, "v given to", name)
     if len(values) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(values)}.")
-    for k, (each, other) in enumerate(zip(values, like)):
-        if each.shape != other.shape:
-            raise RuntimeError(f"Entry {k} in v has invalid size: should be {other.shape} but got {each.shape}.")
+    for k, (value, other) in enumerate(zip(values, like)):
+        if value.shape != other.shape:
+            raise RuntimeError(f"Entry {k} in v has invalid size: should be {other.shape} but got {value.shape}.")
     return values
 
 
@@ -70,7 +71,7 @@ def _derivatives(
             "be computed in a differentiable manner from the input when running in strict mode."
         )
     if not kept:
-        return tuple(zeros_like(each) for each in inputs)
+        return tuple(zeros_like(input) for input in inputs)
     outs, given = zip(*kept)
     found = grad(
         outs,
@@ -86,7 +87,7 @@ def _derivatives(
             f"The output of the user-provided function is independent of input {place}. This is not allowed in strict "
             "mode."
         )
-    return tuple(zeros_like(each) if one is None else one for each, one in zip(inputs, found))
+    return tuple(zeros_like(input) if one is None else one for input, one in zip(inputs, found))
 
 
 def _result(found: tuple, several: bool, create_graph: bool) -> Tensors:
@@ -123,7 +124,7 @@ def jvp(
         values, _ = _prepared(inputs, create_graph, "jvp")
         tangents = _weights(v, values, "jvp")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jvp")
-        weights = tuple(zeros_like(each).detach().requires_grad_() for each in outputs)
+        weights = tuple(zeros_like(output).detach().requires_grad_() for output in outputs)
         pulled = _derivatives(outputs, values, weights, True, strict)
         found = _derivatives(pulled, weights, tangents, create_graph, False)
     return _result(outputs, many, create_graph), _result(found, many, create_graph)
@@ -149,10 +150,10 @@ def jacobian(
         values, several = _prepared(inputs, create_graph, "jacobian")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")
         rows = tuple(
-            (_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(
-                each, values, several, create_graph, strict
+            (_rows_at_once if vectorize and not strict and output.requires_grad else _rows)(
+                output, values, several, create_graph, strict
             )
-            for each in outputs
+            for output in outputs
         )
     return rows if many else rows[0]
 
@@ -163,9 +164,9 @@ def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, stri
         if output.numel()
         else []
     )
-    columns = zip(*found) if found else [[zeros(0, *each.shape, dtype=each.dtype)] for each in inputs]
+    columns = zip(*found) if found else [[zeros(0, *input.shape, dtype=input.dtype)] for input in inputs]
     return _result(
-        tuple(stack(list(column)).reshape(*output.shape, *each.shape) for column, each in zip(columns, inputs)),
+        tuple(stack(list(column)).reshape(*output.shape, *input.shape) for column, input in zip(columns, inputs)),
         several,
         create_graph,
     )
@@ -176,11 +177,11 @@ def _rows_at_once(output: Tensor, inputs: tuple, several: bool, create_graph: bo
     weights = eye(size, dtype=output.dtype, device=output.device).reshape(size, *output.shape)
     found = grad(output, inputs, weights, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
     found = tuple(
-        zeros(size, *each.shape, dtype=each.dtype, device=each.device) if one is None else one
-        for one, each in zip(found, inputs)
+        zeros(size, *input.shape, dtype=input.dtype, device=input.device) if one is None else one
+        for one, input in zip(found, inputs)
     )
     return _result(
-        tuple(one.reshape(*output.shape, *each.shape) for one, each in zip(found, inputs)), several, create_graph
+        tuple(one.reshape(*output.shape, *input.shape) for one, input in zip(found, inputs)), several, create_graph
     )
 
 

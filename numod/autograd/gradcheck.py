@@ -18,7 +18,7 @@ class GradcheckError(RuntimeError):
 
 
 def _tensors(values: object) -> tuple[Tensor, ...]:
-    return (values,) if isinstance(values, Tensor) else tuple(each for each in values if isinstance(each, Tensor))
+    return (values,) if isinstance(values, Tensor) else tuple(value for value in values if isinstance(value, Tensor))
 
 
 def gradcheck(
@@ -51,16 +51,16 @@ def gradcheck(
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
+    checked = [k for k, input in enumerate(inputs) if isinstance(input, Tensor) and input.requires_grad]
     if not checked:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of the inputs have "
             "requires_grad=True."
         )
-    recorded = any(each.requires_grad for each in _tensors(func(*inputs)))
+    recorded = any(tensor.requires_grad for tensor in _tensors(func(*inputs)))
 
     def chosen(results: tuple[Tensor, ...]) -> list[Tensor]:
-        return [each for each in results if (each.requires_grad if recorded else each.dtype.differentiable)]
+        return [result for result in results if (result.requires_grad if recorded else result.dtype.differentiable)]
 
     generator = Generator().manual_seed(0)
     outputs = lambda: chosen(_tensors(func(*inputs)))  # noqa: E731
@@ -87,7 +87,7 @@ def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: 
     values, sides = _numbers(point), []
     for shift in (eps, -eps):
         point.detach().copy_(_like(point, [value + shift * step for value, step in zip(values, direction)]))
-        sides.append([_numbers(each) for each in outputs()])
+        sides.append([_numbers(output) for output in outputs()])
     point.detach().copy_(_like(point, values))
     return [[(up - down) / (2 * eps) for up, down in zip(*each)] for each in zip(*sides)]
 
@@ -95,7 +95,7 @@ def _differences(outputs: Callable, point: Tensor, direction: list[float], eps: 
 def _compare(outputs: Callable, inputs: tuple, position: int, eps: float, atol: float, rtol: float) -> None:
     """All outputs against one input, column by column of the Jacobians."""
     point = inputs[position]
-    size, analytic = len(_numbers(point)), [_jacobian(each, point) for each in outputs()]
+    size, analytic = len(_numbers(point)), [_jacobian(output, point) for output in outputs()]
     for column in range(size):
         direction = [float(k == column) for k in range(size)]
         for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
@@ -117,10 +117,10 @@ def _compare_projection(
     """
     point = inputs[position]
     direction, results = _random_unit(len(_numbers(point)), generator), outputs()
-    weights = [_random_unit(len(_numbers(each)), generator) for each in results]
+    weights = [_random_unit(len(_numbers(result)), generator) for result in results]
     rows = [_row(result, point, weight) for result, weight in zip(results, weights)]
     for number, numerics in enumerate(_differences(outputs, point, direction, eps)):
-        numeric = sum(weight * each for weight, each in zip(weights[number], numerics))
+        numeric = sum(weight * numeric for weight, numeric in zip(weights[number], numerics))
         found = sum(step * each for step, each in zip(direction, rows[number]))
         if not abs(numeric - found) <= atol * sum(weights[number]) * sum(direction) + rtol * abs(numeric):
             raise GradcheckError(
@@ -139,7 +139,7 @@ def _random_unit(size: int, generator: Generator) -> list[float]:
 
 def _require_deterministic(results: list[Tensor], points: list[Tensor], tolerance: float, generator: Generator) -> None:
     """Raise GradcheckError where two backward passes with the same gradients differ by more."""
-    seeds = [_like(each, _random_unit(len(_numbers(each)), generator)) for each in results]
+    seeds = [_like(result, _random_unit(len(_numbers(result)), generator)) for result in results]
     first, second = (grad(results, points, seeds, retain_graph=True, allow_unused=True) for _ in range(2))
     for a, b in zip(first, second):
         if a is not None and any(not abs(x - y) <= tolerance and x == x for x, y in zip(_numbers(a), _numbers(b))):
@@ -165,7 +165,7 @@ def _require_undefined_handled(results: list[Tensor], points: list[Tensor]) -> N
                 retain_graph=True,
                 allow_unused=True,
             )
-        for node in {each._node for each in results if each._node is not None and each._node.foreign}:
+        for node in {result._node for result in results if result._node is not None and result._node.foreign}:
             found += [gradient for _, gradient in node.backward([None] * len(node.outputs))]
     except RuntimeError as error:
         raise GradcheckError(
@@ -228,12 +228,12 @@ def gradgradcheck(
     `gen_non_contig_grad_outputs` and options that have no effect there have none here.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
+    outputs = [tensor for tensor in _tensors(func(*inputs)) if tensor.requires_grad]
     if grad_outputs is None:
         generator = Generator().manual_seed(0)
         weights = tuple(
-            (rand(each.shape, dtype=each.dtype, generator=generator) + 0.5 * ones_like(each)).requires_grad_()
-            for each in outputs
+            (rand(output.shape, dtype=output.dtype, generator=generator) + 0.5 * ones_like(output)).requires_grad_()
+            for output in outputs
         )
     else:
         weights = _tensors(grad_outputs)
@@ -241,7 +241,7 @@ def gradgradcheck(
     def first_order(*arguments: object) -> tuple[Tensor, ...]:
         given, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
         with enable_grad():
-            results = [each for each in _tensors(func(*given)) if each.requires_grad]
+            results = [tensor for tensor in _tensors(func(*given)) if tensor.requires_grad]
             wanted = [each for each in given if isinstance(each, Tensor) and each.requires_grad]
             found = grad(results, wanted, seeds, create_graph=True, allow_unused=True)
         return tuple(each for each in found if each is not None and each.requires_grad)

@@ -183,7 +183,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     found = _Arrivals(len(tensors), fn, mode == "any")
-    handles = [each.register_hook(functools.partial(found.arrive, k)) for k, each in enumerate(tensors)]
+    handles = [tensor.register_hook(functools.partial(found.arrive, k)) for k, tensor in enumerate(tensors)]
     return _Handles(handles)
 
 
@@ -194,8 +194,8 @@ class _Handles(Handle):
         self._handles = tuple(handles)
 
     def remove(self) -> None:
-        for each in self._handles:
-            each.remove()
+        for handle in self._handles:
+            handle.remove()
 
 
 class _Arrivals:

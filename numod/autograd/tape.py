@@ -371,10 +371,10 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
 
 
 def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, results: tuple[Tensor, ...]) -> None:
-    node = make_node(op, inputs, layouts, parameters, tuple([each._layout for each in results]))
-    for number, each in enumerate(results):
-        if each._layout.dtype.differentiable:
-            each._node, each._output, each._requires_grad = node, number, True
+    node = make_node(op, inputs, layouts, parameters, tuple([result._layout for result in results]))
+    for number, result in enumerate(results):
+        if result._layout.dtype.differentiable:
+            result._node, result._output, result._requires_grad = node, number, True
     if node.recipe.keep_out:
         node.out = tuple(
             [
@@ -422,7 +422,7 @@ def _title(node: Node) -> str:
     name, result = node.op.name, node.outputs[0] if node.outputs else None
     if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
-    if name == "matmul" and [each.ndim for each in node.layouts] == [2, 1]:
+    if name == "matmul" and [layout.ndim for layout in node.layouts] == [2, 1]:
         return "Mv"
     if name in ("linear", "matmul") and result and result.ndim >= 2:
         biased = name == "linear" and node.layouts[2] is not type(None)

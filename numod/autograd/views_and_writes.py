@@ -44,7 +44,7 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
             node.versions[place] = copy._storage.version
     edge = edge_to(target)
     if edge is not None and not any(
-        each is target and op.gradient_of(place) is not None for place, each in enumerate(inputs)
+        input is target and op.gradient_of(place) is not None for place, input in enumerate(inputs)
     ):
         node.edges, node.layouts, node.__class__ = [*node.edges, edge], [*layouts, target._layout], OverwritingNode
     return node

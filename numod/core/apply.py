@@ -67,7 +67,7 @@ def active_listeners() -> list[Callable]:
     Read `listeners` first: while it is empty, as nearly always, ops look no further.
     """
     thread = threading.get_ident()
-    return [each for each in tuple(listeners) if getattr(each, "thread", thread) == thread]
+    return [listener for listener in tuple(listeners) if getattr(listener, "thread", thread) == thread]
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
@@ -94,12 +94,12 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
             key, wanted = (parameters, x.__class__), False
     else:
         found, wanted = [parameters], False
-        for each in inputs:
-            if isinstance(each, Tensor):
-                found.append(each._layout)
-                wanted = wanted or each._requires_grad or (each._base is not None and each.requires_grad)
+        for input in inputs:
+            if isinstance(input, Tensor):
+                found.append(input._layout)
+                wanted = wanted or input._requires_grad or (input._base is not None and input.requires_grad)
             else:
-                found.append(each.__class__)
+                found.append(input.__class__)
         key = tuple(found)
     plan = op.plans.get(key)
     if plan is None:
@@ -184,11 +184,14 @@ def _fitting(inputs: tuple, targets: tuple = ()) -> tuple:
     modulo 2**64. Called in the handler of the OverflowError that others are.
     """
     floats = any(isinstance(each, Tensor) and each.dtype.differentiable for each in (*inputs, *targets))
-    large = [type(each) is int and 1 << 63 <= each < 1 << 64 for each in inputs]
+    large = [type(input) is int and 1 << 63 <= input < 1 << 64 for input in inputs]
     if not any(large):
         raise  # noqa: PLE0704
     return tuple(
-        [(float(each) if floats else each - (1 << 64)) if is_large else each for each, is_large in zip(inputs, large)]
+        [
+            (float(input) if floats else input - (1 << 64)) if is_large else input
+            for input, is_large in zip(inputs, large)
+        ]
     )
 
 
@@ -213,29 +216,29 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
     given, target, storage = inputs, targets[0], targets[0]._storage
     wanted, own, apart, layouts = False, None, len(targets) == 1 and not storage.foreign, []
-    for k, each in enumerate(inputs):  # all that is asked of inputs in one turn: these lines run for every write
-        if isinstance(each, Tensor):
-            layouts.append(each._layout)
-            wanted = wanted or each._requires_grad or each._base is not None
-            if each is target and own is None:
+    for k, input in enumerate(inputs):  # all that is asked of inputs in one turn: these lines run for every write
+        if isinstance(input, Tensor):
+            layouts.append(input._layout)
+            wanted = wanted or input._requires_grad or input._base is not None
+            if input is target and own is None:
                 own = k
-            elif each._storage is storage:
+            elif input._storage is storage:
                 apart = False
         else:
-            layouts.append(each.__class__)
+            layouts.append(input.__class__)
     for each in targets:
         before_write(each)
         wanted = wanted or each._requires_grad or each._base is not None
     over = (own,)
     if not apart:
-        over = tuple([_position(each, inputs) for each in targets])
+        over = tuple([_position(target, inputs) for target in targets])
         same = isinstance(op, (Pointwise, OverComplex))
-        inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
-        layouts = [each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]
+        inputs = tuple([input if k in over else _apart(input, targets, same) for k, input in enumerate(inputs)])
+        layouts = [input._layout if isinstance(input, Tensor) else input.__class__ for input in inputs]
     key = (
         (parameters, over, target._layout, *layouts)
         if len(targets) == 1
-        else (parameters, over, *[each._layout for each in targets], *layouts)
+        else (parameters, over, *[target._layout for target in targets], *layouts)
     )
     plan = op.plans.get(key)
     if plan is None:
@@ -251,7 +254,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
             return apply_into(op.complex_form, given, targets, parameters)
-        into = tuple([each._layout for each in targets])
+        into = tuple([target._layout for target in targets])
         if _for_examples((*layouts, *into)):
             plan = planned_into_for_examples(op, (*layouts, *into), parameters)
         else:
@@ -298,11 +301,11 @@ def _common_device(op: Op, arguments: Sequence, written: Layout | None = None) -
 
     Raises RuntimeError for other mixtures.
     """
-    layouts = [each for each in arguments if isinstance(each, Layout)]
+    layouts = [argument for argument in arguments if isinstance(argument, Layout)]
     device = single_device(op.name, layouts, written)
     return (
         device
-        if device is not None and device.type == "cuda" and any(each.device is not device for each in layouts)
+        if device is not None and device.type == "cuda" and any(layout.device is not device for layout in layouts)
         else None
     )
 
@@ -311,15 +314,15 @@ def _copy_scalars(inputs: tuple, device: Device) -> tuple:
     """The inputs with the CPU's tensors without dimensions copied to a GPU: kernels there cannot read them."""
     return tuple(
         [
-            each.to(device) if isinstance(each, Tensor) and not each.ndim and each.device.type == "cpu" else each
-            for each in inputs
+            input.to(device) if isinstance(input, Tensor) and not input.ndim and input.device.type == "cpu" else input
+            for input in inputs
         ]
     )
 
 
 def _for_examples(layouts: Sequence) -> bool:
     """Whether one of these tensors stands for each example of a batch."""
-    return any(isinstance(each, Layout) and each.batch is not None for each in layouts)
+    return any(isinstance(layout, Layout) and layout.batch is not None for layout in layouts)
 
 
 def _resolve_symbolic(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
@@ -353,11 +356,11 @@ def _number(each: object, op: Op, inputs: tuple) -> object:
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
     """Whether a call needs a node of the tape."""
-    for each in inputs:
-        if isinstance(each, Tensor) and (each._requires_grad or (each._base is not None and each.requires_grad)):
+    for input in inputs:
+        if isinstance(input, Tensor) and (input._requires_grad or (input._base is not None and input.requires_grad)):
             return True
-    for each in targets:
-        if each._requires_grad or (each._base is not None and (each.requires_grad or each._base.requires_grad)):
+    for target in targets:
+        if target._requires_grad or (target._base is not None and (target.requires_grad or target._base.requires_grad)):
             return True
     return False
 
@@ -373,20 +376,20 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
     values = _asked(numbers) if listeners else numbers()
     for first in range(0, len(members), op.together):
         tensors = [each for member in members[first : first + op.together] for each in member]
-        layouts = [each._layout for each in tensors]
+        layouts = [tensor._layout for tensor in tensors]
         key = tuple(layouts)
         plan = op.plans.get(key)
         # as in PyTorch's optimizers, the parts are numbers like any others
         if plan is None and _holds_complex(layouts):
             tensors = list(map(as_pairs, tensors))
-            layouts = [each._layout for each in tensors]
+            layouts = [tensor._layout for tensor in tensors]
             key = tuple(layouts)
             plan = op.plans.get(key)
         if plan is None:
             plan = op.plan([*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
             op.remember(key, plan)
         plan.launch(
-            *[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors],
+            *[tensor._storage.data[tensor._offset :] if tensor._offset else tensor._storage.data for tensor in tensors],
             *values,
             *plan.constants,
         )
@@ -414,7 +417,11 @@ def act(owner: object, action: Callable[[], object]) -> None:
 
     A recorded program, told whose it is, runs it again in its place among the updates.
     """
-    recorders = [] if state.acting else [each for each in active_listeners() if hasattr(each, "acted")]
+    recorders = (
+        []
+        if state.acting
+        else [active_listener for active_listener in active_listeners() if hasattr(active_listener, "acted")]
+    )
     if not recorders:
         action()
         return
@@ -423,18 +430,20 @@ def act(owner: object, action: Callable[[], object]) -> None:
         apply_updates(ACTION, [], lambda: (action(), ())[1])
     finally:
         state.acting = False
-    for each in recorders:
-        each.acted(owner)
+    for recorder in recorders:
+        recorder.acted(owner)
 
 
 def _holds_complex(arguments: Sequence) -> bool:
     """Whether one of these layouts and number types is complex."""
-    return any(each.dtype.is_complex if isinstance(each, Layout) else each is complex for each in arguments)
+    return any(
+        argument.dtype.is_complex if isinstance(argument, Layout) else argument is complex for argument in arguments
+    )
 
 
 def _narrow(op: Op, layouts: Sequence) -> DType | None:
     """The 16-bit floating dtype of these tensors, if any. Raises RuntimeError where it is mixed with other floats."""
-    kinds = {each.dtype for each in layouts if isinstance(each, Layout) and each.dtype.is_floating_point}
+    kinds = {layout.dtype for layout in layouts if isinstance(layout, Layout) and layout.dtype.is_floating_point}
     if all(kind.compute is kind for kind in kinds):
         return None
     if len(kinds) > 1:
@@ -449,17 +458,19 @@ def _widened(inputs: tuple) -> tuple:
     """The inputs with 16-bit floats as float32."""
     return tuple(
         [
-            apply(table.copy, (each,), (each.dtype.compute,))
-            if isinstance(each, Tensor) and each.dtype.compute is not each.dtype
-            else each
-            for each in inputs
+            apply(table.copy, (input,), (input.dtype.compute,))
+            if isinstance(input, Tensor) and input.dtype.compute is not input.dtype
+            else input
+            for input in inputs
         ]
     )
 
 
 def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tensor, ...]:
     """The op in float32, its floating results rounded to the 16-bit dtype of its inputs."""
-    dtype = next(each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype.compute is not each.dtype)
+    dtype = next(
+        input.dtype for input in inputs if isinstance(input, Tensor) and input.dtype.compute is not input.dtype
+    )
     found = apply(op, _widened(inputs), parameters)
     results = tuple(
         [
@@ -473,7 +484,7 @@ def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tens
 def _apply_into_wide(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple) -> None:
     """The same in place: float32 copies of the targets are written, and copied back."""
     wide = _widened(targets)
-    inputs = tuple([next((w for w, each in zip(wide, targets) if each is given), given) for given in inputs])
+    inputs = tuple([next((w for w, target in zip(wide, targets) if target is given), given) for given in inputs])
     apply_into(op, _widened(inputs), wide, parameters)
     for target, each in zip(targets, wide):
         if each is not target:
@@ -507,8 +518,13 @@ def _runner(plan: Plan) -> Callable:
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
     memory = [
         part
-        for each in results
-        for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)
+        for result in results
+        for part in (
+            result,
+            result.device.allocator(result.size * result.storage.itemsize),
+            result.size,
+            result.storage,
+        )
     ]
     return make(plan.launch, *plan.constants, new, Tensor, Storage, *memory)
 
@@ -553,14 +569,14 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
 
 def _position(target: Tensor, inputs: tuple) -> int | None:
     """The position of the input that is exactly the memory of `target`."""
-    for k, each in enumerate(inputs):
-        if each is target:
+    for k, input in enumerate(inputs):
+        if input is target:
             return k
         if (
-            isinstance(each, Tensor)
-            and each._storage is target._storage
-            and each._offset == target._offset
-            and each._layout is target._layout
+            isinstance(input, Tensor)
+            and input._storage is target._storage
+            and input._offset == target._offset
+            and input._layout is target._layout
         ):
             return k
     return None
@@ -604,9 +620,9 @@ def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bo
 def _show_other_threads(made: tuple) -> None:
     """Show new tensors to recorders on other threads, which must not take them for tensors that existed before."""
     thread = threading.get_ident()
-    for each in tuple(listeners):
-        notice = getattr(each, "notice", None)
-        if notice is not None and each.thread != thread:
+    for listener in tuple(listeners):
+        notice = getattr(listener, "notice", None)
+        if notice is not None and listener.thread != thread:
             notice(made)
 
 
@@ -643,7 +659,7 @@ def lies_dense(tensor: Tensor) -> bool:
     if not (tensor._layout.dense and listeners):
         return tensor._layout.dense
     storage = id(tensor._storage)
-    return tensor._layout.size < 2 or not any(storage in getattr(each, "gapped", ()) for each in listeners)
+    return tensor._layout.size < 2 or not any(storage in getattr(listener, "gapped", ()) for listener in listeners)
 
 
 def tell_overridden(function: str) -> None:
@@ -655,9 +671,9 @@ def with_gradients(tensors: Iterable[Tensor]) -> list[Tensor]:
     """The tensors that have a gradient. Listeners are told: what follows depends on which they are."""
     if listeners:
         tensors = list(tensors)
-        for each in tensors:
-            _tell_of("asked_for_gradient", each)
-    return [each for each in tensors if each._grad is not None]
+        for tensor in tensors:
+            _tell_of("asked_for_gradient", tensor)
+    return [tensor for tensor in tensors if tensor._grad is not None]
 
 
 def tell_dropped(leaf: Tensor) -> None:
@@ -674,7 +690,7 @@ def _tell_of(event: str, *things: object) -> None:
 
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     """A pointwise op called as a function. At least one argument must be a tensor."""
-    if not (isinstance(arguments[0], Tensor) or any(isinstance(each, Tensor) for each in arguments)):
+    if not (isinstance(arguments[0], Tensor) or any(isinstance(argument, Tensor) for argument in arguments)):
         raise TypeError(
             f"{op.name}(): expected at least one Tensor, got {', '.join(type(each).__name__ for each in arguments)}"
         )

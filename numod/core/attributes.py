@@ -89,14 +89,16 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
     formats allows them if the tensor is in exactly one of these.
     """
     formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-    if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(each, MemoryFormat) for each in formats):
+    if not isinstance(ambiguity_check, (bool, list)) or not all(
+        isinstance(format_, MemoryFormat) for format_ in formats
+    ):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
     several = 1 in self.shape or any(one == next_one for one, next_one in pairwise(strides))
     if (
         ambiguity_check is not False
         and several
-        and sum(self.is_contiguous(memory_format=each) for each in formats) != 1
+        and sum(self.is_contiguous(memory_format=format_) for format_ in formats) != 1
     ):
         raise RuntimeError(
             "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."

@@ -48,7 +48,11 @@ def row_function(row: object) -> Callable:
 def _of_numbers(name: str, arguments: tuple) -> bool:
     """Whether it is arithmetic of two numbers, which PyTorch takes for tensors."""
     arithmetic = name in "add sub mul div floor_divide true_divide multiply subtract divide".split()
-    return arithmetic and len(arguments) > 1 and all(isinstance(each, (int, float, complex)) for each in arguments[:2])
+    return (
+        arithmetic
+        and len(arguments) > 1
+        and all(isinstance(argument, (int, float, complex)) for argument in arguments[:2])
+    )
 
 
 def _with_named(row: object, function: Callable, inputs: tuple, named: dict) -> tuple:
@@ -143,7 +147,7 @@ def with_out(function: Callable) -> Callable:
             else ()
         )
         # norms of complex numbers are real
-        if tensors and (out.is_complex() or not any([each.is_complex() for each in tensors])):
+        if tensors and (out.is_complex() or not any([tensor.is_complex() for tensor in tensors])):
             named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
         # by the name that users know

@@ -34,7 +34,7 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     """The functions a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by their public names ("name" or
     "name=its own name").
     """
-    pairs = [each.partition("=") for each in getattr(home, kind, "").split()]
+    pairs = [word.partition("=") for word in getattr(home, kind, "").split()]
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 

@@ -94,20 +94,20 @@ def _overloaded(arguments: Iterable, found: list | None = None) -> list:
     before those it is derived from.
     """
     found = [] if found is None else found
-    for each in arguments:
-        kind = type(each)
+    for argument in arguments:
+        kind = type(argument)
         if kind in _ordinary:
             continue
         if overrides(kind):
             if kind not in map(type, found):
                 found.insert(
-                    next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), each
+                    next((k for k, other in enumerate(found) if issubclass(kind, type(other))), len(found)), argument
                 )
         elif issubclass(kind, (list, tuple)):
             inside = (
-                each
+                argument
                 if kind is list or kind is tuple
-                else list(list.__iter__(each) if issubclass(kind, list) else tuple.__iter__(each))
+                else list(list.__iter__(argument) if issubclass(kind, list) else tuple.__iter__(argument))
             )
             if not _ordinary.issuperset(map(type, inside)):
                 _overloaded(inside, found)
@@ -296,8 +296,8 @@ def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (),
 
     NotImplemented for arguments of classes that it is not derived from.
     """
-    for each in types:
-        if not issubclass(cls, each):
+    for type_ in types:
+        if not issubclass(cls, type_):
             return NotImplemented
     before, state.disabled = state.disabled, state.disabled or DisableTorchFunctionSubclass.level
     try:
@@ -316,11 +316,11 @@ _grad_of = Tensor.grad.__get__
 
 
 def _tensors(values: Iterable, found: list) -> list:
-    for each in values:
-        if isinstance(each, Tensor):
-            found.append(id(each))
-        elif isinstance(each, (list, tuple)):
-            _tensors(each, found)
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(id(value))
+        elif isinstance(value, (list, tuple)):
+            _tensors(value, found)
     return found
 
 

@@ -24,7 +24,8 @@ def resolved(function: Callable) -> Callable:
         except TypeError:
             if listeners:  # while a function is recorded, what stands for a number may be among them
                 arguments = [
-                    each.__number__(None, ()) if hasattr(type(each), "__number__") else each for each in arguments
+                    argument.__number__(None, ()) if hasattr(type(argument), "__number__") else argument
+                    for argument in arguments
                 ]
             return function(*arguments)
 

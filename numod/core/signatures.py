@@ -105,7 +105,7 @@ def _listed(path: str) -> list[str]:
     """
     lines, name = _lines(), path.rpartition(".")[2]
     relatives = path, path.removesuffix("_"), name, name.removesuffix("_"), "special." + name.removesuffix("_")
-    return next((lines[each] for each in relatives if each in lines), [])
+    return next((lines[relative] for relative in relatives if relative in lines), [])
 
 
 def names() -> tuple[str, ...]:
@@ -117,9 +117,12 @@ def _parsed(line: str) -> Signature:
     (node,) = ast.parse(f"def {line}: ...").body
     args, found = node.args, []
     defaults = [None] * (len(args.args) - len(args.defaults)) + args.defaults
-    found += [_parameter(each, Parameter.POSITIONAL_OR_KEYWORD, value) for each, value in zip(args.args, defaults)]
+    found += [_parameter(arg, Parameter.POSITIONAL_OR_KEYWORD, value) for arg, value in zip(args.args, defaults)]
     found += [_parameter(args.vararg, Parameter.VAR_POSITIONAL)] if args.vararg else []
-    found += [_parameter(each, Parameter.KEYWORD_ONLY, value) for each, value in zip(args.kwonlyargs, args.kw_defaults)]
+    found += [
+        _parameter(kwonlyarg, Parameter.KEYWORD_ONLY, value)
+        for kwonlyarg, value in zip(args.kwonlyargs, args.kw_defaults)
+    ]
     found += [_parameter(args.kwarg, Parameter.VAR_KEYWORD)] if args.kwarg else []
     return Signature(found, return_annotation=ast.unparse(node.returns))
 
@@ -243,7 +246,7 @@ def _plan(paths: tuple[str, ...], count: int, names: tuple[str, ...]) -> tuple[l
             bound = overload.bind(*[None] * count, **keys).arguments
         except TypeError:
             continue
-        placed = [each for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+        placed = [parameter for parameter in parameters.values() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
         last = max([k for k, each in enumerate(placed) if each.name in bound], default=-1)
         tail = [(keys.get(each.name), each.default) for each in placed[count : last + 1]]
         return tail, [(name, key) for name, key in keys.items() if parameters[name].kind is Parameter.KEYWORD_ONLY]

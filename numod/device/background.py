@@ -70,7 +70,7 @@ class Queue:
         The first is left to the caller: where there is no second, another thread would only take it to a colder cache.
         """
         self.waiting.append(task)
-        self.threads = [each for each in self.threads if each.is_alive()]
+        self.threads = [thread for thread in self.threads if thread.is_alive()]
         if len(self.waiting) > 1 and len(self.threads) < self.most:
             thread = threading.Thread(target=self._work, name="numod compiler", daemon=True)
             with suppress(RuntimeError):  # no more threads, as while Python ends
@@ -80,8 +80,8 @@ class Queue:
     def finish(self) -> None:
         """Return when all is done. Raises the first error of a task."""
         self._work()
-        for each in self.threads:
-            each.join()
+        for thread in self.threads:
+            thread.join()
         for each in self.done:
             each()
         if self.errors:

@@ -91,9 +91,9 @@ def _columns_out(w: Writer, re: object, im: object, n: object, x: object, step: 
 def _stage(
     w: Writer, re: object, im: object, roots: object, to_re: object, to_im: object, radix: object, *sizes: object
 ) -> None:
-    for each in RADICES:
-        with w.builder.if_then(w.builder.icmp_signed("==", radix, w.number(each))):
-            emit_stage(each, w, re, im, roots, to_re, to_im, *sizes)
+    for radice in RADICES:
+        with w.builder.if_then(w.builder.icmp_signed("==", radix, w.number(radice))):
+            emit_stage(radice, w, re, im, roots, to_re, to_im, *sizes)
 
 
 def emit_stage(
@@ -181,7 +181,7 @@ def _half(
     def register(k: object, _: list) -> list:
         places = k, b.sub(n, k)
         if forward:  # the n-th number is the first one
-            places = [b.select(b.icmp_signed("==", each, n), w.number(0), each) for each in places]
+            places = [b.select(b.icmp_signed("==", place, n), w.number(0), place) for place in places]
         (x, y), (u, v) = ([w.load(part, (place, lanes)) for part in (re, im)] for place in places)
         wr, wi = (w.splat(w.element_at(roots, (k, w.number(2)), part)) for part in range(2))
         even, odd = (b.fadd(x, u), b.fsub(y, v)), (b.fsub(x, u), b.fadd(y, v))

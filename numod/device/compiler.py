@@ -82,7 +82,7 @@ def _key(function: Callable, options: dict) -> tuple | None:
     undefined = any(
         name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names
     )
-    if undefined or any(isinstance(each, types.CodeType) for each in code.co_consts):
+    if undefined or any(isinstance(co_const, types.CodeType) for co_const in code.co_consts):
         return None
     things = tuple((name, id(space[name])) for name in code.co_names if name in space)
     return (
@@ -99,7 +99,11 @@ def _key(function: Callable, options: dict) -> tuple | None:
 
 def _asked(code: types.CodeType) -> set[str]:
     """The globals that a code object reads; `co_names` also has attribute names."""
-    return {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
+    return {
+        get_instruction.argval
+        for get_instruction in dis.get_instructions(code)
+        if get_instruction.opname == "LOAD_GLOBAL"
+    }
 
 
 @functools.cache
@@ -304,7 +308,7 @@ def _shared(implementation: Callable, targetconfig: object) -> Callable:
         flags = targetconfig.ConfigStack.top_or_none()
         if flags is None:
             return implementation(self, arguments, named)
-        key = repr([each for each in flags._values.items() if each[0] not in _OWN])
+        key = repr([item for item in flags._values.items() if item[0] not in _OWN])
         if key not in known:
             known[key] = flags.copy()
             for name in _OWN:
@@ -482,7 +486,7 @@ def library_class() -> type:
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
             super(Library, part)._optimize_final_module()
-            names = tuple(each.name for each in module.functions if not each.is_declaration)
+            names = tuple(function.name for function in module.functions if not function.is_declaration)
             code = emit(part), names
 
             def take() -> None:
@@ -518,7 +522,7 @@ def parts(library: object) -> list:
 
     It may also call what a user's own Numba function had compiled.
     """
-    called = [part for each in library._linking_libraries for part in parts(each)]
+    called = [part for linking_library in library._linking_libraries for part in parts(linking_library)]
     return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 
 

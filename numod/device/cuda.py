@@ -98,7 +98,7 @@ def allocator(size: int) -> Callable:
 
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[object]:
     """Flat uninitialised buffers, (count, dtype) each, for the time of one launch."""
-    return [empty(*each) for each in parts]
+    return [empty(*part) for part in parts]
 
 
 def upload(host: np.ndarray) -> object:
@@ -129,7 +129,9 @@ def graph(
     """The launches (of `launch_on`) as a graph, with these arguments; `behind`: for each the numbers of those that must
     have ended before.
     """
-    return cuda_driver.Graph(driver(), [each.kernel.node(*each.shape) for each in launches], given, behind, current)
+    return cuda_driver.Graph(
+        driver(), [launch.kernel.node(*launch.shape) for launch in launches], given, behind, current
+    )
 
 
 _flying: list[tuple] = []  # (event, host array): copies under way

@@ -103,7 +103,7 @@ class Pool:
         with self._lock:
             if self._waiting:
                 self._settle()
-            for free in [each for streams in list(self._free.values()) for each in list(streams.values())]:
+            for free in [stream for streams in list(self._free.values()) for stream in list(streams.values())]:
                 with suppress(IndexError):
                     while True:
                         self.numbers["reserved"] -= free.pop().size

@@ -190,8 +190,8 @@ def intrinsics() -> dict[str, Callable]:
                     builder.gep(first, [builder.add(values[1], ir.Constant(values[1].type, j))]) for j in range(4)
                 ]
                 found = builder.call(together, [*values[2:], *map(builder.load, places)], attrs=("convergent",))
-                for j, each in enumerate(places):
-                    builder.store(builder.extract_value(found, j), each)
+                for j, place in enumerate(places):
+                    builder.store(builder.extract_value(found, j), place)
                 return context.get_dummy_value()
 
             return types.void(totals, types.uintp, *[types.uint32] * 6), generate

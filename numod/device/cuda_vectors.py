@@ -59,13 +59,13 @@ def intrinsics() -> dict[str, Callable]:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             places, vector, align, aligned = fours(context, builder, x, *values)
             if vector is None:
-                return cgutils.pack_array(builder, [builder.load(each) for each in places])
+                return cgutils.pack_array(builder, [builder.load(place) for place in places])
             with builder.if_else(aligned) as (then, otherwise):
                 with then:
                     whole = builder.load(vector, align=align)
                     together, first = [builder.extract_element(whole, lane(j)) for j in range(4)], builder.block
                 with otherwise:
-                    alone, second = [builder.load(each) for each in places], builder.block
+                    alone, second = [builder.load(place) for place in places], builder.block
             found = []
             for pair in zip(together, alone):
                 found.append(builder.phi(pair[0].type))

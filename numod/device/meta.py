@@ -45,7 +45,7 @@ def allocator(size: int) -> Callable:
 
 def scratch(parts: tuple[tuple[int, object], ...]) -> list[Nothing]:
     """No memory for the time of a launch that does nothing."""
-    return [Nothing(*each) for each in parts]
+    return [Nothing(*part) for part in parts]
 
 
 def upload(host: np.ndarray) -> Nothing:

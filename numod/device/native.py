@@ -34,7 +34,7 @@ def build(text: str) -> object:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    name = next(each for each in _CLOCKS if hasattr(ctypes.pythonapi, each))
+    name = next(clock for clock in _CLOCKS if hasattr(ctypes.pythonapi, clock))
     for each in (name, *re.findall(r"@(_?Py\w+)", text)):
         llvm.add_symbol(each, ctypes.cast(getattr(ctypes.pythonapi, each), ctypes.c_void_p).value)
     module = llvm.parse_assembly(_CLOCKS[name] + text)

@@ -126,8 +126,8 @@ def startable(count: int) -> int:
 
 def release() -> None:
     """Give back all that is kept for later."""
-    for each in _releases:
-        each()
+    for release in _releases:
+        release()
 
 
 def require(size: int, purpose: str) -> None:

@@ -26,7 +26,7 @@ def waiting() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
         yield
         return
-    handlers = [(each, handler) for each in _SIGNALS if callable(handler := _signal.getsignal(each))]
+    handlers = [(signal, handler) for signal in _SIGNALS if callable(handler := _signal.getsignal(signal))]
     came: list[int] = []
     for each, _ in handlers:
         _signal.signal(each, lambda number, frame: came.append(number))

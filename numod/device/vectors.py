@@ -165,7 +165,7 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
     kinds = [_argument(text.strip()) for text in arguments.split(",")]
     names = [each for _, these in kinds for each in these]
     first = next(
-        k for k, each in enumerate(names) if any(kind == "array" and each == these[0] for kind, these in kinds)
+        k for k, name in enumerate(names) if any(kind == "array" and name == these[0] for kind, these in kinds)
     )
 
     def define(context: object, *given: object) -> tuple:
@@ -201,7 +201,7 @@ def _argument(text: str) -> tuple[str, list[str]]:
     """The kind of an argument, and the names it takes in a call."""
     array = re.fullmatch(r"(\w+)\[(\w*)\]", text)
     if array:
-        return "array", [each for each in array.groups() if each]
+        return "array", [group for group in array.groups() if group]
     return (
         ("address", [text[:-1]])
         if text.endswith("*")
@@ -479,7 +479,7 @@ def _call(context: object, w: Writer, name: str, arguments: list, emit: Callable
     name = f"numod_{name}_{w.lanes}_{w.element}{'' if w.signed else '_unsigned'}"
     kind = w.ir.FunctionType(
         {"void": w.ir.VoidType(), "int64": w.ir.IntType(64), "real": w.element}[result],
-        [each.type for each in arguments],
+        [argument.type for argument in arguments],
     )
 
     def write(module: object) -> None:

@@ -99,8 +99,8 @@ def _to_taps(w: Writer, m: tuple) -> list:
 
 def _emit_taps(w, weight, row_step, out, step):
     lines = [w.at(weight, (row_step, lane)) for lane in range(w.lanes)]
-    for each in lines:
-        w.prefetch(each, AHEAD // w.size)
+    for line in lines:
+        w.prefetch(line, AHEAD // w.size)
     taps = _turned(w, lines, TAPS)
     _put(w, _both(_of_taps, w, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
 

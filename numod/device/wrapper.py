@@ -122,14 +122,14 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
     if result not in (types.none, types.int64):
         return None
     n, kinds, lines, given = len(arguments), [], [], []
-    for k, each in enumerate(arguments):
+    for k, argument in enumerate(arguments):
         first, second = f"%first{k}", f"%second{k}"
         lines += [
             f"  %place{k} = getelementptr i64, ptr %places, i64 {2 * k}",
             f"  %after{k} = getelementptr i64, ptr %places, i64 {2 * k + 1}",
         ]
-        if isinstance(each, types.Array) and each.ndim == 1 and each.layout == "C":
-            size = each.dtype.bitwidth // 8
+        if isinstance(argument, types.Array) and argument.ndim == 1 and argument.layout == "C":
+            size = argument.dtype.bitwidth // 8
             kinds.append(_ARRAY + size)
             lines += [f"  {first} = load ptr, ptr %place{k}", f"  {second} = load i64, ptr %after{k}"]
             # without an owner
@@ -142,12 +142,12 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
                 f"i64 {second}",
                 f"i64 {size}",
             ]
-        elif each in (types.int64, types.float64):
-            kind = "i64" if each == types.int64 else "double"
-            kinds.append(_INTEGER if each == types.int64 else _FLOAT)
+        elif argument in (types.int64, types.float64):
+            kind = "i64" if argument == types.int64 else "double"
+            kinds.append(_INTEGER if argument == types.int64 else _FLOAT)
             lines.append(f"  {first} = load {kind}, ptr %place{k}")
             given.append(f"{kind} {first}")
-        elif each == types.complex128:
+        elif argument == types.complex128:
             kinds.append(_COMPLEX)
             lines += [f"  {first} = load double, ptr %place{k}", f"  {second} = load double, ptr %after{k}"]
             given += [f"double {first}", f"double {second}"]

@@ -188,11 +188,14 @@ class _SideBySide(Transform):
         super().__init__(cache_size)
         self.transforms, self.dim = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq), dim
 
-    bijective = property(lambda self: all(each.bijective for each in self.transforms))
+    bijective = property(lambda self: all(transform.bijective for transform in self.transforms))
 
     def _each(self, change: Callable, *tensors: Tensor) -> Tensor:
         return self._join(
-            [change(each, *parts) for each, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))]
+            [
+                change(transform, *parts)
+                for transform, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))
+            ]
         )
 
     def _call(self, x: Tensor) -> Tensor:
@@ -214,10 +217,12 @@ class CatTransform(_SideBySide):
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
 
-    event_dim = property(lambda self: max(each.event_dim for each in self.transforms))
+    event_dim = property(lambda self: max(transform.event_dim for transform in self.transforms))
     length = property(lambda self: sum(self.lengths))
-    domain = property(lambda self: c.cat([each.domain for each in self.transforms], self.dim, self.lengths))
-    codomain = property(lambda self: c.cat([each.codomain for each in self.transforms], self.dim, self.lengths))
+    domain = property(lambda self: c.cat([transform.domain for transform in self.transforms], self.dim, self.lengths))
+    codomain = property(
+        lambda self: c.cat([transform.codomain for transform in self.transforms], self.dim, self.lengths)
+    )
 
     def with_cache(self, cache_size: int = 1) -> CatTransform:
         return (
@@ -246,8 +251,8 @@ class CatTransform(_SideBySide):
 class StackTransform(_SideBySide):
     """Transforms of the places along `dim`."""
 
-    domain = property(lambda self: c.stack([each.domain for each in self.transforms], self.dim))
-    codomain = property(lambda self: c.stack([each.codomain for each in self.transforms], self.dim))
+    domain = property(lambda self: c.stack([transform.domain for transform in self.transforms], self.dim))
+    codomain = property(lambda self: c.stack([transform.codomain for transform in self.transforms], self.dim))
 
     def with_cache(self, cache_size: int = 1) -> StackTransform:
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)

@@ -35,7 +35,7 @@ class ExponentialFamily(Distribution):
         Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
         """
         with enable_grad():
-            theta = [each.detach().requires_grad_() for each in self._natural_params]
+            theta = [natural_param.detach().requires_grad_() for natural_param in self._natural_params]
             normaliser = self._log_normalizer(*theta)
             slopes = grad(normaliser.sum(), theta, create_graph=True)
         result = normaliser - self._mean_carrier_measure

@@ -141,7 +141,7 @@ def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
             "The cross KL-divergence between different exponential families cannot be computed using Bregman "
             "divergences"
         )
-    theta = [each.detach().requires_grad_() for each in p._natural_params]
+    theta = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
     normaliser = p._log_normalizer(*theta)
     result = q._log_normalizer(*q._natural_params) - normaliser
     for mine, other, slope in zip(theta, q._natural_params, grad(normaliser.sum(), theta, create_graph=True)):

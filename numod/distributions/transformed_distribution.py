@@ -29,7 +29,7 @@ class TransformedDistribution(Distribution):
         if isinstance(transforms, Transform):
             self.transforms = [transforms]
         elif isinstance(transforms, list):
-            if not all(isinstance(each, Transform) for each in transforms):
+            if not all(isinstance(transform, Transform) for transform in transforms):
                 raise ValueError("transforms must be a Transform or a list of Transforms")
             self.transforms = transforms
         else:

@@ -13,7 +13,7 @@ from ..core.create.random import randn
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
-    like = next((each for each in values if isinstance(each, Tensor)), None)
+    like = next((value for value in values if isinstance(value, Tensor)), None)
     dtype = (
         dtypes.get_default_dtype()
         if like is None
@@ -21,15 +21,15 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         if like.is_floating_point()
         else dtypes.get_default_dtype()
     )
-    if any(not isinstance(each, (Tensor, int, float)) for each in values):
+    if any(not isinstance(value, (Tensor, int, float)) for value in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
         )
     made = [
-        each
-        if isinstance(each, Tensor)
-        else tensor(float(each), dtype=dtype, device=None if like is None else like.device)
-        for each in values
+        value
+        if isinstance(value, Tensor)
+        else tensor(float(value), dtype=dtype, device=None if like is None else like.device)
+        for value in values
     ]
     return tuple(f.broadcast_tensors(*made))
 

@@ -298,10 +298,10 @@ def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
 
 
 def _require_tensors(result: Any, dims: list[int | None]) -> None:
-    for each, dim in zip(leaves(result), dims):
-        if dim is not None and not isinstance(each, Tensor):
+    for leave, dim in zip(leaves(result), dims):
+        if dim is not None and not isinstance(leave, Tensor):
             raise ValueError(
-                f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None "
+                f"vmap: `func` must only return Tensors, got type {type(leave)}. Did you mean to set out_dims= to None "
                 "for output? "
                 "What differs by example has to stay a tensor: leave out `.item()` and `float()`"
             )
@@ -324,11 +324,18 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
         raise RuntimeError(
             f"{function.__name__} has both generate_vmap_rule=True and a vmap staticmethod; remove one of them"
         )
-    layouts = [each._layout for each in arguments if isinstance(each, Tensor) and each._layout.batch is not None]
+    layouts = [
+        argument._layout
+        for argument in arguments
+        if isinstance(argument, Tensor) and argument._layout.batch is not None
+    ]
     if not layouts:
         return None
-    batch = max((each.batch for each in layouts), key=lambda batch: batch.depth)
-    own = any(isinstance(each, Tensor) and each.requires_grad and not numbers_require_grad(each) for each in arguments)
+    batch = max((layout.batch for layout in layouts), key=lambda batch: batch.depth)
+    own = any(
+        isinstance(argument, Tensor) and argument.requires_grad and not numbers_require_grad(argument)
+        for argument in arguments
+    )
     alone = not own and all(depth <= batch.depth for depth in active.differentiated)
     if not alone and function.setup_context is None:
         raise RuntimeError(
@@ -337,7 +344,7 @@ def _batched(function: type, arguments: tuple) -> tuple[Callable, bool] | None:
         )
 
     def compute(*arguments: Any) -> Any:
-        parts = [batch.numbers(each) for each in arguments]
+        parts = [batch.numbers(argument) for argument in arguments]
         info = VmapInfo(batch.size, active.randomness[batch.depth])
         dims = tuple([0 if each else None for _, each in parts])
         with _outside(batch):

@@ -188,13 +188,13 @@ def _part(storage: _BatchedTensor, own: Layout, offset: int) -> Tensor:
             return part.expand((*lead, *own.shape))
         flat = flat.contiguous()
     *across, step = flat._layout.strides  # those of an expanded or transposed argument are its own
-    strides = tuple([step * each for each in own.strides])
+    strides = tuple([step * stride for stride in own.strides])
     return dispatch.apply(v.as_strided, (flat,), ((*lead, *own.shape), (*across, *strides), step * offset))
 
 
 def _innermost(layouts: tuple) -> Batch:
     return max(
-        (each.batch for each in layouts if isinstance(each, Layout) and each.batch is not None),
+        (layout.batch for layout in layouts if isinstance(layout, Layout) and layout.batch is not None),
         key=lambda batch: batch.depth,
     )
 
@@ -215,7 +215,7 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
     def run(inputs: tuple) -> object:
         for x in inputs:
             if x.__class__ is random.Draw:
-                _require_drawn(x.count, [each for each in inputs if isinstance(each, Tensor)])
+                _require_drawn(x.count, [input for input in inputs if isinstance(input, Tensor)])
         given, each = zip(*map(batch.numbers, inputs))
         if differs := any(each):
             found = rule(op, batch.size, given, each, parameters)
@@ -243,7 +243,7 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
                 raise DataDependentError
             if not each._storage.each:
                 each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
-        written = tuple(batch.numbers(each)[0] for each in targets)
+        written = tuple(batch.numbers(target)[0] for target in targets)
         given = [
             next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x)
             for x in inputs
@@ -299,9 +299,9 @@ def _require_drawn(count: int, tensors: list[Tensor]) -> None:
     """Raises Disagreement where an op, a gradient of dropout say, would take other numbers for an example than were
     drawn for it.
     """
-    wanted = prod(broadcast_shapes("vmap", [each.shape for each in tensors]))
+    wanted = prod(broadcast_shapes("vmap", [tensor.shape for tensor in tensors]))
     for batch in active.batches:
-        wanted *= batch.size if any(_stands_for(each, batch) for each in tensors) else 1
+        wanted *= batch.size if any(_stands_for(tensor, batch) for tensor in tensors) else 1
     if wanted != count:
         raise DataDependentError
 
@@ -389,9 +389,9 @@ def _require_own(tensors: Iterable[object]) -> None:
     happens with those of each example.
     """
     if active.batches and any(
-        isinstance(each, Tensor)
-        and (numbers_require_grad(each) or each.requires_grad and each._layout.batch is not active.batches[-1])
-        for each in tensors
+        isinstance(tensor, Tensor)
+        and (numbers_require_grad(tensor) or tensor.requires_grad and tensor._layout.batch is not active.batches[-1])
+        for tensor in tensors
     ):
         raise DataDependentError
 

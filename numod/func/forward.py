@@ -64,7 +64,7 @@ class _Linear:
         self.call, inputs = call, leaves(call.inputs)
         outputs = leaves(call.output)
         with enable_grad():
-            self.weights = [zeros_like(each).detach().requires_grad_() for each in outputs]
+            self.weights = [zeros_like(output).detach().requires_grad_() for output in outputs]
             kept = [(out, weight) for out, weight in zip(outputs, self.weights) if out.requires_grad]
             if not kept:
                 self.pulled: Any = []
@@ -97,7 +97,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
             "tuple of 3 tensors, tangents also must be."
         )
     call = _called(name, func, primals, has_aux)
-    if strict and not all(each.requires_grad for each in leaves(call.output)):
+    if strict and not all(leave.requires_grad for leave in leaves(call.output)):
         raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")
     given = _checked(name, call, tangents)
     result = call.outside(call.output), _Linear(call).along(given, call.recorded(*given))
@@ -125,6 +125,6 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
     @functools.wraps(func)
     def written(*args: Any, **kwargs: Any) -> Any:
         places = _places(argnums, len(args))
-        return func(*[_writable(each) if k in places else each for k, each in enumerate(args)], **kwargs)
+        return func(*[_writable(arg) if k in places else arg for k, arg in enumerate(args)], **kwargs)
 
     return jacrev(written, argnums, has_aux=has_aux)

@@ -67,8 +67,10 @@ def _fresh(value: Any) -> Tensor:
 
 def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
     """Whether `outputs` were computed from a leaf that wants its gradient and is not one of `inputs`."""
-    own = {id(each) for each in inputs}
-    return any(id(leaf) not in own for leaf in leaves_of(edge_to(each)[0] for each in outputs if each.requires_grad))
+    own = {id(input) for input in inputs}
+    return any(
+        id(leaf) not in own for leaf in leaves_of(edge_to(output)[0] for output in outputs if output.requires_grad)
+    )
 
 
 class _Call:
@@ -98,7 +100,7 @@ class _Call:
     @functools.cached_property
     def connected(self) -> bool:
         """Whether something outside wants the gradients of the outputs."""
-        outputs = [each for each in leaves(self.output) if isinstance(each, Tensor)]
+        outputs = [leave for leave in leaves(self.output) if isinstance(leave, Tensor)]
         return _depends_on_more(outputs, leaves(self.inputs)) or any(map(numbers_require_grad, outputs))
 
     def recorded(self, *more: Tensor) -> bool:
@@ -114,11 +116,11 @@ class _Call:
     def pull_back(self, weights: list[Tensor] | None, recorded: bool) -> Any:
         """The gradients of the inputs, in their own structure."""
         inputs, wanted = leaves(self.inputs), []
-        for number, each in enumerate(leaves(self.output)):
-            if each.requires_grad:
-                wanted.append((each, None if weights is None else weights[number]))
+        for number, leave in enumerate(leaves(self.output)):
+            if leave.requires_grad:
+                wanted.append((leave, None if weights is None else weights[number]))
         if not wanted:
-            found = iter([each.new_zeros(each.shape) for each in inputs])
+            found = iter([input.new_zeros(input.shape) for input in inputs])
         else:
             outputs, gradients = zip(*wanted)
             settings = {"retain_graph": True, "create_graph": recorded, "materialize_grads": True}
@@ -137,7 +139,7 @@ def _called(name: str, func: Callable, argnums: Argnums, has_aux: bool, args: tu
 
 def _tensors_of(call: _Call) -> list[Tensor]:
     outputs = leaves(call.output)
-    if not outputs or not all(isinstance(each, Tensor) for each in outputs):
+    if not outputs or not all(isinstance(output, Tensor) for output in outputs):
         raise RuntimeError(f"{call.name}: Expected f to return tensors, and at least one")
     return outputs
 
@@ -211,7 +213,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
     def pull_back(*cotangents: Any) -> tuple:
         weights = leaves(cotangents[0] if len(cotangents) == 1 else cotangents)
-        if [tuple(each.shape) for each in weights] != [tuple(each.shape) for each in outputs]:
+        if [tuple(weight.shape) for weight in weights] != [tuple(output.shape) for output in outputs]:
             raise RuntimeError(
                 f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}"
             )
@@ -255,8 +257,8 @@ def jacrev(
 
 
 def _require_real(what: str, tensors: list[Tensor]) -> None:
-    for number, each in enumerate(tensors):
-        if each.is_complex():
+    for number, tensor in enumerate(tensors):
+        if tensor.is_complex():
             raise RuntimeError(
                 f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: "
                 f"{number}; of complex numbers take view_as_real, "
@@ -268,11 +270,11 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
     """Those of the output of that number, in the structure of the inputs."""
     outputs, inputs = leaves(call.output), leaves(call.inputs)
     output = outputs[number].detach()
-    size, shapes = output.numel(), [(*output.shape, *each.shape) for each in inputs]
+    size, shapes = output.numel(), [(*output.shape, *input.shape) for input in inputs]
     if not size:
-        columns: Any = [each.new_zeros((0, *each.shape)) for each in inputs]
+        columns: Any = [input.new_zeros((0, *input.shape)) for input in inputs]
     else:
-        weights = [zeros_like(each.detach()) for each in outputs]
+        weights = [zeros_like(output.detach()) for output in outputs]
         rows = eye(size, dtype=output.dtype, device=output.device).reshape((size, *output.shape))
         recorded = call.recorded()
 

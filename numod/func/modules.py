@@ -53,12 +53,12 @@ def _as_one(dicts: Any) -> dict[str, Tensor]:
         raise ValueError(
             f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}"
         )
-    if not all(isinstance(each, dict) for each in dicts):
+    if not all(isinstance(dict_, dict) for dict_ in dicts):
         raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
-    repeated = [name for name, times in Counter(name for each in dicts for name in each).items() if times > 1]
+    repeated = [name for name, times in Counter(name for dict_ in dicts for name in dict_).items() if times > 1]
     if repeated:
         raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
-    return {name: tensor for each in dicts for name, tensor in each.items()}
+    return {name: tensor for dict_ in dicts for name, tensor in dict_.items()}
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -82,7 +82,7 @@ def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
-    if len({each.requires_grad for each in tensors}) > 1:
+    if len({tensor.requires_grad for tensor in tensors}) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     result = stack(tensors)
     return result.detach().requires_grad_() if tensors[0].requires_grad else result

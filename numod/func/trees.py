@@ -16,7 +16,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     if type(tree) in registered:
         flatten, unflatten = registered[type(tree)]
         parts, context = flatten(tree)
-        return unflatten([map_leaves(function, each) for each in parts], context)
+        return unflatten([map_leaves(function, part) for part in parts], context)
     if isinstance(tree, dict):
         return type(tree)((name, map_leaves(function, each)) for name, each in tree.items())
     if isinstance(tree, (list, tuple)):

@@ -141,7 +141,7 @@ def mark_dynamic(
     Raises IndexError where it has no such dimension.
     """
     dims = index if isinstance(index, (tuple, list)) else (index,)
-    if not all(-tensor.ndim <= each < tensor.ndim for each in dims):
+    if not all(-tensor.ndim <= dim < tensor.ndim for dim in dims):
         raise IndexError(f"mark_dynamic: dimension {index} of a tensor of {tensor.ndim} dimensions")
     tensor._dynamic = True
 
@@ -306,7 +306,7 @@ class Compiled:
         """
         if self.numbers is None or self.has_fallback:
             return False
-        for version in [each for versions in self.versions.values() for each in versions]:
+        for version in [version for versions in self.versions.values() for version in versions]:
             self.number_places.update(version.picture.numbers)
         number_places = {
             key: value for key, place in self.number_places.items() if kept.is_number(value := kept.read(*place))
@@ -348,9 +348,9 @@ class Compiled:
     def _holds_others(self, path: tuple) -> bool:
         """Whether what was a number in one call was a container of numbers in another, or lay in one."""
         return any(
-            each != path and each[: len(path)] == path[: len(each)]
-            for each in self.numbers
-            if each not in self.number_places
+            number != path and number[: len(path)] == path[: len(number)]
+            for number in self.numbers
+            if number not in self.number_places
         )
 
     def _freed(self, dynamic_variant: Compiled, arguments: tuple, named: dict) -> tuple[list, tuple, dict] | None:
@@ -397,9 +397,11 @@ class Compiled:
         """
         kind = family(key, integers=False)
         programs = [
-            each[0].executable.lowered for other, each in self.versions.items() if family(other, integers=False) == kind
+            version[0].executable.lowered
+            for other, version in self.versions.items()
+            if family(other, integers=False) == kind
         ]
-        layouts = {tuple(each.layouts.values()) for each in programs}
+        layouts = {tuple(program.layouts.values()) for program in programs}
         return kind if len(layouts) > 1 and len({*map(len, layouts)}) == 1 else family(key)
 
     def _form(self, key: tuple, kind: tuple, tensors: tuple[Tensor, ...]) -> Form:
@@ -407,7 +409,7 @@ class Compiled:
         dynamic = self.dynamic
         if dynamic is None:
             changing = key not in self.versions and self.families.get(kind, 0) >= 2
-            dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
+            dynamic = changing or any(getattr(tensor, "_dynamic", False) for tensor in tensors)
         return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
     def _complain(self, sizes: bool, reason: str) -> None:
@@ -499,7 +501,7 @@ class Compiled:
         if before and places and self.rounds < VERSIONS:
             self._want(places)
         elif again:
-            scheduled = any(each in change for each in ("param_groups[", "last_epoch", "_last_lr", "_step_count"))
+            scheduled = any(name in change for name in ("param_groups[", "last_epoch", "_last_lr", "_step_count"))
             advice = (
                 "read what a schedule sets after the call"
                 if scheduled
@@ -542,7 +544,10 @@ class Compiled:
             inner, before = self.inner, self.inner.recorded
             outputs, new = inner(kept.values(inner.places), arguments, named)
             kept.put(
-                inner.places, new, outputs, [each.picture for versions in inner.versions.values() for each in versions]
+                inner.places,
+                new,
+                outputs,
+                [version.picture for versions in inner.versions.values() for version in versions],
             )
             self.recorded, self.versions = inner.recorded, inner.versions
             if inner.refused and not self.refused:
@@ -560,7 +565,9 @@ class Compiled:
         executable = version.executable
         section = executable.section
         here = (
-            section.linked or section.replay is not None or all(each.device.type == "cpu" for each in section.buffers)
+            section.linked
+            or section.replay is not None
+            or all(buffer.device.type == "cpu" for buffer in section.buffers)
         )
         # the fast path cannot undo writes that precede a failed check, but a run can
         undone = type(executable) is not Executable or not executable.spoiled
@@ -572,9 +579,9 @@ class Compiled:
 
         Optionally the generated source, machine code and LLVM IR.
         """
-        programs = [each.executable for versions in self.versions.values() for each in versions]
-        told = [each.explain(source, assembly, llvm) for each in programs]
-        if self.options.get("freezing") and not all(each.freezing for each in programs):
+        programs = [version.executable for versions in self.versions.values() for version in versions]
+        told = [program.explain(source, assembly, llvm) for program in programs]
+        if self.options.get("freezing") and not all(program.freezing for program in programs):
             told.append("Frozen: nothing in calls that record gradients; call it under no_grad()")
         if self.refused:
             told.append(

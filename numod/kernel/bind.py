@@ -59,7 +59,7 @@ def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> 
     """The types of a kernel's arguments: flat arrays of what is named, is a NumPy dtype or has a `storage`; then so
     many integers; then others.
     """
-    names = [each if isinstance(each, str) else getattr(each, "storage", each).name for each in arrays]
+    names = [array if isinstance(array, str) else getattr(array, "storage", array).name for array in arrays]
     return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
 
 

@@ -387,7 +387,7 @@ class _Geometry:
             "places = depth * height * width",
         )
         divisors = ["taps", *(f"{name}_{c}" for c in "dhw" for name in ("kernel", "stride", "out")), *_SIZES.values()]
-        self.lines += tuple(f"by_{each} = reciprocal32({each})" for each in divisors)
+        self.lines += tuple(f"by_{divisor} = reciprocal32({divisor})" for divisor in divisors)
         self.batch = ("part, group = batch // groups, batch % groups",)  # a batch is a part of the sums of a group
 
     def tap(self, index: str, channel: str) -> dict[str, str]:

@@ -71,7 +71,7 @@ def _function(module: ir.Module, name: str, kind: ir.Type, count: int) -> tuple[
 
 def _of_register(module: ir.Module, name: str, formula: Callable, kind: ir.Type, count: int) -> ir.Function:
     function, builder = _function(module, name, kind, count)
-    builder.ret(formula(*[Number(builder, each) for each in function.args]).raw)
+    builder.ret(formula(*[Number(builder, arg) for arg in function.args]).raw)
     return function
 
 
@@ -90,7 +90,7 @@ def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.
             value = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
         return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), lanes)
 
-    result = builder.call(whole, [filled(each) for each in function.args])
+    result = builder.call(whole, [filled(arg) for arg in function.args])
     if few == 1:
         builder.ret(builder.extract_element(result, ir.Constant(ir.IntType(32), 0)))
     else:

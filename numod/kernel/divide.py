@@ -27,12 +27,12 @@ def divided(source: str) -> str:
     """
     lines, kernel = source.splitlines(), parsed(source).body[-1]
     nodes = list(ast.walk(kernel))
-    names = [each for each in nodes if isinstance(each, ast.Name)]
-    sums = [each.target for each in nodes if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)]
-    variables = {each.arg for each in kernel.args.args} | {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    sums = [node.target for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)]
+    variables = {arg.arg for arg in kernel.args.args} | {name.id for name in names if isinstance(name.ctx, ast.Store)}
     parts: list[str] = []
     body, done = [], kernel.body[0].lineno - 1  # lines of the new kernel, and how many of the old one's they stand for
-    for loop in sorted((each for each in nodes if isinstance(each, ast.For)), key=lambda each: each.lineno):
+    for loop in sorted((node for node in nodes if isinstance(node, ast.For)), key=lambda node: node.lineno):
         if loop.lineno <= done or getattr(getattr(loop.iter, "func", None), "id", "") != "parallel_range":
             continue
         name = f"{MARK}_{len(parts)}"
@@ -73,16 +73,16 @@ def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables
     Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being
     vectorised.
     """
-    summed = {each.id for each in sums} - {
-        each.id for each in names if isinstance(each.ctx, ast.Store) and each not in sums
+    summed = {partial_sum.id for partial_sum in sums} - {
+        name.id for name in names if isinstance(name.ctx, ast.Store) and name not in sums
     }
     if summed:
         raise ValueError(
             "iterations of a parallel loop must be independent, but these accumulate into "
             f"{', '.join(sorted(summed))}; let each write an element of its own, and sum those"
         )
-    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
     return sorted(
-        {each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno >= loop.body[0].lineno}
+        {name.id for name in names if isinstance(name.ctx, ast.Load) and name.lineno >= loop.body[0].lineno}
         & variables - stored
     )

@@ -27,14 +27,14 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
     for axis, n in enumerate(shape):
         if n == 1:
             continue
-        if sizes and all(s[-1] == each[axis] * n for s, each in zip(steps, strides)):
+        if sizes and all(s[-1] == stride[axis] * n for s, stride in zip(steps, strides)):
             sizes[-1] *= n
             for s, each in zip(steps, strides):
                 s[-1] = each[axis]
             continue
         sizes.append(n)
-        for s, each in zip(steps, strides):
-            s.append(each[axis])
+        for s, stride in zip(steps, strides):
+            s.append(stride[axis])
     return (sizes, steps) if sizes else ([1], [[0] for _ in strides])
 
 
@@ -66,14 +66,14 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     `flat` gives one loop over all elements (GPU threads), in tiles where a tensor is turned; else outer rows and a
     contiguous inner loop.
     """
-    tensors = [each for each in loop.inputs if each.tensor]
-    numbers = [each for each in loop.inputs if not each.tensor]
-    arrays = [each.name for each in tensors] + loop.written()
-    arguments = arrays + [each.name for each in numbers] + ["_n"]
-    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [
+    tensors = [input for input in loop.inputs if input.tensor]
+    numbers = [input for input in loop.inputs if not input.tensor]
+    arrays = [tensor.name for tensor in tensors] + loop.written()
+    arguments = arrays + [number.name for number in numbers] + ["_n"]
+    types = [f"{tensor.dtype.storage.name}[]" for tensor in tensors] + [
         f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None
     ]
-    types += [number_type(each.dtype) for each in numbers] + ["int64"]
+    types += [number_type(number.dtype) for number in numbers] + ["int64"]
     dense = rank == 1 and "s" not in classes
     if not dense:
         extra = _geometry_names(arrays, classes, rank)
@@ -132,7 +132,10 @@ def _stored_whole(line: str, loop: Loop, turn: list[str]) -> str:
     """
     target, _, value = line.partition("] = ")
     over = target.partition("[")[0]
-    own = any(each.over == over and each.dtype is loop.dtype and each.dtype.itemsize in (4, 8) for each in loop.outputs)
+    own = any(
+        output.over == over and output.dtype is loop.dtype and output.dtype.itemsize in (4, 8)
+        for output in loop.outputs
+    )
     return (
         f"{target}] = whole({value}, {over})"
         if own and not loop.dtype.is_complex and any(" if " in each for each in turn)
@@ -228,11 +231,11 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs
     more than its work.
     """
-    source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, flat)
+    source, signature = pointwise(loop, "1" * sum(input.tensor for input in loop.inputs), 1, flat)
     source = source if flat else source.replace("parallel_range(", "range(")
     one = f"{name}_{zlib.crc32(source.encode()):08x}"  # of other dtypes it is another function
     names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
-    tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
+    tensors = [k for k, type_ in enumerate(types) if type_.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
     own = [*(names[k] for k in tensors), "_n"]
     sizes = [f"_of{turn}__n" for turn in range(count)]

@@ -122,17 +122,17 @@ def _entry(header: dict, data: memoryview) -> Entry:
 def _parts(sizes: list, data: memoryview) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
     """Divide `data` as the header says. It must be used up."""
     parts, start = [], 0
-    for each in sizes:
+    for size in sizes:
         if not (
-            type(each) is list
-            and len(each) == 2
-            and type(each[0]) is int
-            and 0 < each[0] <= len(data) - start
-            and _are_strings(each[1])
+            type(size) is list
+            and len(size) == 2
+            and type(size[0]) is int
+            and 0 < size[0] <= len(data) - start
+            and _are_strings(size[1])
         ):
             raise Malformed("a part is longer than the entry, or has no size or names")
-        parts.append((bytes(data[start : start + each[0]]), tuple(each[1])))
-        start += each[0]
+        parts.append((bytes(data[start : start + size[0]]), tuple(size[1])))
+        start += size[0]
     if start != len(data):
         raise Malformed("it is longer than its parts")
     return tuple(parts)

@@ -172,9 +172,9 @@ class Formula:
         rule = self.derivatives.get(name)
         if rule is not None:
             known = {"g": g, "out": out, **dict(zip(self.inputs, arguments))}
-            return as_expression(rule(*(known[each] for each in parameter_names(rule))))
+            return as_expression(rule(*(known[parameter_name] for parameter_name in parameter_names(rule))))
         if callable(self.body):
-            symbols = tuple(Symbol(each) for each in self.inputs)
+            symbols = tuple(Symbol(input) for input in self.inputs)
             found = differentiate(as_expression(self.body(*symbols)), g).get(symbols[self.inputs.index(name)])
             return None if found is None else substitute(found, dict(zip(symbols, arguments)))
         return None

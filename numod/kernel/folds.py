@@ -208,7 +208,7 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
     turn, read by fours that are in flight at once, then four, and what is left one each. Of long formulas fewer, for
     they need the registers.
     """
-    tensors = [each.name for each in inputs if each.tensor]
+    tensors = [input.name for input in inputs if input.tensor]
     turn, single = (
         _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
         _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
@@ -353,12 +353,12 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     Arguments: the tensors, `partial` if chunks are to be `joined` to one value, out, the numbers, n, chunk, chunks,
     count. `fold.each` is a formula of the inputs' names.
     """
-    tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
+    tensors, numbers = [input for input in inputs if input.tensor], [input for input in inputs if not input.tensor]
     arrays = _results(fold, joined)
     names = [
-        *(each.name for each in tensors),
+        *(tensor.name for tensor in tensors),
         *arrays,
-        *(each.name for each in numbers),
+        *(number.name for number in numbers),
         "_n",
         "_chunk",
         "_chunks",
@@ -366,7 +366,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
     ]
     lines = [
         f"def kernel({', '.join(names)}):",
-        *(f"    _number_{each.name} = {cast(fold.dtype, each.name, each)}" for each in numbers),
+        *(f"    _number_{number.name} = {cast(fold.dtype, number.name, number)}" for number in numbers),
     ]
     start = f"        _total = {cast(fold.wide, literal(fold.identity))}"
     if threads:
@@ -387,8 +387,8 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool =
         lines += [" " * 16 + line for line in _folded(fold, "uintp(_inner)", "_part", fold.dtype, inputs)]
         lines += [" " * 12 + line for line in _combined(fold, "_total", "_part", fold.wide)]
         lines += _ended(fold, joined, "out[_task]", "1")
-    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [*arrays.values()]
-    types += [number_type(each.dtype) for each in numbers] + ["int64"] * 4
+    types = [f"{tensor.dtype.storage.name}[]" for tensor in tensors] + [*arrays.values()]
+    types += [number_type(number.dtype) for number in numbers] + ["int64"] * 4
     source = "\n".join(lines) + "\n"
     return source if threads else by_half_registers(source), ", ".join(types)
 
@@ -401,8 +401,8 @@ def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Inpu
     """Lines that read an element of each input, map them and combine the value into `total`."""
     inputs = inputs or (Input("x", fold.source),)
     symbols = {
-        each.name: (load(fold.dtype, each, index) if each.tensor else f"_number_{each.name}", "value")
-        for each in inputs
+        input.name: (load(fold.dtype, input, index) if input.tensor else f"_number_{input.name}", "value")
+        for input in inputs
     }
     writer = Writer(fold.dtype, symbols)
     value = writer.write(fold.each)

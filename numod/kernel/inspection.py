@@ -106,7 +106,7 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
             _own_functions(library.get_asm_str(), kernel.name),
             "\n".join(part.get_llvm_str() for part in parts[::-1]),
         )
-    size = sum(each.size() for file in files for each in file.sections() if each.is_text())
+    size = sum(section.size() for file in files for section in file.sections() if section.is_text())
     return MachineCode(
         "\n".join(line for line, _ in text),
         size,

@@ -177,9 +177,9 @@ def library(name: str, *arguments: Number) -> Number:
     )
     module = first.builder.module
     function = module.globals.get(name) or ir.Function(
-        module, ir.FunctionType(first.raw.type, [each.raw.type for each in arguments]), name
+        module, ir.FunctionType(first.raw.type, [argument.raw.type for argument in arguments]), name
     )
-    return Number(first.builder, first.builder.call(function, [each.raw for each in arguments]))
+    return Number(first.builder, first.builder.call(function, [argument.raw for argument in arguments]))
 
 
 def by_power_of_two(x: Number, n: Number) -> Number:

@@ -137,7 +137,7 @@ def _specialized(function: Callable, name: str, values: tuple[tuple[str, object]
     definition = tree.body[0]
     definition.name = name
     found = {**_global_numbers(function), **dict(values)}
-    missing = [each.arg for each in definition.args.kwonlyargs if each.arg not in found]
+    missing = [kwonlyarg.arg for kwonlyarg in definition.args.kwonlyargs if kwonlyarg.arg not in found]
     if missing:
         raise TypeError(f"{function.__name__} needs a value for {', '.join(missing)}")
     definition.args.kwonlyargs, definition.args.kw_defaults = [], []
@@ -186,7 +186,7 @@ class _Fill(ast.NodeTransformer):
         return ast.Name(node.attr, node.ctx)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        node.args = [ast.Name(part, ast.Load()) if part else each for each in node.args for part in self._parts(each)]
+        node.args = [ast.Name(part, ast.Load()) if part else arg for arg in node.args for part in self._parts(arg)]
         self.generic_visit(node)
         function = self.inlined.get(node.func.id) if isinstance(node.func, ast.Name) else None
         return _inlined(function, node.args) if function else node
@@ -231,7 +231,7 @@ def _node(value: object) -> ast.AST:
 def _inlined(function: Callable, arguments: list[ast.AST]) -> ast.AST:
     """The expression that a function returns, with these arguments."""
     definition = tree_of(function).body[0]
-    body, names = definition.body, [each.arg for each in definition.args.args]
+    body, names = definition.body, [arg.arg for arg in definition.args.args]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or len(names) != len(arguments):
         raise TypeError(
             f"{function.__name__} is to be inlined: it must be one return of an expression of {len(arguments)} "

@@ -21,10 +21,10 @@ from .vector_math import formulas
 
 def _typed(formula: Callable, *arguments: object) -> tuple:
     """What Numba expects of an intrinsic: its signature, and the function that emits its code."""
-    kind = types.float32 if all(each == types.float32 for each in arguments) else types.float64
+    kind = types.float32 if all(argument == types.float32 for argument in arguments) else types.float64
 
     def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
-        return formula(*[Number(builder, each) for each in values]).raw
+        return formula(*[Number(builder, value) for value in values]).raw
 
     return kind(*[kind for _ in arguments]), generate
 

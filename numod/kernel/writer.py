@@ -155,7 +155,9 @@ class Writer:
 
 def converted_numbers(loop: Loop) -> list[str]:
     """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `_number_name`."""
-    return [f"_number_{each.name} = {cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
+    return [
+        f"_number_{input.name} = {cast(loop.dtype, input.name, input)}" for input in loop.inputs if not input.tensor
+    ]
 
 
 def body(loop: Loop, index: dict[str, str]) -> list[str]:
@@ -164,18 +166,20 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
     A tensor without an `index` is a variable of its name, in the loop's dtype.
     """
     symbols = {}
-    for each in loop.inputs:
-        kind = "truth" if each.condition else "integer" if each.integer else "value"
+    for input in loop.inputs:
+        kind = "truth" if input.condition else "integer" if input.integer else "value"
         loaded = (
-            load(loop.dtype, each, index[each.name])
-            if each.name in index
-            else each.name
-            if each.tensor
-            else f"_number_{each.name}"
+            load(loop.dtype, input, index[input.name])
+            if input.name in index
+            else input.name
+            if input.tensor
+            else f"_number_{input.name}"
         )
-        symbols[each.name] = loaded, kind
+        symbols[input.name] = loaded, kind
     writer = Writer(loop.dtype, symbols)
-    halves = {each.name: each.dtype for each in loop.inputs if each.tensor and each.dtype.compute is not each.dtype}
+    halves = {
+        input.name: input.dtype for input in loop.inputs if input.tensor and input.dtype.compute is not input.dtype
+    }
 
     def result(output: Output) -> str:
         source = output.expression

@@ -24,7 +24,7 @@ class _Loops(ast.NodeTransformer):
         self.generic_visit(node)
         if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "written"):
             return node
-        numbers = range(*[eval(ast.unparse(each), {"__builtins__": {}}) for each in node.iter.args])
+        numbers = range(*[eval(ast.unparse(arg), {"__builtins__": {}}) for arg in node.iter.args])
         return [_Named(node.target.id, number).visit(copy.deepcopy(each)) for number in numbers for each in node.body]
 
 

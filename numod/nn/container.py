@@ -88,7 +88,7 @@ class Sequential(_ModuleSequence):
         named = (
             args[0]
             if len(args) == 1 and isinstance(args[0], OrderedDict)
-            else {str(index): each for index, each in enumerate(args)}
+            else {str(index): arg for index, arg in enumerate(args)}
         )
         for name, module in named.items():
             self.add_module(name, module)

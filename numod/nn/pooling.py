@@ -83,7 +83,7 @@ class _AvgPool(_Pool):
         super().__init__()
         sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
         self.kernel_size, self.stride, self.padding = (
-            (each,) if self.ndim == 1 and isinstance(each, WHOLE) else each for each in sizes
+            (size,) if self.ndim == 1 and isinstance(size, WHOLE) else size for size in sizes
         )
         self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
 

@@ -134,8 +134,8 @@ class RNNBase(Module):
     def reset_parameters(self) -> None:
         """Draw new values, uniform in ±1/√hidden_size."""
         bound = 1.0 / math.sqrt(self.hidden_size)
-        for each in self.parameters():
-            init.uniform_(each, -bound, bound)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
 
     def flatten_parameters(self) -> None:
         """Does nothing: the kernels need no contiguous block of parameters."""
@@ -210,7 +210,7 @@ class RNNBase(Module):
         sizes = numbers(packed.batch_sizes)
         states = self._initial(hx, sizes[0], packed.data, True)
         if packed.sorted_indices is not None and hx is not None:
-            states = [each.index_select(1, packed.sorted_indices) for each in states]
+            states = [state.index_select(1, packed.sorted_indices) for state in states]
         data, last = self._layers(packed.data, sizes, states)
         if packed.unsorted_indices is not None:
             last = [each.index_select(1, packed.unsorted_indices) for each in last]
@@ -227,7 +227,7 @@ class RNNBase(Module):
         """As `_packed`, in a program for all lengths."""
         states = self._initial(hx, sequence.batch, sequence.rows, True)
         if sequence.order is not None and hx is not None:
-            states = [each.index_select(1, sequence.order) for each in states]
+            states = [state.index_select(1, sequence.order) for state in states]
         rows, last = self._layers(sequence.rows, sequence, states)
         if sequence.order is not None:
             last = [each.index_select(1, sequence.order.argsort()) for each in last]
@@ -268,7 +268,7 @@ class RNNBase(Module):
         last: list[State] = []
         results: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._directions()):
-            start = tuple(each[place] for each in states)
+            start = tuple(state[place] for state in states)
             made, end = self._run(x, sizes, start, suffix, reverse=suffix.endswith("_reverse"))
             results.append(made)
             last.append(end)
@@ -309,7 +309,9 @@ class RNNBase(Module):
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
         inputs = (gates, *inputs, *map(f.contiguous, start))
         keeps = (
-            (is_grad_enabled() and any(each.requires_grad for each in inputs),) if self.mode in ("LSTM", "GRU") else ()
+            (is_grad_enabled() and any(input.requires_grad for input in inputs),)
+            if self.mode in ("LSTM", "GRU")
+            else ()
         )
         made = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
@@ -492,8 +494,8 @@ class RNNCellBase(Module):
     def reset_parameters(self) -> None:
         """Draw new values, uniform in ±1/√hidden_size."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for each in self.parameters():
-            init.uniform_(each, -bound, bound)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + unusual(self, bias=True, nonlinearity="tanh")
@@ -501,27 +503,27 @@ class RNNCellBase(Module):
     def _advance(self, input: Tensor, states: State | None, count: int) -> State:
         if input.ndim not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
-        for each in states or ():
-            if each.ndim not in (1, 2):
-                raise ValueError(f"{self._get_name()}: Expected hidden to be 1D or 2D, got {each.ndim}D instead")
+        for state in states or ():
+            if state.ndim not in (1, 2):
+                raise ValueError(f"{self._get_name()}: Expected hidden to be 1D or 2D, got {state.ndim}D instead")
         x = input if input.ndim == 2 else input.unsqueeze(0)
         if x.shape[1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
         if states is None:
             states = (zeros((x.shape[0], self.hidden_size), dtype=x.dtype, device=x.device),) * count
         else:
-            states = tuple(each if each.ndim == 2 else each.unsqueeze(0) for each in states)
+            states = tuple(state if state.ndim == 2 else state.unsqueeze(0) for state in states)
             self._check_states(states, x.shape[0])
         result = _step(self.mode, F.linear(x, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
         return result if input.ndim == 2 else tuple(each.squeeze(0) for each in result)
 
     def _check_states(self, states: State, batch: int) -> None:
-        for k, each in enumerate(states):
-            if each.shape[0] != batch:
-                raise RuntimeError(f"Input batch size {batch} doesn't match hidden{k} batch size {each.shape[0]}")
-            if each.shape[1] != self.hidden_size:
+        for k, state in enumerate(states):
+            if state.shape[0] != batch:
+                raise RuntimeError(f"Input batch size {batch} doesn't match hidden{k} batch size {state.shape[0]}")
+            if state.shape[1] != self.hidden_size:
                 raise RuntimeError(
-                    f"hidden{k} has inconsistent hidden_size: got {each.shape[1]}, expected {self.hidden_size}"
+                    f"hidden{k} has inconsistent hidden_size: got {state.shape[1]}, expected {self.hidden_size}"
                 )
 
 

@@ -285,6 +285,6 @@ class Transformer(Module):
         return full((sz, sz), 0.0, dtype=dtype, device=device).masked_fill(places > places.unsqueeze(1), float("-inf"))
 
     def _reset_parameters(self) -> None:
-        for each in self.parameters():
-            if each.ndim > 1:
-                init.xavier_uniform_(each)
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)

@@ -32,7 +32,7 @@ class ComplexPart(Pointwise):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`. The parts of a real number are defined, its direction is another row."""
         problem = super().misfit(arguments, parameters, sizes)
-        given = tuple([each if isinstance(each, Layout) else type(each) for each in arguments])
+        given = tuple([argument if isinstance(argument, Layout) else type(argument) for argument in arguments])
         if problem or self is not direction or self.types(given, parameters)[0].is_complex:
             return problem
         return "it must compute with a complex dtype"
@@ -109,8 +109,8 @@ def _product(op: Op) -> Callable:
     """A product of complex tensors (of matrices, of a signal and a kernel), with a bias perhaps, by four real ones."""
 
     def product(inputs: tuple, parameters: tuple) -> object:
-        if len({each.dtype for each in inputs if each is not None}) > 1:
-            found = " and ".join(str(each.dtype) for each in inputs if each is not None)
+        if len({input.dtype for input in inputs if input is not None}) > 1:
+            found = " and ".join(str(input.dtype) for input in inputs if input is not None)
             raise RuntimeError(
                 f"{op.name}: expected all matrices to have the same dtype, but got: {found}; convert one with .to()"
             )

@@ -78,7 +78,7 @@ def parse(takes: str) -> Contract:
     inputs, _, attributes = takes.partition(";")
     needed, _, further = attributes.partition("/")
     found = tuple(_parse_input(each) for each in re.findall(r"[^\s\[]+(?:\[[^\]]*\]\S*)?", inputs))
-    named = [_parse_attribute(each) for each in needed.split()]
+    named = [_parse_attribute(word) for word in needed.split()]
     return Contract(
         found, (*named, *map(_parse_attribute, further.split())), len(named), any(each.name == "*" for each in found)
     )
@@ -128,9 +128,9 @@ def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
     takes = contract.inputs * (len(arguments) if contract.any_count else 1)
     for each, given in zip(takes, arguments):
         _check_input(op, each, given, sizes)
-    first = next((each for each in arguments if isinstance(each, Layout)), None)
-    for each, given in zip(contract.attributes, attributes):
-        _check_attribute(op, each, given, sizes, first)
+    first = next((argument for argument in arguments if isinstance(argument, Layout)), None)
+    for attribute, given in zip(contract.attributes, attributes):
+        _check_attribute(op, attribute, given, sizes, first)
     problem = op.misfit(tuple(arguments), attributes, sizes)
     if problem:
         raise ValueError(f"{op.name}: {problem}")
@@ -140,12 +140,12 @@ def check(op: Any, arguments: Sequence, attributes: tuple) -> Sizes:
 def index_limits(op: Any, arguments: Sequence, attributes: tuple) -> dict[int, int]:
     """For the inputs of a checked call that hold indices, by position, the size that their values must be below."""
     contract, sizes = parse(op.takes), check(op, arguments, attributes)
-    named = {each.name: given for each, given in zip(contract.attributes, attributes)}
-    first = next((each for each in arguments if isinstance(each, Layout)), None)
+    named = {attribute.name: given for attribute, given in zip(contract.attributes, attributes)}
+    first = next((argument for argument in arguments if isinstance(argument, Layout)), None)
     found = {}
-    for k, (each, given) in enumerate(zip(contract.inputs, arguments)):
-        if each.below and isinstance(given, Layout):
-            found[k] = sizes[each.below] if each.below in sizes else (first.shape or (1,))[named[each.below]]
+    for k, (input, given) in enumerate(zip(contract.inputs, arguments)):
+        if input.below and isinstance(given, Layout):
+            found[k] = sizes[input.below] if input.below in sizes else (first.shape or (1,))[named[input.below]]
     return {**found, **op.further_limits(tuple(arguments), attributes, sizes)}
 
 

@@ -74,7 +74,7 @@ class Convolution(Op):
         if (
             not 3 <= rank <= 5
             or any(len(each) != rank - 2 for each in (padding, dilation))
-            or any(each.ndim != rank for each in arguments)
+            or any(argument.ndim != rank for argument in arguments)
         ):
             return (
                 f"inputs must have 3 to 5 dimensions and attributes one entry for each spatial one, got {rank}, "
@@ -190,8 +190,8 @@ class Convolution(Op):
         """
         first, second, *given = arguments
         x, weight, result = self.shapes(first, second, parameters)
-        steps = [broadcast_strides(each, shape) for each in tensors]
-        sizes, ends = emit.collapse(shape[2:], [each[2:] for each in steps])
+        steps = [broadcast_strides(tensor, shape) for tensor in tensors]
+        sizes, ends = emit.collapse(shape[2:], [step[2:] for step in steps])
         if (
             first.device.type != "cpu"
             or not first.dtype.is_floating_point
@@ -200,7 +200,7 @@ class Convolution(Op):
             or len(sizes) > 1
         ):
             return None
-        finish = Epilogue(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
+        finish = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
         run, constants = self._fast(
             layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given)
         )

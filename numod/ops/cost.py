@@ -65,9 +65,9 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
             else None
         )
         return 2 * products + (bias.size if bias is not None else 0)
-    tensors = [each for each in inputs if isinstance(each, Layout)]
+    tensors = [input for input in inputs if isinstance(input, Layout)]
     if isinstance(op, Update):  # its one parameter is how many tensors each member has
-        return _update_functions(op) * sum(each.size for each in tensors[:: parameters[0]])
+        return _update_functions(op) * sum(tensor.size for tensor in tensors[:: parameters[0]])
     if isinstance(op, Pointwise):
         return functions(op) * results[0].size
     if isinstance(op, FusedMapReduce):

@@ -29,7 +29,7 @@ _ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
 
 def every_op() -> list[Op]:
     """All ops there are now: other threads may make more."""
-    return [op for each in _ops.valuerefs() if (op := each()) is not None]
+    return [op for valueref in _ops.valuerefs() if (op := valueref()) is not None]
 
 
 _era = 0  # grows when plans are dropped: what another thread plans meanwhile is not kept
@@ -65,9 +65,9 @@ class Plan:
 
     def place(self, arguments: list) -> None:
         """Record which inputs are tensors and which are numbers (None is neither)."""
-        self.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
+        self.tensors = tuple(k for k, argument in enumerate(arguments) if isinstance(argument, Layout))
         self.numbers = tuple(
-            k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None)
+            k for k, argument in enumerate(arguments) if not isinstance(argument, Layout) and argument is not type(None)
         )
         self.kinds = "".join(
             "t" if k in self.tensors else "n" if k in self.numbers else "-" for k in range(len(arguments))
@@ -202,7 +202,7 @@ class Op:
         plan.place(arguments)
         if any(
             getattr(each, "type", None) == "meta"
-            for each in (*parameters, *[getattr(each, "device", None) for each in arguments])
+            for each in (*parameters, *[getattr(argument, "device", None) for argument in arguments])
         ):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
@@ -320,18 +320,18 @@ def single_device(name: str, layouts: list[Layout], written: Layout | None = Non
     Raises RuntimeError, in PyTorch's words, if devices differ.
     """
     device = None if written is None else written.device
-    for each in layouts:
+    for layout in layouts:
         if device is None or (
-            written is None and device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)
+            written is None and device.type == "cpu" and layout.device is not device and _all_scalars(layouts, device)
         ):
-            device = each.device
-        elif each.device is not device and not (each.ndim == 0 and each.device.type == "cpu"):
+            device = layout.device
+        elif layout.device is not device and not (layout.ndim == 0 and layout.device.type == "cpu"):
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but found at least two devices, {device} and "
-                f"{each.device}! (in {name}; move one with .to())"
+                f"{layout.device}! (in {name}; move one with .to())"
             )
     return device
 
 
 def _all_scalars(layouts: list[Layout], device: object) -> bool:
-    return all(each.ndim == 0 for each in layouts if each.device is device)
+    return all(layout.ndim == 0 for layout in layouts if layout.device is device)

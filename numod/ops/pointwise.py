@@ -77,8 +77,8 @@ class Pointwise(Op, Formula):
             arguments = self.complete(arguments)
         if arguments and isinstance(arguments[0], Pointwise.tensor):  # the usual call, before anything else is asked
             return Op.apply(self, arguments)
-        for each in arguments:
-            if isinstance(each, Expression):
+        for argument in arguments:
+            if isinstance(argument, Expression):
                 return self.express(*arguments)
         if not arguments:
             return self.express()
@@ -98,17 +98,18 @@ class Pointwise(Op, Formula):
             and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed
         ):
             return f"attribute 'strides' must be without gaps, got {parameters[3]} for sizes {parameters[2]}"
-        for name, each in zip(self.inputs, arguments):
+        for name, argument in zip(self.inputs, arguments):
             if name in self.integers and (
-                each.dtype.kind not in "iu" if isinstance(each, Layout) else type(each) not in (int, bool)
+                argument.dtype.kind not in "iu" if isinstance(argument, Layout) else type(argument) not in (int, bool)
             ):
                 return f"input {name!r} must be of integers"
         complexes = any(
-            isinstance(each, complex) or (isinstance(each, Layout) and each.dtype.is_complex) for each in arguments
+            isinstance(argument, complex) or (isinstance(argument, Layout) and argument.dtype.is_complex)
+            for argument in arguments
         )
         if complexes and parameters and parameters[0] is not None and not parameters[0].is_complex:
             return f"attribute 'compute' must be complex as the inputs are, got {parameters[0]}"
-        tensors = any(isinstance(each, Layout) for each in arguments)
+        tensors = any(isinstance(argument, Layout) for argument in arguments)
         return (
             None
             if tensors or len(parameters) > 2
@@ -116,10 +117,10 @@ class Pointwise(Op, Formula):
         )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        tensors = [each for each in arguments if isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         compute, result = self.types(arguments, parameters)
         device = single_device(self.name, tensors) if tensors else parameters[1]
-        shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
+        shape = broadcast_shapes(self.name, [tensor.shape for tensor in tensors]) if tensors else parameters[2]
         out = layout(
             shape,
             result,
@@ -139,7 +140,7 @@ class Pointwise(Op, Formula):
 
         Single numbers, also expanded, have none.
         """
-        whole = [each for each in tensors if each.size != 1 and any(each.strides)]
+        whole = [tensor for tensor in tensors if tensor.size != 1 and any(tensor.strides)]
         if not self.keeps_order or not whole or whole[0].dense or any(each.shape != shape for each in whole):
             return None
         orders = {each.strides if each.packed else ordered_strides(shape, each.strides) for each in whole}
@@ -148,7 +149,7 @@ class Pointwise(Op, Formula):
     def prepare_into(
         self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
-        tensors = [each for each in arguments if isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         compute, result = self.types(arguments, parameters)
         (out,) = into
         shape = broadcast_shapes(self.name, [each.shape for each in (*tensors, out)])
@@ -177,7 +178,9 @@ class Pointwise(Op, Formula):
         """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not
         hold.
         """
-        numbers = [(name, each) for name, each in zip(self.inputs, arguments) if not isinstance(each, Layout)]
+        numbers = [
+            (name, argument) for name, argument in zip(self.inputs, arguments) if not isinstance(argument, Layout)
+        ]
         places = [buffers + k for k, (name, each) in enumerate(numbers) if each is int and name in self.fitting]
         if compute.kind not in "iu" or not places:
             return launch, constants
@@ -197,18 +200,18 @@ class Pointwise(Op, Formula):
         compute = parameters[0] if parameters else None
         if compute is None:
             values = [
-                each
-                for name, each in zip(self.inputs, arguments)
+                argument
+                for name, argument in zip(self.inputs, arguments)
                 if name not in self.conditions and name not in self.integers
             ]
-            tensors = [each for each in values if isinstance(each, Layout)]
-            numbers = [each for each in values if not isinstance(each, Layout)]
+            tensors = [value for value in values if isinstance(value, Layout)]
+            numbers = [value for value in values if not isinstance(value, Layout)]
             if self.accepts.startswith("f") and tensors:
                 # a Python float does not turn an integer op into a float op
-                numbers = [each for each in numbers if each is complex]
+                numbers = [number for number in numbers if number is complex]
             groups = (
-                [each.dtype for each in tensors if each.ndim],
-                [each.dtype for each in tensors if not each.ndim],
+                [tensor.dtype for tensor in tensors if tensor.ndim],
+                [tensor.dtype for tensor in tensors if not tensor.ndim],
                 numbers,
             )
             compute = dtypes.result_type(*groups) if values else dtypes.bool_
@@ -241,8 +244,8 @@ class Pointwise(Op, Formula):
     def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> writer.Loop:
         """The loop of this one row."""
         kinds = tuple(
-            (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)
-            for each in arguments
+            (argument.dtype, True) if isinstance(argument, Layout) else (dtypes.of_scalar_type(argument), False)
+            for argument in arguments
         )
         key = (kinds, compute, result, over)
         if key not in self._loops:
@@ -252,7 +255,7 @@ class Pointwise(Op, Formula):
                 )
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
-            expression = self.express(*(self._argument(each, compute) for each in inputs))
+            expression = self.express(*(self._argument(input, compute) for input in inputs))
             self._loops[key] = writer.Loop(
                 inputs, (writer.Output(expression, result, over and writer.argument_name(over)),), compute.compute
             )
@@ -297,12 +300,12 @@ class Pointwise(Op, Formula):
         if name in self.conditions or name in self.integers:
             return None
         symbols = {each: Symbol(each) for each in ("g", *self.inputs, "out")}
-        expression = self.gradient(name, symbols["g"], tuple(symbols[each] for each in self.inputs), symbols["out"])
+        expression = self.gradient(name, symbols["g"], tuple(symbols[input] for input in self.inputs), symbols["out"])
         if expression is None:
             return None
         if expression is symbols["g"]:
             return _pass_on
-        names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
+        names = tuple(symbol for symbol in symbols if symbol in uses(expression, symbols) or symbol == "g")
         # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
         kept = {
             field: tuple(f"{each}_" for each in getattr(self, field) if each in names)
@@ -312,7 +315,7 @@ class Pointwise(Op, Formula):
             f"{self.name}_grad_{name}",
             _function_of(expression, symbols, names),
             {},
-            inputs=tuple(f"{each}_" for each in names),
+            inputs=tuple(f"{name}_" for name in names),
             complex=bool(self.complex),
             **kept,
         )
@@ -373,7 +376,7 @@ def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
     those of `Pointwise`.
     """
     inputs = Formula(name, body, {}, inputs=options.get("inputs")).inputs
-    derivatives = {each: options.pop(f"d{each}") for each in inputs if f"d{each}" in options}
+    derivatives = {input: options.pop(f"d{input}") for input in inputs if f"d{input}" in options}
     rows[name] = vocabulary[name] = row = Pointwise(name, body, derivatives, **options)
     return row
 
@@ -391,10 +394,12 @@ def plan_loop(
     work = prod(shape)
     if work == 0:
         return _nothing, ()
-    counts = any(each.integer for each in loop.inputs)  # the loop index must be the position in row-major order
+    counts = any(input.integer for input in loop.inputs)  # the loop index must be the position in row-major order
     if all(
-        (each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides
-        for each in operands
+        (operand.dense if counts else operand.packed)
+        and operand.shape == shape
+        and operand.strides == operands[0].strides
+        for operand in operands
     ):
         classes, sizes, steps = "1" * len(operands), [work], []
     elif (
@@ -405,8 +410,8 @@ def plan_loop(
         order = range(len(shape))
         if results and results[0].packed and not counts:  # the inner loop is along the result's lines
             order = sorted(order, key=lambda d: -results[0].strides[d])
-        steps = [broadcast_strides(each, shape) for each in operands]
-        sizes, steps = emit.collapse([shape[d] for d in order], [[each[d] for d in order] for each in steps])
+        steps = [broadcast_strides(operand, shape) for operand in operands]
+        sizes, steps = emit.collapse([shape[d] for d in order], [[step[d] for d in order] for step in steps])
         tiles = None if counts or not device.backend.is_gpu else emit.crossing(sizes, steps)
         sizes, steps = tiles or (sizes, steps)
         classes = emit.classes_of(steps)
@@ -431,21 +436,21 @@ def _turned(
     """
     if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
         return transpose_copy.plan_transpose_copy(tensors[0], results[0])
-    names = [each.name for each in loop.inputs if each.tensor]
+    names = [input.name for input in loop.inputs if input.tensor]
     target = results[0] if results else tensors[names.index(loop.outputs[0].over)]
     if target.strides[-1] != 1:
         return None
-    straight = [layout(shape, each.dtype, device) for each in tensors]
+    straight = [layout(shape, tensor.dtype, device) for tensor in tensors]
     copies = {
-        k: transpose_copy.plan_transpose_copy(each, to)
-        for k, (each, to) in enumerate(zip(tensors, straight))
-        if each.shape == shape
+        k: transpose_copy.plan_transpose_copy(tensor, to)
+        for k, (tensor, to) in enumerate(zip(tensors, straight))
+        if tensor.shape == shape
     }
     copies = {k: turn for k, turn in copies.items() if turn}
     if not copies:
         return None
     run, constants = plan_loop(
-        loop, name, device, [straight[k] if k in copies else each for k, each in enumerate(tensors)], results, shape
+        loop, name, device, [straight[k] if k in copies else tensor for k, tensor in enumerate(tensors)], results, shape
     )
 
     def launch(*given: object) -> None:

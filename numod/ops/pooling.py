@@ -453,7 +453,9 @@ class _Pool(Op):
 
         `scratch`: counts and storages of memory that comes after them. x and out: shapes.
         """
-        window, stride, padding, dilation = (_three(each, filler) for each, filler in zip(parameters, (1, 1, 0, 1)))
+        window, stride, padding, dilation = (
+            _three(parameter, filler) for parameter, filler in zip(parameters, (1, 1, 0, 1))
+        )
         result, ndim = results if self.outputs else results[0], len(parameters[0])
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
@@ -484,7 +486,10 @@ class _Pool(Op):
         """For a kernel that does whole lines of windows at once: its numbers, and its scratch: folded lines of each
         turn, and a table of windows.
         """
-        (window, stride, padding, step), sizes = (each[-1] for each in parameters[:4]), _three(parameters[4], 1)
+        (window, stride, padding, step), sizes = (
+            (parameter[-1] for parameter in parameters[:4]),
+            _three(parameters[4], 1),
+        )
         workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(lines.MARGIN // size, padding)
         line = margin + lines.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
@@ -506,7 +511,7 @@ def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
     """
     kernel, stride, padding, dilation, sizes = parameters[:5]
     rank = len(sizes)
-    if not 1 <= rank <= min(3, len(inner)) or any(len(each) != rank for each in parameters[:4]):
+    if not 1 <= rank <= min(3, len(inner)) or any(len(parameter) != rank for parameter in parameters[:4]):
         return (
             f"attributes must have one entry for each of 1 to 3 dimensions, got kernel {kernel}, stride {stride}, "
             f"padding {padding} and sizes {sizes}"

@@ -208,7 +208,7 @@ class Sample(Op):
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return " ".join(f"{each}[*s]:f" for each in self.inputs[:-2]) + " seed#i offset#i;"
+        return " ".join(f"{input}[*s]:f" for input in self.inputs[:-2]) + " seed#i offset#i;"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         return _plan(self.name, self.kernel, arguments[0], len(self.gradients), ", int64, int64")

@@ -41,8 +41,8 @@ class Update(Op):
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple) -> Plan:
         """A plan for `parameters[0]` members at once: the tensors of each, then the numbers they share."""
         (count,) = parameters
-        tensors = [each for each in arguments if isinstance(each, Layout)]
-        numbers = [each for each in arguments if not isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
+        numbers = [argument for argument in arguments if not isinstance(argument, Layout)]
         size = len(tensors) // count
         members = [tensors[k * size : (k + 1) * size] for k in range(count)]
         for member in members:
@@ -86,8 +86,8 @@ class Update(Op):
                 writer.Input(writer.argument_name(name), kind, tensor)
                 for name, (kind, tensor) in zip(self.inputs, kinds)
             )
-            types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
-            results = self.formula(*(Symbol(each.name) for each in inputs))
+            types = {name: input.dtype for name, input in zip(self.inputs, inputs)}
+            results = self.formula(*(Symbol(input.name) for input in inputs))
             outputs = tuple(
                 writer.Output(as_expression(result), types[name], writer.argument_name(name))
                 for name, result in zip(self.writes, results, strict=True)

@@ -24,10 +24,10 @@ class _Composed(Optimizer):
     @no_grad()
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         """None is left: each parameter is updated at once."""
-        if any(each.is_complex() for each in parameters):
+        if any(parameter.is_complex() for parameter in parameters):
             raise RuntimeError(f"{type(self).__name__} does not support complex parameters")
-        for each, gradient in zip(parameters, gradients_of(parameters, group)):
-            self._update(each, gradient, group, self.state[each])
+        for parameter, gradient in zip(parameters, gradients_of(parameters, group)):
+            self._update(parameter, gradient, group, self.state[parameter])
         return []
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:

@@ -87,7 +87,7 @@ class Optimizer(Hooked):
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
         params = [params] if isinstance(params, Tensor) else list(params)
-        names = [each[0] for each in params if isinstance(each, tuple)]
+        names = [param[0] for param in params if isinstance(param, tuple)]
         if names:
             if len(names) != len(params):
                 raise ValueError("all optimizer params should be with/without names. Some param names are missing")
@@ -251,13 +251,13 @@ def to_update(group: dict[str, Any]) -> list[Tensor]:
     """The parameters of a group that have gradients. Raises if they do not support the group's options."""
     parameters = with_gradients(group["params"])
     if group.get("differentiable") and parameters:
-        if any(each.is_leaf and each.requires_grad for each in parameters):
+        if any(parameter.is_leaf and parameter.requires_grad for parameter in parameters):
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         raise NotImplementedError(
             "steps of numod's optimizers are not differentiable: differentiable=True; "
             "write the update with tensor operations on func.functional_call's parameters"
         )
-    if group.get("capturable") and any(each.device.type == "cpu" for each in parameters):
+    if group.get("capturable") and any(parameter.device.type == "cpu" for parameter in parameters):
         raise AssertionError("If capturable=True, params and state_steps must be on supported devices: ['cuda'].")
     return parameters
 
@@ -299,17 +299,17 @@ def by_step(
     """
     found: dict[int, tuple[list, list]] = {}
     names = getattr(begin, "names", None)
-    for each, gradient in zip(parameters, gradients_of(parameters, group)):
-        state = optimizer.state[each]
+    for parameter, gradient in zip(parameters, gradients_of(parameters, group)):
+        state = optimizer.state[parameter]
         if not state:
-            state.update({"step": 0, **begin(each)})
+            state.update({"step": 0, **begin(parameter)})
         members, states = found.setdefault(state["step"], ([], []))
         held = (
             [value for value in state.values() if isinstance(value, Tensor)]
             if names is None
             else [_held(state, name) for name in names]
         )
-        members.append((each, gradient, *held))
+        members.append((parameter, gradient, *held))
         states.append(state)
     return [(op, members, partial(optimizer._numbers, group, states)) for members, states in found.values()]
 
@@ -349,7 +349,9 @@ def next_step(states: list[dict[str, Any]]) -> int:
 def gradients_of(parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
     """The gradients, negated if the group maximizes."""
     return (
-        [-each._grad.detach() for each in parameters] if group.get("maximize") else [each._grad for each in parameters]
+        [-parameter._grad.detach() for parameter in parameters]
+        if group.get("maximize")
+        else [parameter._grad for parameter in parameters]
     )
 
 

@@ -59,14 +59,14 @@ class SGD(Optimizer):
                 else []
             )
         first, later = [], []
-        for each, gradient in zip(parameters, gradients):
-            state = self.state[each]
+        for parameter, gradient in zip(parameters, gradients):
+            state = self.state[parameter]
             buffer = state.get("momentum_buffer")
             if buffer is None:
-                buffer = state["momentum_buffer"] = each.new_zeros(each.shape)
-                first.append((each, gradient, buffer))
+                buffer = state["momentum_buffer"] = parameter.new_zeros(parameter.shape)
+                first.append((parameter, gradient, buffer))
             else:
-                later.append((each, gradient, buffer))
+                later.append((parameter, gradient, buffer))
         # at the first step the buffer is the gradient itself
         calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []
         return (

@@ -126,17 +126,17 @@ def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
     first item).
     """
     layers = [
-        each
-        for each in model.modules()
-        if hasattr(each, "running_mean") and hasattr(each, "num_batches_tracked") and each.track_running_stats
+        module
+        for module in model.modules()
+        if hasattr(module, "running_mean") and hasattr(module, "num_batches_tracked") and module.track_running_stats
     ]
     if not layers:
         return
-    momenta, training = [each.momentum for each in layers], model.training
+    momenta, training = [layer.momentum for layer in layers], model.training
     model.train()
-    for each in layers:
-        each.reset_running_stats()
-        each.momentum = None
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None
     for batch in loader:
         batch = batch[0] if isinstance(batch, (list, tuple)) else batch
         model(batch if device is None else batch.to(device))

@@ -83,8 +83,8 @@ def collect_all(futures: Iterable[Future]) -> Future[list[Future]]:
         if last:
             result.set_result(futures)
 
-    for each in futures:
-        each.add_done_callback(count)
+    for future in futures:
+        future.add_done_callback(count)
     return result
 
 

@@ -99,7 +99,7 @@ Attribute = lambda value, type: value  # noqa: E731
 def isinstance(obj: Any, target_type: Any) -> bool:
     """Python's, of types with parameters (`List[int]`) too, whose parameters do not count."""
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
-    return _isinstance(obj, tuple(getattr(each, "__origin__", each) for each in kinds))
+    return _isinstance(obj, tuple(getattr(kind, "__origin__", kind) for kind in kinds))
 
 
 def trace(func: Callable, example_inputs: Any = None, *arguments: Any, **named: Any) -> Callable:

@@ -46,7 +46,9 @@ class CustomOpDef:
         keep = setup_context or (lambda ctx, inputs, output: None)
         methods = {"forward": self._function, "setup_context": keep, "backward": backward}
         self._gradient = type(
-            self._name.rpartition("::")[2], (Function,), {name: staticmethod(each) for name, each in methods.items()}
+            self._name.rpartition("::")[2],
+            (Function,),
+            {name: staticmethod(method) for name, method in methods.items()},
         )
 
     def register_fake(self, fn: Callable, /) -> Callable:

@@ -26,8 +26,8 @@ def start_processes(
     """Run fn(number, *args) in `nprocs` processes, and wait for them if `join`. Raises RuntimeError where one fails."""
     context = _python.get_context(start_method)
     processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
-    for each in processes:
-        each.start()
+    for process in processes:
+        process.start()
     for number, each in enumerate(processes if join else ()):
         each.join()
         if each.exitcode:

@@ -115,7 +115,7 @@ def tree_unflatten(found: list[Any], spec: Any) -> Any:
 
 def tree_map(func: Callable, tree: Any, *rests: Any) -> Any:
     """The tree whose leaves are `func(leaf, *leaves)`, of the leaves at the same place in `tree` and `rests`."""
-    others = [iter(leaves(each)) for each in rests]
+    others = [iter(leaves(rest)) for rest in rests]
     return map_leaves(lambda each: func(each, *map(next, others)), tree)
 
 

@@ -132,7 +132,7 @@ class EventList(list):
                 raise AttributeError(
                     f"table: cannot sort by {sort_by!r}; choose from {', '.join((*_SUMS, 'cpu_time', 'device_time'))}"
                 )
-            rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
+            rows = sorted(rows, key=lambda row: getattr(row, sort_by), reverse=True)
         return _table(
             rows[: row_limit if row_limit >= 0 else None],
             self,
@@ -198,7 +198,7 @@ def _table(
         texts.append(("line", source_width, lambda each: _short(each.stack)))
     if len(texts) > 1:
         # width left for text columns
-        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]
+        columns = [column for column in columns if column[0] not in ("self %", "mean", "self mem")]
     return _laid_out(rows, texts, columns, header, f"Self CPU time total: {shown(everything.self_cpu_time_total)}")
 
 
@@ -206,7 +206,7 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
     """Lines with text columns on the left, truncated to the width available, and numbers on the right."""
     left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
     shares = _share(
-        left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts]
+        left, [min(limit, max([len(title), *(len(text(row)) for row in rows)])) for title, limit, text in texts]
     )
     line = "  ".join(
         [
@@ -216,9 +216,9 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
     )
     rule = "-" * len(line)
     body = []
-    for each in rows:
-        words = [_cut(text(each), share).ljust(share) for (_, _, text), share in zip(texts, shares)]
-        body.append("  ".join([*words, *(value(each).rjust(width) for _, width, value in columns)]))
+    for row in rows:
+        words = [_cut(text(row), share).ljust(share) for (_, _, text), share in zip(texts, shares)]
+        body.append("  ".join([*words, *(value(row).rjust(width) for _, width, value in columns)]))
 
     return "\n".join([*([header] if header else []), rule, line, rule, *body, rule, footer, ""])
 

@@ -45,7 +45,11 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
-    pid, threads, shared = os.getpid(), {}, any(each.category == "kernel" and each.subject.parallel for each in events)
+    pid, threads, shared = (
+        os.getpid(),
+        {},
+        any(event.category == "kernel" and event.subject.parallel for event in events),
+    )
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "numod"}}
     for event in events:
         tid = threads.setdefault(event.thread, len(threads) + 1)

@@ -129,15 +129,17 @@ class Event(Shown):
     @cached_property
     def input_shapes(self) -> list[list[int]]:
         """Shapes of the inputs; an empty list for a number."""
-        return [list(each.shape) if isinstance(each, Layout) else [] for each in self.call.inputs] if self.call else []
+        return (
+            [list(input.shape) if isinstance(input, Layout) else [] for input in self.call.inputs] if self.call else []
+        )
 
     @cached_property
     def input_dtypes(self) -> list[str]:
         """dtypes of the inputs (`float32`), types of numbers (`int`)."""
         return (
             [
-                str(each.dtype).rpartition(".")[2] if isinstance(each, Layout) else each.__name__
-                for each in self.call.inputs
+                str(input.dtype).rpartition(".")[2] if isinstance(input, Layout) else input.__name__
+                for input in self.call.inputs
             ]
             if self.call
             else []
@@ -145,7 +147,7 @@ class Event(Shown):
 
     external_id = property(lambda self: self.id)
     trace_name = property(lambda self: self.name)
-    kernels = property(lambda self: [each for each in self.cpu_children if each.category == "kernel"])
+    kernels = property(lambda self: [cpu_child for cpu_child in self.cpu_children if cpu_child.category == "kernel"])
 
     @property
     def parts(self) -> Parts | None:
@@ -235,14 +237,14 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
             memory.append(Memory(end, sum(event.call.sizes)))
     costs: dict[int, tuple[int, ...]] = {}
     for event in events:  # inner slices come first
-        event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (
-            sum(event.call.sizes) if event.call else 0
-        )
-        event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
-        for each in event.cpu_children:
-            each.cpu_parent = event
+        event.memory_delta = sum(
+            [cpu_child.subject for cpu_child in event.cpu_children if cpu_child.category == "memory"]
+        ) + (sum(event.call.sizes) if event.call else 0)
+        event.cpu_children = [cpu_child for cpu_child in event.cpu_children if cpu_child.category != "memory"]
+        for cpu_child in event.cpu_children:
+            cpu_child.cpu_parent = event
         _add_up(event, costs)
-    events.sort(key=lambda each: (each.start, -each.end))
+    events.sort(key=lambda event: (event.start, -event.end))
     for number, event in enumerate(events):
         event.id = number
     _link(events, roots)

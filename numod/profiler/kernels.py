@@ -115,13 +115,13 @@ def reports(events: Sequence[Event]) -> list[KernelReport]:
         report.time += event.cpu_time_total
         _note_threads(report, event)
         _note_op(report, event, best)
-    apart = [each for each in events if each.category == "pass" and each.cpu_parent is None]
+    apart = [event for event in events if event.category == "pass" and event.cpu_parent is None]
     for report in found.values():
         if report.building is not None:
             report.beside = [each for each in apart if report.building.start <= each.start <= report.building.end]
     for key, seconds in best.items():
         found[key].roofline = seconds
-    return sorted(found.values(), key=lambda each: -each.time)
+    return sorted(found.values(), key=lambda value: -value.time)
 
 
 def _note_threads(report: KernelReport, event: Event) -> None:
@@ -140,9 +140,11 @@ def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None
     report.ops[op.name] = None
     if event.module:
         report.modules[event.module] = None
-    kernels = [each for each in op.cpu_children if each.category == "kernel"]
+    kernels = [cpu_child for cpu_child in op.cpu_children if cpu_child.category == "kernel"]
     # chunks cannot be attributed to a launch
-    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):
+    if event is not max(kernels, key=lambda kernel: kernel.duration) or (
+        op.category == "compiled" and len(kernels) > 1
+    ):
         return
     report.dispatch += op.self_cpu_time_total
     report.flops += op.flops

@@ -90,7 +90,7 @@ class Launches:
         clock = self.clock
         gpu = self._gpu
         simulated = config.cuda_simulator()
-        kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
+        kernel = next((kernel for kernel in build.kernels() if kernel.launch is dispatcher), None)
         if kernel is None or id(entry) in self._timed or id(entry) in self._plain:
             return self._timed.get(id(entry), entry)
 
@@ -138,7 +138,9 @@ class Launches:
             for kernel in build.kernels():
                 self._time(kernel)
             if self._gpu is not None:
-                for launch in _launches([each.launchers for each in _sections(compiled) if not each.linked], set()):
+                for launch in _launches(
+                    [section.launchers for section in _sections(compiled) if not section.linked], set()
+                ):
                     self._time_gpu(launch)
             _wire_program(compiled, short, self._timed, self._plain)
             self._compiled[id(compiled)] = (compiled, short, compiled.recorded)
@@ -191,7 +193,7 @@ def _launches(thing: object, seen: set[int]) -> list[Callable]:
     if isinstance(thing, FunctionType) and hasattr(thing, "kernel"):
         return [thing]
     parts = thing if isinstance(thing, (tuple, list)) else [cell.cell_contents for cell in thing.__closure__ or ()]
-    return [found for each in parts for found in _launches(each, seen)]
+    return [found for part in parts for found in _launches(part, seen)]
 
 
 def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object:
@@ -233,4 +235,4 @@ def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callabl
 def _sections(compiled: object) -> list[object]:
     """The sections of a compiled function's programs."""
     executables = [version.executable for versions in compiled.versions.values() for version in versions]
-    return [each for executable in executables for each in vars(executable).values() if hasattr(each, "linked")]
+    return [value for executable in executables for value in vars(executable).values() if hasattr(value, "linked")]

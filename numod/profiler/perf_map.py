@@ -48,7 +48,7 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
 
 
 def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
-    own = [(each, f"numod::{kernel.name}{_role(each, kernel.name)}") for each in kernel.symbols]
+    own = [(symbol, f"numod::{kernel.name}{_role(symbol, kernel.name)}") for symbol in kernel.symbols]
     found = [
         (compiler.address(each), name)
         for each, name in [*own, *((each, f"numod::{_plain(each)}") for each in kernel.shared)]
@@ -84,4 +84,4 @@ def _executable() -> list[tuple[int, int]]:
             fields = [line.split() for line in file]
     except OSError:
         return []
-    return [tuple(int(each, 16) for each in field[0].split("-")) for field in fields if "x" in field[1]]
+    return [tuple(int(word, 16) for word in field[0].split("-")) for field in fields if "x" in field[1]]

@@ -93,7 +93,7 @@ class profile:
         self.activities |= {ProfilerActivity.CUDA} if use_cuda else set()
         if not self.activities:
             raise AssertionError("No valid profiler activities found: give ProfilerActivity.CPU, CUDA or both")
-        if not all(isinstance(each, ProfilerActivity) for each in self.activities):
+        if not all(isinstance(activity, ProfilerActivity) for activity in self.activities):
             raise TypeError(
                 f"profile: activities must be of ProfilerActivity, got {sorted(map(repr, self.activities))}"
             )

@@ -55,7 +55,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     kernels = prof.kernels()
     limits = machine()
     return {
-        "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"),
+        "title": title, "wall": sum(event.cpu_time_total for event in events if event.category == "profile"),
         "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin),
         "left_out": max(len(events) - _LIMIT, 0),
@@ -63,7 +63,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
-        "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
+        "compilations": [_compilation(event, begin) for event in events if event.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules",
             "with_jit") if getattr(prof, name)],
     }  # fmt: skip
@@ -85,18 +85,18 @@ def _category(event: Event) -> str:
 
 
 def _averages(averages: EventList) -> list[list]:
-    rows = sorted(averages, key=lambda each: -each.self_cpu_time_total)
+    rows = sorted(averages, key=lambda average: -average.self_cpu_time_total)
     return [
         [
-            each.key,
-            each.category,
-            each.self_cpu_time_total,
-            each.cpu_time_total,
-            each.count,
-            each.self_cpu_memory_usage,
-            each.flops,
+            row.key,
+            row.category,
+            row.self_cpu_time_total,
+            row.cpu_time_total,
+            row.count,
+            row.self_cpu_memory_usage,
+            row.flops,
         ]
-        for each in rows
+        for row in rows
     ]
 
 
@@ -152,7 +152,7 @@ def _flame(events: Sequence[Event]) -> list[list]:
         at = starts[id(node)]
         if depth >= 0:
             rows.append([node["name"], node["category"], depth, at, node["time"]])
-        for child in sorted(node["children"].values(), key=lambda each: -each["time"]):
+        for child in sorted(node["children"].values(), key=lambda value: -value["time"]):
             starts[id(child)] = at
             at += child["time"]
             waiting.append((child, depth + 1))
@@ -171,7 +171,7 @@ def modules(events: Sequence[Event]) -> list[list]:
             row = found.setdefault(
                 event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0]
             )
-            inner = sum(_steady(each) for each in event.cpu_children if each.category == "module")
+            inner = sum(_steady(cpu_child) for cpu_child in event.cpu_children if cpu_child.category == "module")
             for place, value in (
                 (2, 1),
                 (3, _steady(event)),
@@ -213,8 +213,10 @@ def lines(events: Sequence[Event]) -> list[list]:
 def _first_calls(event: Event) -> float:
     """Microseconds of planning, including compilation."""
     return sum(
-        each.cpu_time_total if each.category in ("plan", "compile", "load", "import") else _first_calls(each)
-        for each in event.cpu_children
+        cpu_child.cpu_time_total
+        if cpu_child.category in ("plan", "compile", "load", "import")
+        else _first_calls(cpu_child)
+        for cpu_child in event.cpu_children
     )
 
 
@@ -242,9 +244,9 @@ def _memory(prof: profile, begin: int) -> list[list[float]]:
 def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, Any]]:
     """The kernels' reports, at `most` so many with machine code, within the time limit for compiling."""
     end = perf_counter() + _PATIENCE
-    for number, each in enumerate(reports):
-        expected = 0.0 if each.kernel.cached else each.kernel.seconds
-        yield _kernel(each, number < most and perf_counter() + expected < end)
+    for number, report in enumerate(reports):
+        expected = 0.0 if report.kernel.cached else report.kernel.seconds
+        yield _kernel(report, number < most and perf_counter() + expected < end)
 
 
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
@@ -279,9 +281,9 @@ def _variant(report: KernelReport) -> str:
 def _compilation(event: Event, begin: int) -> dict[str, Any]:
     """A kernel's compilation: start, duration, and its outermost passes."""
     passes = [
-        [each.name, (each.start - event.start) / 1e3, each.cpu_time_total]
-        for each in event.cpu_children
-        if each.duration > event.duration / 500
+        [cpu_child.name, (cpu_child.start - event.start) / 1e3, cpu_child.cpu_time_total]
+        for cpu_child in event.cpu_children
+        if cpu_child.duration > event.duration / 500
     ]
     return {
         "name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3,

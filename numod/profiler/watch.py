@@ -174,14 +174,14 @@ class Watch:
                 made,
                 place() if stack else 0,
                 parameters,
-                *[getattr(each, "_layout", each.__class__) for each in inputs],
+                *[getattr(input, "_layout", input.__class__) for input in inputs],
             )
             call = calls.get(key)
             if call is None:
                 call = calls[key] = self._call(key, results)
             if call.sizes:
-                for each, size in zip(results, call.sizes):
-                    sizes[id(each._storage)] = size
+                for result, size in zip(results, call.sizes):
+                    sizes[id(result._storage)] = size
             return call
 
         return describe
@@ -192,7 +192,7 @@ class Watch:
         """
         op, made, _, parameters, *inputs = key
         known = (
-            (tuple(inputs), parameters, tuple([each._layout for each in results]))
+            (tuple(inputs), parameters, tuple([result._layout for result in results]))
             if self.options.shapes
             else ((), (), ())
         )
@@ -200,13 +200,13 @@ class Watch:
             self.options.memory
             and made
             and not op.is_view
-            and not any(id(each._storage) in self._sizes for each in results)
+            and not any(id(result._storage) in self._sizes for result in results)
         )
         return Call(
             op,
             *known,
             self._lines() if self.options.stack else (),
-            tuple([each._storage.nbytes() for each in results]) if fresh else (),
+            tuple([result._storage.nbytes() for result in results]) if fresh else (),
         )
 
     def _lines(self) -> tuple[str, ...]:

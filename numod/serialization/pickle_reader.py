@@ -140,9 +140,9 @@ class PickleReader:
                 f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called"
             )
         self.budget -= sum(
-            len(each)
-            for each in arguments
-            if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
+            len(argument)
+            for argument in arguments
+            if isinstance(argument, (str, bytes, bytearray, list, tuple, dict, set, frozenset))
         )
         if self.budget < 0:
             raise ValueError("it asks for far more memory than its own length")

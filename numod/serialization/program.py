@@ -70,12 +70,12 @@ def save_program(program: Program, filename: str | os.PathLike) -> None:
         held.append([value.number, storages[id(storage)], tensor._offset])
     drawn: _Drawn = {}
     text = {
-        "format": FORMAT, "inputs": [each.number for each in program.inputs], "shared": program.shared, "held": held,
-        "layouts": [[value.number, each.dtype.name, list(each.shape), list(each.strides)] for value,
-            each in program.layouts.items()],
-        "steps": [_step(each, drawn) for each in program.steps],
-        "gradients": [[leaf.number, None if each is None else each.number] for leaf,
-            each in program.gradients.items()], "outputs": _written(program.outputs),
+        "format": FORMAT, "inputs": [input.number for input in program.inputs], "shared": program.shared, "held": held,
+        "layouts": [[value.number, layout.dtype.name, list(layout.shape), list(layout.strides)] for value,
+            layout in program.layouts.items()],
+        "steps": [_step(step, drawn) for step in program.steps],
+        "gradients": [[leaf.number, None if gradient is None else gradient.number] for leaf,
+            gradient in program.gradients.items()], "outputs": _written(program.outputs),
     }  # fmt: skip
     save_file(tensors, filename, {KEY: json.dumps(text, separators=(",", ":"))})
 
@@ -107,10 +107,10 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
             f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward "
             "pass, or the gradients"
         )
-    inputs = [_drawing(each, drawn) if isinstance(each, Draw) else _written(each) for each in step.inputs]
+    inputs = [_drawing(input, drawn) if isinstance(input, Draw) else _written(input) for input in step.inputs]
     return {
-        "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(each) for each in step.parameters],
-        "results": [each.number for each in step.results], "in_place": step.in_place, "where": step.where,
+        "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(parameter) for parameter in step.parameters],
+        "results": [result.number for result in step.results], "in_place": step.in_place, "where": step.where,
     }  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def _name_of(op: Op) -> Any:
         return ["total", op.row.name]
     if _known().get(f"{type(op).__name__}.{op.name}") is op:
         return f"{type(op).__name__}.{op.name}"
-    for base in (*pointwise.rows.values(), *[reduction.closing(each).scaled for each in pointwise.rows.values()]):
+    for base in (*pointwise.rows.values(), *[reduction.closing(row).scaled for row in pointwise.rows.values()]):
         for position, gradient in base._derived.items():
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base

@@ -60,7 +60,7 @@ def allowed_global(module: str, name: str) -> Callable | None:
 
 def is_allowed(kind: type) -> bool:
     """Whether objects of the class may be filled with what a file says."""
-    return any(kind is each for each in (*allowed.values(), *_DATA.values()))
+    return any(kind is value for value in (*allowed.values(), *_DATA.values()))
 
 
 def add_safe_globals(safe_globals: Iterable[Global]) -> None:

@@ -88,7 +88,7 @@ def find_global(module: str, name: str) -> object:
     own = allowed_global(module, name)
     if own is not None:
         return Allowed(name, own)
-    if (module, name) == ("builtins", "getattr") and any(isinstance(each, EnumMeta) for each in allowed.values()):
+    if (module, name) == ("builtins", "getattr") and any(isinstance(value, EnumMeta) for value in allowed.values()):
         return Call(name, _member)
     _refuse_global(module, name)
 

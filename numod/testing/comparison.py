@@ -130,7 +130,7 @@ def _keys(actual: object, expected: object, options: _Options) -> Sequence | Non
 
 
 def _are(kind: type | tuple, *values: object) -> bool:
-    return all(isinstance(each, kind) for each in values)
+    return all(isinstance(value, kind) for value in values)
 
 
 def _check_keys(actual: set, expected: set) -> None:

@@ -122,7 +122,7 @@ class Measurement:
     @property
     def times(self) -> list[float]:
         """Seconds per run, for each block."""
-        return [each / self.number_per_run for each in self.raw_times]
+        return [raw_time / self.number_per_run for raw_time in self.raw_times]
 
     @property
     def mean(self) -> float:
@@ -171,8 +171,8 @@ class Measurement:
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
         """Merge measurements of the same task and block size."""
         found: dict[tuple, list[float]] = {}
-        for each in measurements:
-            found.setdefault((each.number_per_run, each.task_spec), []).extend(each.raw_times)
+        for measurement in measurements:
+            found.setdefault((measurement.number_per_run, measurement.task_spec), []).extend(measurement.raw_times)
         return [Measurement(number, times, task) for (number, task), times in found.items()]
 
     def __repr__(self) -> str:
@@ -353,32 +353,33 @@ class Compare:
         print(str(self))
 
     def __str__(self) -> str:
-        labels = list(dict.fromkeys(each.label or "" for each in self._results))
+        labels = list(dict.fromkeys(result.label or "" for result in self._results))
         return "\n".join(
-            self._table(label, [each for each in self._results if (each.label or "") == label]) for label in labels
+            self._table(label, [result for result in self._results if (result.label or "") == label])
+            for label in labels
         )
 
     def _table(self, label: str, results: list[Measurement]) -> str:
-        columns = list(dict.fromkeys(each.description or "" for each in results))
-        scale, unit = _unit(min(each.median for each in results))
+        columns = list(dict.fromkeys(result.description or "" for result in results))
+        scale, unit = _unit(min(result.median for result in results))
         names = {"ns": "nanoseconds (ns)", "us": "microseconds (us)", "ms": "milliseconds (ms)", "s": "seconds (s)"}
-        rows = list(dict.fromkeys((each.num_threads, each.as_row_name) for each in results))
+        rows = list(dict.fromkeys((result.num_threads, result.as_row_name) for result in results))
         width = max([6, *(len(name) + 6 for _, name in rows)])
-        cell_width = max([10, *(len(each) for each in columns)])
-        header = " " * width + "  |  " + "  |  ".join(each.center(cell_width) for each in columns)
+        cell_width = max([10, *(len(column) for column in columns)])
+        header = " " * width + "  |  " + "  |  ".join(column.center(cell_width) for column in columns)
         lines, threads = [f"[{f' {label} '.center(max(len(header) - 2, 1), '-')}]", header], None
         for count, name in rows:
             if count != threads:
                 threads = count
                 lines.append(f"{count} threads: ".ljust(len(header), "-"))
             found = {
-                each.description or "": each
-                for each in results
-                if (each.num_threads, each.as_row_name) == (count, name)
+                result.description or "": result
+                for result in results
+                if (result.num_threads, result.as_row_name) == (count, name)
             }
             cells = [
-                self._cell(found.get(each), scale, self._best(results, count, name, each), cell_width)
-                for each in columns
+                self._cell(found.get(column), scale, self._best(results, count, name, column), cell_width)
+                for column in columns
             ]
             lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(cells))
         return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
@@ -387,10 +388,10 @@ class Compare:
         """The smallest median among those that a measurement is compared with."""
         by_row = self._colorize is Colorize.ROWWISE
         near = [
-            each.median
-            for each in results
-            if each.num_threads == threads
-            and (each.as_row_name == row if by_row else (each.description or "") == column)
+            result.median
+            for result in results
+            if result.num_threads == threads
+            and (result.as_row_name == row if by_row else (result.description or "") == column)
         ]
         return min(near, default=0.0)
 

@@ -92,11 +92,7 @@ def checkpoint(
     if use_reentrant and kwargs:
         raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
     first, second = context_fn()
-    cut = (
-        use_reentrant
-        and is_grad_enabled()
-        and not any(isinstance(each, Tensor) and each.requires_grad for each in args)
-    )
+    cut = use_reentrant and is_grad_enabled() and not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
     if cut:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
     if cut or not is_grad_enabled():
@@ -242,7 +238,7 @@ def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
     finally:
         state.checkpointing = before
     found: set[Node] = set()
-    waiting = [each.grad_fn for each in _tensors(result)]
+    waiting = [tensor.grad_fn for tensor in _tensors(result)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Node) and node.sequence > start and node not in found:
@@ -269,7 +265,7 @@ def _tensors(value: object) -> Iterator[Tensor]:
 def _shape_of(node: Node) -> tuple:
     """The node's name with shapes, dtypes and devices of its inputs."""
     return node.name(), *[
-        (tuple(each.shape), each.dtype, str(each.device)) for each in node.layouts if hasattr(each, "shape")
+        (tuple(layout.shape), layout.dtype, str(layout.device)) for layout in node.layouts if hasattr(layout, "shape")
     ]
 
 

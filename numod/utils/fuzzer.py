@@ -42,7 +42,7 @@ class FuzzedParameter:
         strict: bool = False,
     ) -> None:
         if isinstance(distribution, dict):
-            if any(each < 0 for each in distribution.values()) or abs(sum(distribution.values()) - 1) > 1e-5:
+            if any(value < 0 for value in distribution.values()) or abs(sum(distribution.values()) - 1) > 1e-5:
                 raise AssertionError(
                     f"FuzzedParameter {name}: probabilities must be positive and add up to one, got "
                     f"{list(distribution.values())}"
@@ -158,7 +158,7 @@ class Fuzzer:
         self._seed = int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64)) if seed is None else seed
         self._parameters, self._tensors = _flat(parameters, FuzzedParameter), _flat(tensors, FuzzedTensor)
         self._constraints = tuple(constraints or ())
-        twice = {each.name for each in self._parameters} & {each.name for each in self._tensors}
+        twice = {parameter.name for parameter in self._parameters} & {tensor.name for tensor in self._tensors}
         if twice:
             raise ValueError(f"Duplicate names in parameters and tensors: {twice}")
         self._refused = self._drawn = 0
@@ -174,7 +174,7 @@ class Fuzzer:
         manual_seed(int(state.randint(0, 2**63 - 1, dtype=np.int64)))
         for _ in range(n):
             parameters = self._draw(state)
-            made = {each.name: each._make_tensor(parameters, state) for each in self._tensors}
+            made = {tensor.name: tensor._make_tensor(parameters, state) for tensor in self._tensors}
             yield (
                 {name: tensor for name, (tensor, _) in made.items()},
                 {name: properties for name, (_, properties) in made.items()},
@@ -182,14 +182,17 @@ class Fuzzer:
             )
 
     def _draw(self, state: np.random.RandomState) -> dict[str, Any]:
-        strict = {each.name: each.sample(state) for each in self._parameters if each.strict}
+        strict = {parameter.name: parameter.sample(state) for parameter in self._parameters if parameter.strict}
         for _ in range(1000):
             found = _without_aliases(
-                {each.name: strict[each.name] if each.strict else each.sample(state) for each in self._parameters}
+                {
+                    parameter.name: strict[parameter.name] if parameter.strict else parameter.sample(state)
+                    for parameter in self._parameters
+                }
             )
             self._drawn += 1
-            if all(each(found) for each in self._constraints) and all(
-                each.satisfies_constraints(found) for each in self._tensors
+            if all(constraint(found) for constraint in self._constraints) and all(
+                tensor.satisfies_constraints(found) for tensor in self._tensors
             ):
                 return found
             self._refused += 1

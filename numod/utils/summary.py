@@ -91,9 +91,10 @@ class ModelStatistics:
         return list(_walk(self.root))
 
     def __repr__(self) -> str:
-        rows = [("Layer (type:depth-idx)", *(_COLUMNS[each] for each in self.columns))]
+        rows = [("Layer (type:depth-idx)", *(_COLUMNS[column] for column in self.columns))]
         rows += [
-            (label, *(layer.text(each) for each in self.columns)) for label, layer in self._labelled(self.root, "", "")
+            (label, *(layer.text(column) for column in self.columns))
+            for label, layer in self._labelled(self.root, "", "")
         ]
         widths = [max(len(row[k]) for row in rows) + 4 for k in range(len(rows[0]))]
         lines = ["".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
@@ -160,7 +161,7 @@ def summary(
     and where neither size nor data is given for a model that needs them.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
-    unknown = [each for each in columns if each not in _COLUMNS]
+    unknown = [column for column in columns if column not in _COLUMNS]
     if unknown or mode not in ("same", "train", "eval"):
         what = (
             f"column {unknown[0]!r} is unknown; choose from {', '.join(_COLUMNS)}"
@@ -174,13 +175,13 @@ def summary(
     root = _tree(model)
     layers = {id(each.module): each for each in reversed(list(_walk(root)))}
     _run(model, layers, mode, arguments, {**keywords, **kwargs}, "time" in columns)
-    parameters = {id(each): each for each in model.parameters()}.values()
+    parameters = {id(parameter): parameter for parameter in model.parameters()}.values()
     counted = [each for each in _walk(root) if not each.children and not each.repeated]
     result = ModelStatistics(
-        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters),
-        sum(each.numel() for each in parameters if each.requires_grad),
+        root, depth, columns, tuple(row_settings), sum(parameter.numel() for parameter in parameters),
+        sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
         root.mult_adds,
-        sum(_bytes(each) for each in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted),
+        sum(_bytes(tensor) for tensor in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted),
         sum(map(_bytes, parameters)),
     )  # fmt: skip
     if verbose:
@@ -214,7 +215,7 @@ def _tree(model: Module) -> Layer:
 
     def layer_of(name: str, module: Module, depth: int) -> Layer:
         numbers[depth] = numbers.get(depth, 0) + 1
-        own = {id(each): each for each in module.parameters()}.values()
+        own = {id(parameter): parameter for parameter in module.parameters()}.values()
         repeated = id(module) in seen
         seen.add(id(module))
         found = Layer(
@@ -248,16 +249,16 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
     def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         found = cost.multiply_adds(
             op,
-            tuple(getattr(each, "_layout", type(each)) for each in inputs),
+            tuple(getattr(input, "_layout", type(input)) for input in inputs),
             parameters,
-            tuple(each._layout for each in outputs),
+            tuple(output._layout for output in outputs),
         )
         for layer, _ in stack if found else ():
             layer.mult_adds += found
 
     def enter(module: Module, args: tuple) -> None:
         layer = layers[id(module)]
-        layer.input_size = next((list(each.shape) for each in _tensors(args)), None)
+        layer.input_size = next((list(tensor.shape) for tensor in _tensors(args)), None)
         stack.append((layer, time.perf_counter()))
 
     def leave(module: Module, args: tuple, result: Any) -> None:

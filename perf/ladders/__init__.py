@@ -87,7 +87,7 @@ def compiled(kernel: Callable, signature: str, *, fast: bool = False, library: s
 
 def into(launch: Callable, out: np.ndarray, *arguments: object) -> Callable[[], np.ndarray]:
     """A run of a kernel whose last array is `out`: `arguments` without it, numbers behind the arrays."""
-    arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+    arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
     numbers = arguments[len(arrays) :]
 
     def run() -> np.ndarray:
@@ -121,7 +121,10 @@ def climb(ladder: Ladder, pace: Pace) -> None:
 
     errors = ladder.check()
     result = measure.take_turns(
-        {each.name: measure.statement_timer("run()", {"run": each.run}, pace.seconds) for each in ladder.versions},
+        {
+            version.name: measure.statement_timer("run()", {"run": version.run}, pace.seconds)
+            for version in ladder.versions
+        },
         pace.rounds,
         pace.budget * len(ladder.versions),
     )

@@ -82,7 +82,7 @@ def run(library, seed, length):
         total.backward()
     except RuntimeError as error:
         return ("refused", length, str(error))
-    return ("done", found, [None if each.grad is None else each.grad.tolist() for each in leaves])
+    return ("done", found, [None if leave.grad is None else leave.grad.tolist() for leave in leaves])
 
 
 def nested(value):

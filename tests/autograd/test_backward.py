@@ -372,7 +372,7 @@ def test_gradients_of_parts_add_up_in_one_whole() -> None:
         y = x * 2
         parts = [*y.unbind(1), *y.split(2), y[:, ::2], y.diagonal(), x[0], y]
         return (
-            sum((each**2).sum() * k for k, each in enumerate(parts))
+            sum((part**2).sum() * k for k, part in enumerate(parts))
             + numod.cat([y[1:], y[:2]]).exp().sum()
             + numod.stack(list(x), 1)[1].sum()
         )

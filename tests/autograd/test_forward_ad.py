@@ -24,9 +24,9 @@ def test_a_dual_carries_its_derivative():
 def test_several_duals_through_a_module():
     layer, x = nn.Linear(3, 2, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
     parameters = dict(layer.named_parameters())
-    directions = {name: torch.randn_like(each) for name, each in parameters.items()}
+    directions = {name: torch.randn_like(parameter) for name, parameter in parameters.items()}
     with forward_ad.dual_level():
-        duals = {name: forward_ad.make_dual(each, directions[name]) for name, each in parameters.items()}
+        duals = {name: forward_ad.make_dual(parameter, directions[name]) for name, parameter in parameters.items()}
         tangent = forward_ad.unpack_dual(torch.func.functional_call(layer, duals, x).tanh()).tangent
     expected = torch.func.jvp(
         lambda given: torch.func.functional_call(layer, given, x).tanh(), (parameters,), (directions,)

@@ -126,8 +126,8 @@ def test_a_hook_on_several_gradients():
     assert len(calls) == 2 and [2.0, 1.0, None] in calls
     sum(tensors).sum().backward()
     assert [1.0, 1.0, 1.0] in calls and len(calls) == 4
-    for each in handles:
-        each.remove()
+    for handle in handles:
+        handle.remove()
     sum(tensors).sum().backward()
     assert len(calls) == 4
     with pytest.raises(ValueError, match="mode"):

@@ -236,7 +236,7 @@ def cases(text):
 
     (A single | of Python stands between a name and a number or name: those are joined again.)
     """
-    found = [each.strip() for line in text.strip().splitlines() for each in line.split(" | ")]
+    found = [word.strip() for line in text.strip().splitlines() for word in line.split(" | ")]
     joined = []
     for each in found:
         if each in ("m", "i", "False"):
@@ -248,8 +248,8 @@ def cases(text):
 
 def inputs(library, grad=True):
     made = {name: library.tensor(array) for name, array in ARRAYS.items()}
-    for each in made.values():
-        each.requires_grad_(grad and each.is_floating_point())
+    for value in made.values():
+        value.requires_grad_(grad and value.is_floating_point())
     return {**made, "torch": library, "np": np, "o": library.empty(0, dtype=library.float64)}
 
 
@@ -281,7 +281,9 @@ def evaluated(library, expression, write=False, grad=True):
 def gradients_of(library, results, leaves):
     """The gradients of a weighted sum of the results; None where the library has none (PyTorch lacks some)."""
     floating = [
-        each for each in results if hasattr(each, "requires_grad") and each.requires_grad and each.grad_fn is not None
+        result
+        for result in results
+        if hasattr(result, "requires_grad") and result.requires_grad and result.grad_fn is not None
     ]
     if floating:
         total = sum(
@@ -297,7 +299,7 @@ def gradients_of(library, results, leaves):
             total.backward()
         except RuntimeError:
             return None
-    return {name: each.grad if each.grad is not None else library.zeros_like(each) for name, each in leaves.items()}
+    return {name: leave.grad if leave.grad is not None else library.zeros_like(leave) for name, leave in leaves.items()}
 
 
 def assert_alike(mine, theirs):

@@ -270,8 +270,8 @@ def test_functions_have_the_names_they_are_found_by() -> None:
             if isinstance(function, FunctionType) and not (home is numod and name.startswith("_")):
                 assert getattr(home, function.__name__) is function and pickle.loads(pickle.dumps(function)) is function
     names = "add_ __getitem__ __rsub__ backward absolute long t mm all".split()
-    assert [getattr(numod.Tensor, each).__name__ for each in names] == names
-    assert [getattr(numod, each).__name__ for each in ("mm", "prod", "absolute", "norm", "real", "t")] == [
+    assert [getattr(numod.Tensor, name).__name__ for name in names] == names
+    assert [getattr(numod, name).__name__ for name in ("mm", "prod", "absolute", "norm", "real", "t")] == [
         "mm",
         "prod",
         "absolute",
@@ -351,7 +351,7 @@ def test_under_autocast_profiler_and_transforms() -> None:
     assert type(y) is Own and y.dtype is numod.bfloat16 and F.linear(x, numod.ones(2, 2)).dtype is numod.float32
     with numod.profiler.profile() as profile:
         assert x.sum().item() == 6
-    assert type(x + 1) is Own and any("sum" in each.key for each in profile.key_averages())
+    assert type(x + 1) is Own and any("sum" in key_average.key for key_average in profile.key_averages())
     assert numod.func.grad(lambda x: (x * x).sum())(own(3)).tolist() == [0.0, 2.0, 4.0]
     assert numod.vmap(lambda x: x * 2 + x.sum())(own(2, 2)).tolist() == [[1.0, 3.0], [9.0, 11.0]]
 

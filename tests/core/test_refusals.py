@@ -345,9 +345,9 @@ def test_numbers_that_a_dtype_does_not_hold(number, dtype) -> None:
         lambda: torch.full_like(x, number), lambda: x.new_full((2,), number), lambda: x.masked_fill(mask, number),
              lambda: x.masked_fill_(mask, number), lambda: x.index_fill_(0, torch.tensor([0]), number),
              lambda: F.pad(x, (1, 1), value=number)]  # fmt: skip
-    for each in fills:
+    for fill in fills:
         with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
-            each()
+            fill()
     assert not x.any()
 
 

@@ -51,13 +51,13 @@ def test_lists_and_tuples_mean_the_same():
 @pytest.mark.parametrize("dim", [0, 1, 2, -1, -3])
 def test_stack_and_its_gradient(dim):
     parts = [np.arange(6.0).reshape(2, 3) + 10 * k for k in range(4)]
-    tensors = [numod.tensor(each.T.copy(), requires_grad=True) for each in parts]
+    tensors = [numod.tensor(part.T.copy(), requires_grad=True) for part in parts]
     weight = np.random.default_rng(0).normal(size=np.stack(parts, dim).shape)
-    found = numod.stack([each.T for each in tensors], dim)  # of strides that are not dense
+    found = numod.stack([tensor.T for tensor in tensors], dim)  # of strides that are not dense
     np.testing.assert_array_equal(found.detach().numpy(), np.stack(parts, dim))
     (found * numod.tensor(weight)).sum().backward()
-    for k, each in enumerate(tensors):
-        np.testing.assert_allclose(each.grad.numpy(), np.take(weight, k, dim).T)
+    for k, tensor in enumerate(tensors):
+        np.testing.assert_allclose(tensor.grad.numpy(), np.take(weight, k, dim).T)
 
 
 def test_what_was_planned_before_the_default_dtype_changed_is_not_kept(monkeypatch):

@@ -57,7 +57,7 @@ def test_shown_as_pytorch_documents(path, shown):
 
 def test_no_public_signature_is_opaque():
     kinds = {
-        path: [each.kind for each in inspect.signature(function).parameters.values()]
+        path: [parameter.kind for parameter in inspect.signature(function).parameters.values()]
         for path, function in public_functions()
     }
     assert len(kinds) > 1200 and [path for path, found in kinds.items() if Parameter.VAR_KEYWORD in found] == []
@@ -75,9 +75,9 @@ def taken(path: str, overload: inspect.Signature) -> bool:
     if isinstance(function, (classmethod, staticmethod)):
         return True
     names = [
-        each.name
-        for each in overload.parameters.values()
-        if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        parameter.name
+        for parameter in overload.parameters.values()
+        if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     ]
     places = (None,) if path.startswith("Tensor.") else ()
     kwargs = dict.fromkeys(names[len(places) :])
@@ -94,7 +94,8 @@ def test_every_function_takes_the_keywords_of_its_overloads():
         f"{path}{overload}"
         for path in signatures.names()
         for overload in signatures.overloads(path)
-        if not any(each.kind is each.VAR_KEYWORD for each in overload.parameters.values()) and not taken(path, overload)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in overload.parameters.values())
+        and not taken(path, overload)
     ]
     assert refused == []
 

@@ -35,7 +35,7 @@ OPTIONAL = (
 def accepted(path: str, overload: Any) -> tuple[dict, dict, Any] | None:
     """The first arguments that PyTorch takes, as its tensors and as numod's, and its result; None where none was found."""
     made = zip(calls(torch, path, overload), calls(numod, path, overload))
-    for theirs, mine in chain(((each, None) for each in samples(path, overload)), made):
+    for theirs, mine in chain(((sample, None) for sample in samples(path, overload)), made):
         for left_out in OPTIONAL if mine is not None else ((),):
             arguments = {name: copied(value) for name, value in theirs.items() if name not in left_out}
             try:
@@ -50,7 +50,10 @@ def accepted(path: str, overload: Any) -> tuple[dict, dict, Any] | None:
 def test_by_keyword(path: str) -> None:
     called = 0
     for overload in signatures.overloads(path):
-        if any(each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) for each in overload.parameters.values()):
+        if any(
+            parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+            for parameter in overload.parameters.values()
+        ):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -144,8 +144,8 @@ def test_a_plateau_with_a_group_more():
     sgd = optim.SGD([nn.Parameter(numod.ones(1))], lr=0.1)
     schedules = [optim.lr_scheduler.ReduceLROnPlateau(sgd, patience=0, min_lr=least) for least in ([1e-5], 1e-5)]
     sgd.add_param_group({"params": [nn.Parameter(numod.ones(1))]})
-    for each in schedules:
-        each.step(1.0)
+    for schedule in schedules:
+        schedule.step(1.0)
     with pytest.raises(RuntimeError, match="number of param groups"):
         schedules[0].step(1.0)
     schedules[1].step(1.0)

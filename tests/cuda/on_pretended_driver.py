@@ -164,7 +164,7 @@ for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.t
         assert (
             found.device.type == "cuda"
             and found.dtype is numod.float32
-            and found.tolist() == [2 * each for each in values]
+            and found.tolist() == [2 * value for value in values]
         )
 target_of = x.clone()
 target_of[1] = numod.tensor(7.0)

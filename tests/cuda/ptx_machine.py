@@ -148,13 +148,13 @@ class Machine:
         """A module: its functions, its variables in memory."""
         variables, functions = read(text)
         places = {}
-        for each in variables:
-            if each.space == "global":
-                places[each.name] = self.allocate(each.size)
-                if each.values:
-                    start = places[each.name] - self.origin
-                    self.memory.bytes[start : start + each.size] = np.frombuffer(each.values, "u1")
-                    self.memory.known[start : start + each.size] = WRITTEN
+        for variable in variables:
+            if variable.space == "global":
+                places[variable.name] = self.allocate(variable.size)
+                if variable.values:
+                    start = places[variable.name] - self.origin
+                    self.memory.bytes[start : start + variable.size] = np.frombuffer(variable.values, "u1")
+                    self.memory.known[start : start + variable.size] = WRITTEN
         return {"variables": variables, "functions": functions, "places": places}
 
     def entry(self, module: dict, name: str) -> int:
@@ -338,11 +338,11 @@ class Machine:
         parameters = kernel.program.parameters
         pointers = (ctypes.c_void_p * len(parameters)).from_address(places)
         arguments = bytearray(kernel.program.ends["param"])
-        for pointer, each in zip(pointers, parameters):
+        for pointer, parameter in zip(pointers, parameters):
             start = kernel.program.variables[
-                next(name for name in kernel.program.variables if name.rpartition(".")[0] == each.name)
+                next(name for name in kernel.program.variables if name.rpartition(".")[0] == parameter.name)
             ][1]
-            arguments[start : start + each.size] = ctypes.string_at(pointer, each.size)
+            arguments[start : start + parameter.size] = ctypes.string_at(pointer, parameter.size)
         return bytes(arguments)
 
     # graphs: a list of nodes (kernel, blocks, threads, arguments, nodes before); an instance has nodes of its own
@@ -584,7 +584,7 @@ class Run:
         lanes = np.arange(len(self.pc))[m]
         if len(lanes) % WARP or (self.warp[lanes].reshape(-1, WARP) != self.warp[lanes[::WARP], None]).any():
             raise Fault(f"{self.kernel.program.code[number].text[:160]}: some threads of a warp are not there")
-        return np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(
+        return np.stack([np.broadcast_to(register, lanes.shape) for register in registers], -1).reshape(
             -1, WARP, len(registers)
         )
 
@@ -676,7 +676,7 @@ class Run:
         memory.writers[at] = atomic
         data = memory.bytes.view(kind)
         place = at // kind.itemsize
-        values = [np.broadcast_to(each, at.shape) for each in values]
+        values = [np.broadcast_to(value, at.shape) for value in values]
         before = np.zeros(at.shape, kind)
         flush = ptx_arithmetic.flushed if kind == np.float32 else lambda x: x  # so global memory adds float32
         left = np.arange(len(at))[::-1]
@@ -684,6 +684,6 @@ class Run:
             first = np.unique(place[left], return_index=True)[1]
             here = left[first]
             before[here] = data[place[here]]
-            data[place[here]] = flush(function(flush(before[here]), *(flush(each[here]) for each in values)))
+            data[place[here]] = flush(function(flush(before[here]), *(flush(value[here]) for value in values)))
             left = np.delete(left, first)
         return before

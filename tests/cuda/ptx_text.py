@@ -17,7 +17,7 @@ TYPES = {
     for size in (1, 2, 4, 8)
     if kind != "f" or size > 1
 }
-SIZES = {**{name: each.itemsize for name, each in TYPES.items()}, "pred": 0}
+SIZES = {**{name: type_.itemsize for name, type_ in TYPES.items()}, "pred": 0}
 
 
 def statements(text: str) -> list[str]:
@@ -44,7 +44,7 @@ class Declared:
         self.size = SIZES[kind] * int(count or 1)
         self.align = int(found[1]) if (found := re.search(r"\.align (\d+)", text)) else SIZES[kind]
         self.values = (
-            np.array([int(each, 0) for each in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0")
+            np.array([int(word, 0) for word in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0")
             if values
             else None
         )
@@ -58,7 +58,7 @@ class Function:
             r"\.(?:entry|func)\s*(?:\(([^)]*)\))?\s*([$\w]+)\s*(?:\(([^)]*)\))?", head
         ).groups()
         self.results, self.arguments = (
-            [Declared(each) for each in (part or "").split(",") if each.strip()] for part in (results, arguments)
+            [Declared(word) for word in (part or "").split(",") if word.strip()] for part in (results, arguments)
         )
         self.body = body
 
@@ -134,7 +134,7 @@ class Program:
         def known(text: str) -> str:
             return re.sub(
                 r"[%$A-Za-z_][%$\w]*",
-                lambda found: next((each[found[0]] for each in reversed(scopes) if found[0] in each), found[0]),
+                lambda found: next((scope[found[0]] for scope in reversed(scopes) if found[0] in scope), found[0]),
                 text,
             )
 

@@ -56,7 +56,7 @@ def test_a_training_step() -> None:
         numod.manual_seed(1)
         found.append(
             [step(x.to(device), y.to(device)).item() for _ in range(3)]
-            + [each.detach().cpu().numpy() for each in network.parameters()]
+            + [parameter.detach().cpu().numpy() for parameter in network.parameters()]
         )
     for here, there in zip(*found):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
@@ -73,7 +73,7 @@ def test_a_compiled_model_whose_loss_is_outside() -> None:
             loss = forward(x.to(device)).square().mean()
             loss.backward(retain_graph=True)
             loss.backward()
-        found.append([each.grad.cpu().numpy() for each in network.parameters()])
+        found.append([parameter.grad.cpu().numpy() for parameter in network.parameters()])
     for here, there in zip(*found):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
 

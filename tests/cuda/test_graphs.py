@@ -175,7 +175,7 @@ def test_models_whose_loss_is_outside(machine: Machine) -> None:
         for each in (compiled, model):
             model.zero_grad()
             each(x).square().sum().backward()
-            slopes.append([x.grad.tolist(), *(each.grad.tolist() for each in model.parameters())])
+            slopes.append([x.grad.tolist(), *(parameter.grad.tolist() for parameter in model.parameters())])
             x.grad = None
         for a, b in zip(*slopes):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -216,4 +216,4 @@ def test_in_turn_where_that_is_asked_for_or_kernels_are_timed(machine: Machine) 
         made = graph.Executable(graph.trace(function, x))
         compiled(x), made(x)
     assert made(x).tolist() == function(x).tolist()
-    assert any("cumsum" in each.kernel.name for each in prof.kernels())
+    assert any("cumsum" in kernel.kernel.name for kernel in prof.kernels())

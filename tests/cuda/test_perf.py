@@ -29,7 +29,7 @@ def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFix
     assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told and "bars: " in told
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert set(rows) == {row.name for row in perf.ROWS} and all(
-        {"error", "unstable runs", "numod"} <= set(each) for each in rows.values()
+        {"error", "unstable runs", "numod"} <= set(row) for row in rows.values()
     )
 
 

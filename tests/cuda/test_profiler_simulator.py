@@ -24,11 +24,12 @@ def test_kernels_on_a_gpu_have_its_time() -> None:
             found = net(x)
             new = (x * 2.5).exp().sum()
         assert numod.equal(found, expected) and new.item() > 0
-        kernels = [each for each in prof.events() if each.category == "kernel"]
-        assert len(kernels) >= 5 and all(each.device_time_total > 0 for each in kernels)
-        (relu,) = [each for each in prof.events() if each.name == "numod::relu"]
+        kernels = [event for event in prof.events() if event.category == "kernel"]
+        assert len(kernels) >= 5 and all(kernel.device_time_total > 0 for kernel in kernels)
+        (relu,) = [event for event in prof.events() if event.name == "numod::relu"]
         assert (
-            relu.device_time_total == pytest.approx(sum(each.self_device_time_total for each in relu.cpu_children))
+            relu.device_time_total
+            == pytest.approx(sum(cpu_child.self_device_time_total for cpu_child in relu.cpu_children))
             and relu.self_device_time_total == 0
         )
         table = prof.key_averages().table(sort_by="cuda_time_total")

@@ -58,7 +58,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def compile_to_ptx(make: Callable, signature: str, *_: object) -> object:
         function = make()
-        texts.extend(cuda.ptx(function, signature, each) for each in CAPABILITIES)
+        texts.extend(cuda.ptx(function, signature, capability) for capability in CAPABILITIES)
         return lambda *arguments: None
 
     lower = compiler._compile_pyfunc_with_fixup
@@ -93,15 +93,16 @@ def test_strided_rows(name: str, compiled: list[str]) -> None:  # dense ones run
     row = pointwise.rows[name]
     kind = dtypes.float32 if "f" in row.accepts else dtypes.int64
     arguments = tuple(
-        int if each in row.integers else on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind)
-        for each in row.inputs
+        int if input in row.integers else on_gpu(7, 5, dtype=dtypes.bool_ if input in row.conditions else kind)
+        for input in row.inputs
     )
-    if not any(not isinstance(each, type) for each in arguments):
-        row.prepare(tuple(int if each in row.integers else float for each in row.inputs), (kind, GPU, (7, 5)))
+    if not any(not isinstance(argument, type) for argument in arguments):
+        row.prepare(tuple(int if input in row.integers else float for input in row.inputs), (kind, GPU, (7, 5)))
     else:
         row.prepare(
             tuple(
-                each if isinstance(each, type) else on_gpu(7, 5, dtype=each.dtype, strides=(1, 9)) for each in arguments
+                argument if isinstance(argument, type) else on_gpu(7, 5, dtype=argument.dtype, strides=(1, 9))
+                for argument in arguments
             ),
             (),
         )
@@ -113,7 +114,7 @@ def test_complex_rows(compiled: list[str]) -> None:
     for name in ("add", "mul", "div", "pow", "exp", "sqrt", "tanh", "where", "isinf"):
         row = pointwise.rows[name]
         row.prepare(
-            tuple(on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs), ()
+            tuple(on_gpu(7, 5, dtype=dtypes.bool_ if input in row.conditions else kind) for input in row.inputs), ()
         )
     pointwise.rows["mul"].prepare((on_gpu(7, 5, dtype=kind), complex), ())
     for part in (complexes.real, complexes.conj, complexes.magnitude, complexes.angle, complexes.direction):
@@ -469,7 +470,7 @@ def test_steps_of_several_parameters(name: str, compiled: list[str]) -> None:
     op.prepare_into(
         (*sum(members, []), *[float] * (len(op.inputs) - last - 1)),
         (op.together,),
-        tuple(each[k] for each in members for k in op.positions),
+        tuple(member[k] for member in members for k in op.positions),
         (),
     )
     check(compiled)

@@ -54,13 +54,15 @@ def check(function: Callable, *tensors: numod.Tensor, tolerance: float = 1e-5, g
     """`function` gives the same on the device, and so do its gradients for a fixed weight of the results."""
     ends = []
     for device in ("cpu", "cuda"):
-        leaves = [each.detach().to(device).requires_grad_(gradients and each.is_floating_point()) for each in tensors]
+        leaves = [
+            tensor.detach().to(device).requires_grad_(gradients and tensor.is_floating_point()) for tensor in tensors
+        ]
         out = function(*leaves)
         outs = [*out] if isinstance(out, tuple | list) else [out]
-        asked = [each for each in outs if each.requires_grad]
+        asked = [out for out in outs if out.requires_grad]
         if asked:
             sum((each * weight(each.shape, each.dtype).to(device)).sum() for each in asked).backward()
-        ends.append([*outs, *(each.grad for each in leaves if each.grad is not None)])
+        ends.append([*outs, *(leave.grad for leave in leaves if leave.grad is not None)])
     assert len(ends[0]) == len(ends[1])
     for expected, found in zip(*ends):
         same(found, expected, tolerance)
@@ -79,7 +81,7 @@ def made(*shape: int, dtype: numod.dtype = numod.float32) -> numod.Tensor:
 def test_rows(name: str) -> None:
     row = pointwise.rows[name]
     values = arguments(row, 31, 9)
-    moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
+    moved = [value.cuda() if isinstance(value, numod.Tensor) else value for value in values]
     same(row(*moved), row(*values))
 
 

@@ -36,7 +36,7 @@ def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -
 def test_rows(name: str) -> None:
     row = pointwise.rows[name]
     values = arguments(row, 7, 5)
-    moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
+    moved = [value.cuda() if isinstance(value, numod.Tensor) else value for value in values]
     same(row(*moved), row(*values))
     if isinstance(values[0], numod.Tensor):
         same(row(moved[0].t()[:, :5], *moved[1:]), row(values[0].t()[:, :5], *values[1:]))
@@ -130,7 +130,7 @@ def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
         leaves = [each.to(device).detach().requires_grad_() for each in given]
         out = getattr(F, f"conv{len(x) - 2}d")(*leaves, **settings)
         (out * out).sum().backward()
-        found.append([out, *(each.grad for each in leaves)])
+        found.append([out, *(leave.grad for leave in leaves)])
     for here, there in zip(*found):
         same(here, there, 1e-10)
 

@@ -154,8 +154,8 @@ def test_peaks_and_the_empty_cache():
     source = Source()
     pool = Pool(source)
     arrays = [pool.take(KIB, np.uint8, None) for _ in range(4)]
-    for each in arrays[1:]:
-        each.free()
+    for array in arrays[1:]:
+        array.free()
     assert (pool.numbers["allocated"], pool.numbers["allocated peak"], pool.numbers["reserved"]) == (
         KIB,
         4 * KIB,

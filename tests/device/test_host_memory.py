@@ -180,8 +180,8 @@ def test_threads_never_share_a_block() -> None:
                 wrong.append(mark)
 
     threads = [threading.Thread(target=work, args=(k + 1,)) for k in range(4)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     for each in threads:
         each.join()
     pool.release()

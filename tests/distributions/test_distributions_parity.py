@@ -72,14 +72,14 @@ def test_densities_and_moments(name: str) -> None:
     make, parameters, value = CASES[name]
     found = []
     for t in (numod, torch):
-        tensors = [at(t, each) for each in parameters]
+        tensors = [at(t, parameter) for parameter in parameters]
         d = make(t.distributions, *tensors)
         log_prob = d.log_prob(at(t, value, False))
         log_prob.sum().backward()
         row = {
             "shapes": np.array([*d.batch_shape, 99, *d.event_shape]),
             "log_prob": log_prob.detach().numpy(),
-            **{f"grad{k}": each.grad.numpy() for k, each in enumerate(tensors) if each.grad is not None},
+            **{f"grad{k}": tensor.grad.numpy() for k, tensor in enumerate(tensors) if tensor.grad is not None},
         }
         for what in ("mean", "variance", "stddev", "mode"):
             try:
@@ -108,8 +108,8 @@ def test_samples(name: str) -> None:
     make, parameters, _ = CASES[name]
     numod.manual_seed(0)
     torch.manual_seed(0)
-    mine = make(numod.distributions, *[at(numod, each, False) for each in parameters])
-    theirs = make(torch.distributions, *[at(torch, each, False) for each in parameters])
+    mine = make(numod.distributions, *[at(numod, parameter, False) for parameter in parameters])
+    theirs = make(torch.distributions, *[at(torch, parameter, False) for parameter in parameters])
     ours, other = mine.sample((20_000,)), theirs.sample((20_000,))
     assert tuple(ours.shape) == tuple(other.shape)
     spread = other.double().std(0).numpy() + 1e-3
@@ -135,13 +135,14 @@ def test_divergences(name: str) -> None:
     make, parameters, _ = CASES[name]
     found = []
     for t in (numod, torch):
-        first = [at(t, each) for each in parameters]
+        first = [at(t, parameter) for parameter in parameters]
         second = [
             at(
                 t,
-                np.array(each) * 1.1 + (0.05 if name not in ("Bernoulli", "Geometric", "MultivariateNormal") else 0.0),
+                np.array(parameter) * 1.1
+                + (0.05 if name not in ("Bernoulli", "Geometric", "MultivariateNormal") else 0.0),
             )
-            for each in parameters
+            for parameter in parameters
         ]
         if name in ("Bernoulli", "Geometric"):
             second = [at(t, [0.4, 0.5])]
@@ -155,9 +156,9 @@ def test_divergences(name: str) -> None:
 )
 def test_gradients_flow_through_samples(name: str) -> None:
     make, parameters, _ = CASES[name]
-    tensors = [at(numod, each) for each in parameters]
+    tensors = [at(numod, parameter) for parameter in parameters]
     make(numod.distributions, *tensors).rsample((5,)).sum().backward()
-    assert all(each.grad is not None and bool(each.grad.isfinite().all()) for each in tensors)
+    assert all(tensor.grad is not None and bool(tensor.grad.isfinite().all()) for tensor in tensors)
 
 
 @pytest.mark.parametrize("call", [

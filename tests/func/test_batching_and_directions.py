@@ -47,7 +47,7 @@ def test_vmap_runs_an_ensemble() -> None:
     parameters, buffers = stack_module_state(models)
     x = torch.randn(5, 3)
     found = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(parameters, buffers, x)
-    torch.testing.assert_close(found, torch.stack([each(x) for each in models]))
+    torch.testing.assert_close(found, torch.stack([model(x) for model in models]))
 
 
 def test_vmap_and_random_numbers() -> None:

@@ -44,8 +44,8 @@ def build(lib):
 
     net = Counting()
     with lib.no_grad():
-        for number, each in enumerate(net.parameters()):
-            each.fill_(number + 1.0)
+        for number, parameter in enumerate(net.parameters()):
+            parameter.fill_(number + 1.0)
     return net
 
 
@@ -121,10 +121,10 @@ def test_functional_call(name):
 def test_after_an_error_the_module_has_its_own_tensors():
     for lib in LIBRARIES:
         net = build(lib)
-        before = [id(each) for each in net.parameters()]
+        before = [id(parameter) for parameter in net.parameters()]
         with pytest.raises(RuntimeError):
             lib.func.functional_call(net, given(lib, "first.bias", "first.weight"), lib.ones(1, 3))
-        assert [id(each) for each in net.parameters()] == before
+        assert [id(parameter) for parameter in net.parameters()] == before
 
 
 def test_nested_and_parametrized():
@@ -157,7 +157,7 @@ def test_gradients_reach_what_was_given():
         net = build(lib)
         weight = (lib.ones(2, 2) * 0.5).requires_grad_()
         lib.func.functional_call(net, {"first.weight": weight * 2}, lib.ones(1, 2)).sum().backward()
-        return weight.grad, [each.grad is None for each in net.parameters()]
+        return weight.grad, [parameter.grad is None for parameter in net.parameters()]
 
     ours, theirs = (outcome(action, lib) for lib in LIBRARIES)
     assert ours == theirs
@@ -167,8 +167,8 @@ def stacking(lib, change=lambda models: models):
     models = [lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.Linear(1, 1)) for _ in range(3)]
     for number, model in enumerate(models):
         model.register_buffer("mean", lib.ones(2) * number)
-        for each in model.parameters():
-            each.data.fill_(number)
+        for parameter in model.parameters():
+            parameter.data.fill_(number)
     changed = change(models)
     return lib.func.stack_module_state(models if changed is None else changed)
 

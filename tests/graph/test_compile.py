@@ -129,7 +129,7 @@ def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> Non
                 outputs[1],
                 x,
                 x.grad,
-                [each.grad.clone() for each in model.parameters()],
+                [parameter.grad.clone() for parameter in model.parameters()],
             ]
         return found, {**model.state_dict()}, model.seen, model.calls, step
 
@@ -168,8 +168,8 @@ def test_structures_of_arguments_and_results() -> None:
     def function(pair: tuple, *, options: dict, scale: float | None = None, parts: list = ()) -> dict:
         a, b = pair
         total = a + b * (1.0 if scale is None else scale)
-        for each in parts:
-            total = total + each
+        for part in parts:
+            total = total + part
         return {"total": total, "more": [total.sum(), (options["x"] * 2, None, "text", 3)], 5: a}
 
     compiled = compile(function)
@@ -278,8 +278,8 @@ def test_embedding_and_targets_out_of_range() -> None:
                 outcomes.append((str(error), numod.default_generator._offset))
         assert equal(*outcomes)
         assert equal(dict(model.state_dict()), dict(twin.state_dict()))
-    assert [each["step"] for each in optimizers[0].state_dict()["state"].values()] == [
-        each["step"] for each in optimizers[1].state_dict()["state"].values()
+    assert [value["step"] for value in optimizers[0].state_dict()["state"].values()] == [
+        value["step"] for value in optimizers[1].state_dict()["state"].values()
     ]
 
 
@@ -302,7 +302,7 @@ def test_a_function_for_all_batch_sizes_is_compiled_once(mode: str) -> None:
 
 def test_a_training_step_for_all_batch_sizes_is_compiled_once() -> None:
     models = [net(), net()]
-    optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
+    optimizers = [numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in models]
     eager = step_of(models[0], optimizers[0])
     native = compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
     for n in (3, 5, 11, 4, 5, 6, 3, 12):  # more than eight rows are another algorithm's

@@ -112,8 +112,8 @@ def search(kind: str, mode: str, seeds: range) -> None:
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     workers = [context.Process(target=_search, args=(kind, mode, seeds[start::2], queue)) for start in (0, 1)]
-    for each in workers:
-        each.start()
+    for worker in workers:
+        worker.start()
     outcomes = [queue.get(timeout=600) for _ in workers]
     for each in workers:
         each.join()

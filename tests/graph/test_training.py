@@ -60,7 +60,7 @@ def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
             if k == 6:
                 handles[0].remove()
             step(*batch(k))
-            found.append([each.grad.clone() for each in model.parameters()])
+            found.append([parameter.grad.clone() for parameter in model.parameters()])
         return found
 
     assert equal(run(lambda step: step), run(compile))
@@ -69,14 +69,14 @@ def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
 def test_optimizers_that_run_in_hooks() -> None:
     def run(wrap: Callable) -> list:
         model, found = net(), []
-        optimizers = {each: numod.optim.SGD([each], lr=0.1, momentum=0.9) for each in model.parameters()}
+        optimizers = {parameter: numod.optim.SGD([parameter], lr=0.1, momentum=0.9) for parameter in model.parameters()}
 
         def hook(leaf: numod.Tensor) -> None:
             optimizers[leaf].step()
             optimizers[leaf].zero_grad()
 
-        for each in model.parameters():
-            each.register_post_accumulate_grad_hook(hook)
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(hook)
 
         def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
             loss = F.cross_entropy(model(x), y)
@@ -85,7 +85,7 @@ def test_optimizers_that_run_in_hooks() -> None:
 
         step = wrap(step)
         for k in range(5):
-            found.append([step(*batch(k)), *[each.detach().clone() for each in model.parameters()]])
+            found.append([step(*batch(k)), *[parameter.detach().clone() for parameter in model.parameters()]])
         return found
 
     assert equal(run(lambda step: step), run(compile))
@@ -111,7 +111,7 @@ def test_averages_of_weights(average: str | None) -> None:
             mean.update_parameters(model)
 
         step = wrap(step)
-        return [[step(*batch(k)), *[each.detach().clone() for each in mean.parameters()]] for k in range(6)]
+        return [[step(*batch(k)), *[parameter.detach().clone() for parameter in mean.parameters()]] for k in range(6)]
 
     assert equal(run(lambda step: step), run(compile))
 
@@ -404,7 +404,7 @@ def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: 
             if k == 4:
                 edit(optimizer)
             step(numod.ones(3) * (k + 1))
-            found += [each.detach().clone() for each in weights]
+            found += [weight.detach().clone() for weight in weights]
         if "step" in vars(optimizer):
             del optimizer.step
             step(numod.ones(3))

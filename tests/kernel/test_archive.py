@@ -42,8 +42,8 @@ def place(tmp_path, monkeypatch):
 
 def fill(path, entries=ENTRIES):
     with trust.Folder(str(path), make=True) as folder:
-        for each in entries:
-            folder.write(each.file, dump(each, seal.make(folder)))
+        for entry in entries:
+            folder.write(entry.file, dump(entry, seal.make(folder)))
 
 
 def names(folder):
@@ -64,7 +64,7 @@ def test_an_archive_has_no_key_and_only_valid_entries(place):
     (place / "theirs" / "other.kernel").write_bytes(b"something")
     assert store.pack("a.tar.gz", "theirs") == 2
     with tarfile.open("a.tar.gz") as archive:
-        assert sorted(archive.getnames()) == sorted(f"{each.key}.kernel" for each in ENTRIES[1:])
+        assert sorted(archive.getnames()) == sorted(f"{entry.key}.kernel" for entry in ENTRIES[1:])
 
 
 def test_folders_that_others_can_write_to_are_neither_packed_nor_filled(place):
@@ -262,7 +262,7 @@ def mutated(rng: random.Random) -> bytes:
     return data
 
 
-MEMBERS = [member(f"{each.key}.kernel", dump(each)) for each in ENTRIES] + [
+MEMBERS = [member(f"{entry.key}.kernel", dump(entry)) for entry in ENTRIES] + [
     member("b" * 110 + ".kernel", dump(ENTRIES[0]), form=PAX),
     with_type(member("x", b"21 path=other.kernel\n"), b"x"),
 ]

@@ -55,7 +55,7 @@ REFERENCES = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "name", [name for name, each in lines.formulas.items() if not each.numbers and not each.joined]
+    "name", [name for name, formula in lines.formulas.items() if not formula.numbers and not formula.joined]
 )
 def test_lines_are_the_formulas_of_numpy(name, dtype):
     each = lines.formulas[name]

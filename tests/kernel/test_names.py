@@ -33,10 +33,10 @@ def loop_of(names: list[str], drawing: bool) -> writer.Loop:
     numbers = [
         writer.Input(writer.argument_name(name), dtypes.int64, False, integer=True) for name in ("seed", "offset")
     ]
-    total = table.add(*(Symbol(each.name) for each in inputs[:2]))
-    for each in inputs[2:]:
-        total = table.add(total, Symbol(each.name))
-    total = table.mul(total, rows["random_uniform"](*(Symbol(each.name) for each in numbers))) if drawing else total
+    total = table.add(*(Symbol(input.name) for input in inputs[:2]))
+    for input in inputs[2:]:
+        total = table.add(total, Symbol(input.name))
+    total = table.mul(total, rows["random_uniform"](*(Symbol(number.name) for number in numbers))) if drawing else total
     return writer.Loop((*inputs, *numbers), (writer.Output(as_expression(total), dtypes.float32),), dtypes.float32)
 
 
@@ -49,7 +49,7 @@ def stores(text: str) -> Counter[str]:
 
 def parameters(text: str) -> list[str]:
     return [
-        each.arg for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) for each in node.args.args
+        arg.arg for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) for arg in node.args.args
     ]
 
 
@@ -117,7 +117,7 @@ FOLDS = {
 
 @pytest.mark.parametrize("name", FOLDS)
 def test_reductions(name: str) -> None:
-    assert all(each.startswith("_") for each in stores(FOLDS[name]))
+    assert all(store.startswith("_") for store in stores(FOLDS[name]))
     given = parameters(FOLDS[name])
     assert all(
         each.startswith(("_", "in_")) or each in ("x", "out", "partial", "scratch") for each in given

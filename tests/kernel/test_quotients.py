@@ -21,7 +21,7 @@ NUMBERS = [
     -END,
     *np.random.default_rng(0).integers(-END, END - 1, 20, endpoint=True).tolist(),
 ]
-NUMBERS += [-each for each in NUMBERS if -END < -each < 0]
+NUMBERS += [-number for number in NUMBERS if -END < -number < 0]
 PAIRS = [(x, y) for x in NUMBERS for y in NUMBERS if y]
 
 

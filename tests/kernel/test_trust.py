@@ -205,8 +205,8 @@ def test_all_who_make_a_key_at_once_get_the_same(place):
             keys.append(seal.make(folder))
 
     threads = [threading.Thread(target=make) for _ in range(8)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     for each in threads:
         each.join()
     assert len(keys) == 8 and len(set(keys)) == 1 and [each.name for each in (place / "cache").iterdir()] == [seal.NAME]

@@ -193,7 +193,7 @@ def test_parameter_list():
     assert [name for name, _ in values.named_parameters()] == ["0", "1"] and list(values.state_dict()) == ["0", "1"]
     assert values.append(numod.ones(3)) is values and values.extend([numod.ones(4)]) is values
     values += [numod.ones(5)]
-    assert [tuple(each.shape) for each in values if each is not values[2]] == [(2,), (1,), (3,), (4,), (5,)]
+    assert [tuple(value.shape) for value in values if value is not values[2]] == [(2,), (1,), (3,), (4,), (5,)]
     assert type(values[1:3]) is nn.ParameterList and values[1:3][0] is made and len(values[1:3]) == 2
     values[0] = numod.ones(7)
     assert isinstance(values[0], nn.Parameter) and values[0].shape == (7,)

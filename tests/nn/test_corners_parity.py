@@ -78,7 +78,7 @@ CASES = {
         lambda self: setattr(self, "a", lib.nn.Parameter(lib.ones(1)))),
     "buffer before init": lambda lib: before_init(lib, lambda self: self.register_buffer("a", lib.ones(1))),
     "incompatible keys": lambda lib: str(layer(lib).load_state_dict({}, strict=False)),
-    "shared": lambda lib: [each.is_shared() for each in layer(lib).share_memory().parameters()],
+    "shared": lambda lib: [parameter.is_shared() for parameter in layer(lib).share_memory().parameters()],
     "copied parameter": lambda lib: repr(copy.deepcopy(lib.nn.Parameter(lib.ones(1), False))),
     "kinds": lambda lib: [type(each).__name__ for each in (lib.nn.Parameter(lib.ones(1)) + 1,
         lib.nn.Parameter(lib.ones(1)).clone())],

@@ -29,14 +29,14 @@ ACTIVATIONS = """
 
 def outcome(library: object, call: Callable, arrays: tuple) -> list | type:
     """The result and the gradients of its squares, or the type of the error."""
-    inputs = [library.tensor(each, requires_grad=each.dtype.kind == "f") for each in arrays]
+    inputs = [library.tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays]
     try:
         result = call(library.nn.functional, *inputs)
         if result.requires_grad:
             (result * result).sum().backward()
     except Exception as error:
         return type(error)
-    return [result.detach().numpy(), *(each.grad.numpy() for each in inputs if each.grad is not None)]
+    return [result.detach().numpy(), *(input.grad.numpy() for input in inputs if input.grad is not None)]
 
 
 def same(call: Callable, *arrays: np.ndarray) -> None:
@@ -165,8 +165,12 @@ def described(value: object) -> list | None:
     except (TypeError, ValueError):
         return None
     found = [
-        (each.name, each.kind, each.default if isinstance(each.default, (int, float, str, bool, type(None))) else None)
-        for each in parameters
+        (
+            parameter.name,
+            parameter.kind,
+            parameter.default if isinstance(parameter.default, (int, float, str, bool, type(None))) else None,
+        )
+        for parameter in parameters
     ]
     return None if [name for name, *_ in found] == ["args", "kwargs"] else found
 

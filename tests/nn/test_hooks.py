@@ -308,7 +308,7 @@ def test_outputs_in_containers(pack, unpack):
 
     module, seen, x = Packed(), [], ones(1)
     module.register_full_backward_hook(
-        lambda module, *gradients: seen.append(tuple(each[0].tolist() for each in gradients))
+        lambda module, *gradients: seen.append(tuple(gradient[0].tolist() for gradient in gradients))
     )
     result = module(x)
     assert type(result) is type(pack(0))

@@ -184,7 +184,7 @@ def test_clip_grad_norm(norm_type, norm):
     assert np.allclose(parameters[0].grad.numpy(), np.array([3, 4]) * 2 / norm) and np.allclose(
         parameters[1].grad.numpy(), -24 / norm
     )
-    assert abs(nn.utils.get_total_norm([each.grad for each in parameters[:2]], norm_type).item() - 2) < 1e-4
+    assert abs(nn.utils.get_total_norm([parameter.grad for parameter in parameters[:2]], norm_type).item() - 2) < 1e-4
     before = parameters[0].grad.tolist()
     nn.utils.clip_grad_norm_(iter(parameters), 100.0, norm_type)
     assert np.allclose(parameters[0].grad.tolist(), before)

@@ -157,7 +157,7 @@ def test_a_transformer_gives_numbers_where_all_keys_are_padding():
     padding = numod.tensor([[True, True, True], [False, False, True]])
     y = layer(x, src_key_padding_mask=padding)
     y.sum().backward()
-    assert numod.isfinite(y).all() and all(numod.isfinite(each.grad).all() for each in layer.parameters())
+    assert numod.isfinite(y).all() and all(numod.isfinite(parameter.grad).all() for parameter in layer.parameters())
     numod.testing.assert_close(y[1, :2], layer(x[1:, :2])[0])
 
 

@@ -30,8 +30,8 @@ def test_the_first_call_makes_a_linear():
 
 def test_moving_and_converting_need_no_shape():
     layer = nn.LazyLinear(2, dtype=numod.float32).double().to("cpu")
-    assert not any(each.requires_grad for each in layer.requires_grad_(False).parameters())
-    assert all(each.requires_grad for each in layer.requires_grad_(True).parameters())
+    assert not any(parameter.requires_grad for parameter in layer.requires_grad_(False).parameters())
+    assert all(parameter.requires_grad for parameter in layer.requires_grad_(True).parameters())
     assert is_lazy(layer.weight) and layer.weight.dtype is numod.float64 and layer.weight.device.type == "cpu"
     assert layer(numod.ones(1, 3, dtype=numod.float64)).dtype is numod.float64
 

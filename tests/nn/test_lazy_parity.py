@@ -57,7 +57,7 @@ def optimized(lib):
     optimizer = lib.optim.SGD(module.parameters(), lr=0.1)
     module(lib.ones(2, 4)).sum().backward()
     optimizer.step()
-    same = [each is mine for each, mine in zip(module.parameters(), optimizer.param_groups[0]["params"])]
+    same = [parameter is mine for parameter, mine in zip(module.parameters(), optimizer.param_groups[0]["params"])]
     return same, view(module, lib)
 
 
@@ -150,7 +150,7 @@ CASES = {
         lib.Tensor)],
     "has": lambda lib: [lib.nn.LazyLinear(2).has_uninitialized_params(),
         lib.nn.LazyLinear(2, bias=False).has_uninitialized_params()],
-    "exports": lambda lib: [hasattr(lib.nn, each) for each in ("UninitializedParameter", "UninitializedBuffer",
+    "exports": lambda lib: [hasattr(lib.nn, name) for name in ("UninitializedParameter", "UninitializedBuffer",
         "LazyLinear", "LazyModuleMixin")],
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ pytestmark = [pytest.mark.on_cuda(simulator=False), pytest.mark.filterwarnings("
 
 
 def tensors(arrays: tuple) -> list[numod.Tensor]:
-    return [numod.tensor(np.ascontiguousarray(each)) for each in arrays]
+    return [numod.tensor(np.ascontiguousarray(array)) for array in arrays]
 
 
 @pytest.mark.parametrize("name", CASES)

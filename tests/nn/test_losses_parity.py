@@ -43,7 +43,7 @@ CASES = [  # (class name, options, inputs; those of floats in the first group ge
 
 
 def tensors(t, arrays: tuple) -> list:
-    found = [t.tensor(each) for each in arrays]
+    found = [t.tensor(array) for array in arrays]
     return [
         each.requires_grad_() if each.is_floating_point() and k < 2 and arrays[k] is not SIGN else each
         for k, each in enumerate(found)
@@ -67,7 +67,7 @@ def test_losses(name: str, options: dict, arrays: tuple, reduction: str) -> None
                 repr(loss),
                 tuple(result.shape),
                 result.detach().numpy(),
-                [each.grad.numpy() for each in inputs if each.grad is not None],
+                [input.grad.numpy() for input in inputs if input.grad is not None],
             )
         )
     assert found[0][:2] == found[1][:2]
@@ -118,9 +118,9 @@ def test_linear_cross_entropy(options: dict, target: np.ndarray) -> None:
         )
     )
     results = [model(t.tensor(X), t.tensor(target)) for t, model in ((numod, ours), (torch, theirs))]
-    np.testing.assert_allclose(*(each.detach().numpy() for each in results), rtol=1e-9)
-    for each in results:
-        each.sum().backward()
+    np.testing.assert_allclose(*(result.detach().numpy() for result in results), rtol=1e-9)
+    for result in results:
+        result.sum().backward()
     np.testing.assert_allclose(
         ours.linear.weight.grad.numpy(), theirs.linear.weight.grad.numpy(), rtol=1e-7, atol=1e-10
     )

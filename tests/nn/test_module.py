@@ -304,8 +304,8 @@ def test_named_walks():
     assert names(net.named_buffers()) == ["mean", "count"]
     assert names(net.named_modules()) == ["", "first", "act", "second"]
     assert names(net.named_modules(prefix="net")) == ["net", "net.first", "net.act", "net.second"]
-    assert [type(each) for each in net.children()] == [nn.Linear, nn.ReLU, nn.Linear]
-    assert [id(each) for each in net.parameters()] == [id(each) for _, each in net.named_parameters()]
+    assert [type(child) for child in net.children()] == [nn.Linear, nn.ReLU, nn.Linear]
+    assert [id(parameter) for parameter in net.parameters()] == [id(each) for _, each in net.named_parameters()]
     assert len(list(net.buffers())) == 2 and len(list(net.parameters(recurse=False))) == 1
 
 
@@ -580,7 +580,9 @@ def test_pickle_round_trip():
     other = pickle.loads(pickle.dumps(net))
     assert repr(other) == repr(net) and not other.training and other._non_persistent_buffers_set == {"count"}
     assert names(other.named_parameters()) == names(net.named_parameters())
-    assert [each.tolist() for each in other.parameters()] == [each.tolist() for each in net.parameters()]
+    assert [parameter.tolist() for parameter in other.parameters()] == [
+        parameter.tolist() for parameter in net.parameters()
+    ]
     assert other.second.tied is other.first.weight and other.first.weight.note == "kept"
     assert other.first.__dict__["weight"] is other.first._parameters["weight"]
     other.first.weight = None

@@ -39,8 +39,8 @@ def test_layers(name: str, arguments: tuple, options: dict, shape: tuple) -> Non
     ours = getattr(nn, name)(*arguments, **options).double()
     assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
     with torch.no_grad():
-        for each in theirs.parameters():
-            each.copy_(torch.tensor(rng.standard_normal(each.shape)))
+        for parameter in theirs.parameters():
+            parameter.copy_(torch.tensor(rng.standard_normal(parameter.shape)))
     ours.load_state_dict({key: numod.tensor(value.numpy()) for key, value in theirs.state_dict().items()})
     if name == "SyncBatchNorm":
         theirs.eval(), ours.eval()  # theirs trains on GPUs only

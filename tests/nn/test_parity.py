@@ -101,8 +101,8 @@ VIEWS = {
     "metadata": lambda net: list(net.state_dict()._metadata.items()),
     "counts": lambda net: (len(list(net.parameters())), len(list(net.buffers())), len(list(net.modules()))),
     "dir": lambda net: [name for name in dir(net) if name[:3] in ("chi", "par", "buf", "key")],
-    "training": lambda net: [each.training for each in net.eval().modules()],
-    "dtypes": lambda net: [plain(each.dtype) for each in net.double().state_dict().values()],
+    "training": lambda net: [module.training for module in net.eval().modules()],
+    "dtypes": lambda net: [plain(value.dtype) for value in net.double().state_dict().values()],
 }
 
 
@@ -190,7 +190,7 @@ def test_the_same_gradients_shown_to_hooks(inputs):
         first, second = net(a, 3, b)
         if inputs != "neither":
             (first * 5).sum().backward()
-        logs.append([[None if each is None else each.tolist() for each in gradients] for gradients in log])
+        logs.append([[None if gradient is None else gradient.tolist() for gradient in gradients] for gradients in log])
     assert logs[0] == logs[1]
 
 
@@ -208,7 +208,7 @@ METHODS = [
 def parameters_of(function):
     """Names, kinds and defaults; a foreign default is compared by its text."""
     parameters = inspect.signature(function).parameters.values()
-    return [(each.name, each.kind, plain(each.default)) for each in parameters]
+    return [(parameter.name, parameter.kind, plain(parameter.default)) for parameter in parameters]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -217,7 +217,7 @@ def test_the_same_signature_of_methods(name):
 
 
 CLASSES = {name: each for name, each in vars(numod.nn).items() if inspect.isclass(each) and hasattr(torch.nn, name)}
-LAYERS = [name for name, each in CLASSES.items() if issubclass(each, numod.nn.Module)]
+LAYERS = [name for name, class_ in CLASSES.items() if issubclass(class_, numod.nn.Module)]
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -55,7 +55,7 @@ def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
     last = last if states == 2 else (last,)
     for direction, suffix in enumerate(("_l0", "_l0_reverse")):
         weights = [
-            getattr(layer, each + suffix).detach().numpy() for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            getattr(layer, name + suffix).detach().numpy() for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         ]
         for k, length in enumerate(lengths):
             state = [each[direction, k].numpy() for each in starts]
@@ -85,10 +85,10 @@ def test_gradients_to_second_order(name: str, packed: bool) -> None:
     names = [each for each, _ in layer.named_parameters()]
     inputs = [
         numod.randn(3, 2, 3).double(),
-        *[each.detach().clone() for each in layer.parameters()],
+        *[parameter.detach().clone() for parameter in layer.parameters()],
         *[numod.randn(count, 2, 2).double() for _ in range(states)],
     ]
-    inputs = [each.requires_grad_() for each in inputs]
+    inputs = [input.requires_grad_() for input in inputs]
     assert gradcheck(run, inputs)
     assert gradgradcheck(run, inputs) if name in ("LSTM", "GRU") and not packed or name == "RNN" else True
 
@@ -144,7 +144,7 @@ def results(layer: nn.Module, x: numod.Tensor, states: tuple) -> list[np.ndarray
     total.backward()
     return [
         each.detach().numpy()
-        for each in (out, *last, *(leaf.grad for leaf in leaves), *(each.grad for each in layer.parameters()))
+        for each in (out, *last, *(leaf.grad for leaf in leaves), *(parameter.grad for parameter in layer.parameters()))
     ]
 
 
@@ -293,5 +293,5 @@ def test_gradients_of_gradients_over_lengths_that_are_data() -> None:
 
     compiled = numod.compile(function, options={"linked": False})
     x = numod.randn(8, 4, 3, requires_grad=True)
-    for each in LENGTHS[:3]:
-        assert numod.allclose(compiled(x, numod.tensor(each)), function(x, numod.tensor(each)), atol=1e-5)
+    for length in LENGTHS[:3]:
+        assert numod.allclose(compiled(x, numod.tensor(length)), function(x, numod.tensor(length)), atol=1e-5)

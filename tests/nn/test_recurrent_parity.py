@@ -57,7 +57,7 @@ def test_layers(name: str, options: dict, given: bool) -> None:
     compare_modules(made, lambda t, model: (lambda x: (model(x), [x]))(data(t, 6, 4)))
 
 
-@pytest.mark.parametrize("name, options", [each for each in LAYERS if not each[1].get("batch_first")], ids=str)
+@pytest.mark.parametrize("name, options", [layer for layer in LAYERS if not layer[1].get("batch_first")], ids=str)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_packed(name: str, options: dict, ordered: bool) -> None:
     lengths = [5, 3, 3, 1] if ordered else [3, 1, 5, 3]

@@ -23,13 +23,13 @@ def test_row(name, dtype):
     found = rows[name](x, *row.numbers)
     (gradient,) = numod.autograd.grad(found.sum(), x)
     off = {point: ulps(each, right, dtype) for point, each, right in zip(points, found.tolist(), values)}
-    assert max(off.values()) <= row.value[wide], max(off.items(), key=lambda each: each[1])
+    assert max(off.values()) <= row.value[wide], max(off.items(), key=lambda item: item[1])
     off = {point: ulps(each, right, dtype, row.slack) for point, each, right in zip(points, gradient.tolist(), slopes)}
-    assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda each: each[1])
+    assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda item: item[1])
 
 
 def gradients(function, *values):
-    points = [numod.tensor(each, dtype=numod.float32, requires_grad=True) for each in values]
+    points = [numod.tensor(value, dtype=numod.float32, requires_grad=True) for value in values]
     return [each.tolist() for each in numod.autograd.grad(function(*points).sum(), points)]
 
 

@@ -189,7 +189,7 @@ def test_borders_make_no_nan_of_what_is_not_finite(number):
     for planted in range(3):  # in x, weight and g: a corner and any place
         arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
         arrays[planted].flat[[-1, rng.integers(arrays[planted].size)]] = (np.nan, np.inf)
-        x, weight = (numod.tensor(each, requires_grad=True) for each in arrays[:2])
+        x, weight = (numod.tensor(array, requires_grad=True) for array in arrays[:2])
         out = getattr(F, f"conv{len(stride)}d")(x, weight, None, stride, padding, dilation, groups)
         out.backward(numod.tensor(arrays[2]))
         for found, expected in zip(

@@ -106,7 +106,7 @@ LEAST = {
     "init.dirac_": 3,
     "init.orthogonal_": 2,
     "F.feature_alpha_dropout": 2,
-    **{f"init.{each}_": 2 for each in ("kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform")},
+    **{f"init.{name}_": 2 for name in ("kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform")},
 }
 MOST = {"init.dirac_": 5}
 USUAL: tuple[Arguments, ...] = (
@@ -460,7 +460,7 @@ def check_function(
     if not kind_of_out:
         return
     targets = [Placed(np.zeros(each.shape, np.float32), WRITABLE[kind_of_out], each.dtype) for each in expected]
-    out = targets[0].view if len(targets) == 1 else tuple(each.view for each in targets)
+    out = targets[0].view if len(targets) == 1 else tuple(target.view for target in targets)
     results(functools.partial(FUNCTIONS[name], out=out), arguments, make(), run)
     guards.check()
     for target, theirs in zip(targets, expected):

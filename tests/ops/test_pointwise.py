@@ -65,9 +65,9 @@ def test_transposed_sliced_and_broadcast(name):
     """The first input transposed and sliced with a step, the second a sliced row, the third a column."""
     wholes = sample(name, [(9, 8), (9,), (4, 1)][: tensors_of(name)])
     take = [lambda x: x.T[::2, 1::3], lambda x: x[::3], lambda x: x]
-    arrays = [cut(each) for cut, each in zip(take, wholes)]
+    arrays = [cut(whole) for cut, whole in zip(take, wholes)]
     places = [lambda x: x.T[::2, 1::3], lambda x: x[::3], lambda x: x]
-    inputs = [cut(numod.tensor(each)) for cut, each in zip(places, wholes)]
+    inputs = [cut(numod.tensor(whole)) for cut, whole in zip(places, wholes)]
     assert not inputs[0].is_contiguous()
     result = rows[name](*inputs, *REFERENCES[name].numbers)
     check(name, result, expected(name, arrays, REFERENCES[name].numbers))
@@ -78,7 +78,7 @@ def test_empty(name):
     inputs = [numod.zeros(2, 0, 3)] * tensors_of(name)
     result = rows[name](*inputs, *REFERENCES[name].numbers)
     assert result.shape == (2, 0, 3)
-    assert rows[name](*[each.permute(2, 0, 1) for each in inputs], *REFERENCES[name].numbers).shape == (3, 2, 0)
+    assert rows[name](*[input.permute(2, 0, 1) for input in inputs], *REFERENCES[name].numbers).shape == (3, 2, 0)
 
 
 @pytest.mark.parametrize("name", FLOATING)
@@ -167,11 +167,13 @@ def test_special_values(name, dtype):
         result, alone, rtol=rtol, atol=1e-6, equal_nan=True
     )
     wrong = np.flatnonzero(~agrees)[:5]
-    assert not wrong.size, [([float(each[k]) for each in arrays], float(result[k]), float(reference[k])) for k in wrong]
+    assert not wrong.size, [
+        ([float(array[k]) for array in arrays], float(result[k]), float(reference[k])) for k in wrong
+    ]
     if REFERENCES[name].special == "exact":
         zeros = np.flatnonzero((reference == 0) & (np.signbit(result) != np.signbit(reference)))[:5]
         assert not zeros.size, [
-            ([float(each[k]) for each in arrays], float(result[k]), float(reference[k])) for k in zeros
+            ([float(array[k]) for array in arrays], float(result[k]), float(reference[k])) for k in zeros
         ]
 
 
@@ -237,7 +239,7 @@ def integers(name, dtype):
 def expected_of_integers(name, arrays):
     row, case = rows[name], REFERENCES[name]
     if row.result == "float":
-        return expected(name, [each.astype(np.float32) for each in arrays], case.numbers)
+        return expected(name, [array.astype(np.float32) for array in arrays], case.numbers)
     with np.errstate(all="ignore"):
         return np.asarray((case.integer or case.reference)(*arrays, *case.numbers))
 
@@ -338,7 +340,7 @@ def gradient_inputs(name):
                 for k, (low, high) in enumerate(thirds)
             ]
         )
-    return [numod.tensor(each, dtype=numod.float64) for each in points[:count]]
+    return [numod.tensor(point, dtype=numod.float64) for point in points[:count]]
 
 
 @pytest.mark.on_cuda(simulator=False)
@@ -348,8 +350,8 @@ def test_gradients_to_second_order(name):
     if name == "where":
         inputs[0] = numod.tensor([True, False, True])
     inputs = [
-        each.requires_grad_(each.is_floating_point() and not (k == 0 and name in FIRST_IS_CONSTANT))
-        for k, each in enumerate(inputs)
+        input.requires_grad_(input.is_floating_point() and not (k == 0 and name in FIRST_IS_CONSTANT))
+        for k, input in enumerate(inputs)
     ]
 
     def function(*given):

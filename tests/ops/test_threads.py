@@ -69,7 +69,7 @@ def test_one_thread_and_two_agree(name: str) -> None:
             inputs = [numod.tensor(each, requires_grad=True) for each in given]
             out = function(*inputs)
             (out * out).sum().backward()
-            found.append([out.detach().numpy(), *(each.grad.numpy() for each in inputs)])
+            found.append([out.detach().numpy(), *(input.grad.numpy() for input in inputs)])
     finally:
         numod.set_num_threads(before)
     for alone, shared in zip(*found):

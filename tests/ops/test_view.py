@@ -175,7 +175,7 @@ def test_empty():
     assert x.flip(1).shape == x.roll(1, 1).shape == (2, 0, 3)
     assert numod.cat([x, numod.ones(2, 1, 3)], 1).shape == (2, 1, 3)
     assert x.unbind(1) == ()
-    assert [each.shape for each in x.split(1, 1)] == [(2, 0, 3)]
+    assert [word.shape for word in x.split(1, 1)] == [(2, 0, 3)]
 
 
 def test_expand_to_no_elements():
@@ -333,6 +333,6 @@ def test_as_strided_over_elements_that_are_one_in_memory() -> None:
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_joins_of_many(dim: int, dtype: object) -> None:
     parts = [numod.randn(*[k % 4 if d == dim else 3 for d in range(3)]).to(dtype) for k in range(17)]
-    np.testing.assert_array_equal(numod.cat(parts, dim).numpy(), np.concatenate([each.numpy() for each in parts], dim))
+    np.testing.assert_array_equal(numod.cat(parts, dim).numpy(), np.concatenate([part.numpy() for part in parts], dim))
     alike = [each[:2] for each in numod.randn(11, 3, 2).to(dtype)]
     np.testing.assert_array_equal(numod.stack(alike, dim).numpy(), np.stack([each.numpy() for each in alike], dim))

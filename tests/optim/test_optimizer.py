@@ -19,8 +19,8 @@ def parameters(count=2):
 
 
 def give_gradients(params, value=1.0):
-    for k, each in enumerate(params):
-        each.grad = numod.full(each.shape, value * (k + 1))
+    for k, param in enumerate(params):
+        param.grad = numod.full(param.shape, value * (k + 1))
 
 
 # ---- groups
@@ -239,7 +239,7 @@ def test_the_form_of_a_state_dict():
 def test_a_state_of_another_form_is_refused():
     optimizer = SGD(parameters(2), lr=0.1)
     with pytest.raises(ValueError, match="different number of parameter groups"):
-        optimizer.load_state_dict(SGD([{"params": each} for each in parameters(2)], lr=0.1).state_dict())
+        optimizer.load_state_dict(SGD([{"params": parameter} for parameter in parameters(2)], lr=0.1).state_dict())
     with pytest.raises(ValueError, match="doesn't match the size"):
         optimizer.load_state_dict(SGD(parameters(3), lr=0.1).state_dict())
     with pytest.raises(KeyError, match="its entry 'optimizer'"):
@@ -293,7 +293,7 @@ def test_copies_of_an_optimizer(make, duplicate):
     other = duplicate(optimizer)
     assert plain(other.state_dict()) == plain(optimizer.state_dict())
     mine = [each for group in other.param_groups for each in group["params"]]
-    assert not {id(each) for each in mine} & {id(each) for each in params}
+    assert not {id(each) for each in mine} & {id(param) for param in params}
     give_gradients(mine)
     other.step()
     assert set(other.state) == set(mine) and other.param_groups[0]["lr"] == 0.1
@@ -323,7 +323,7 @@ def test_a_subclass_defines_its_update():
     params = parameters()
     give_gradients(params)
     Sign(params, 0.5).step()
-    assert [each.tolist() for each in params] == [[0.5, 0.5], [1.5, 1.5]]
+    assert [param.tolist() for param in params] == [[0.5, 0.5], [1.5, 1.5]]
 
 
 def test_hooks_run_around_a_step_of_ones_own():

@@ -49,7 +49,9 @@ def test_contenders_take_turns_and_who_begins_changes():
     order = []
     result = measure.take_turns({name: lambda name=name: order.append(name) or 1.0 for name in "abc"}, 3)
     assert "".join(order) == "abcbcacab"
-    assert [len(each) for each in measure.take_turns({"a": lambda: 1.0}, 9, budget=0.0, least=3).rounds.values()] == [3]
+    assert [
+        len(round_) for round_ in measure.take_turns({"a": lambda: 1.0}, 9, budget=0.0, least=3).rounds.values()
+    ] == [3]
     assert all(rounds == [1.0] * 3 for rounds in result.rounds.values())
 
 
@@ -98,7 +100,7 @@ def test_a_row_leaves_out_peers_that_are_not_there():
     result = row.measure(["B"], Pace(1e-6, 2), None)
     assert (
         list(result.rounds) == ["numod", "B"]
-        and [len(each) for each in result.rounds.values()] == [2, 2]
+        and [len(round_) for round_ in result.rounds.values()] == [2, 2]
         and result.limit is None
     )
     json.dumps(table.entry(row, result))
@@ -121,11 +123,11 @@ def test_row_names_differ():
 
 def test_starts_name_rows_that_are_there():
     scripts = [
-        each.args[-1]
+        contender.args[-1]
         for row in rows.ROWS
         if isinstance(row, FreshRow)
-        for each in row.contenders.values()
-        if hasattr(each, "args")
+        for contender in row.contenders.values()
+        if hasattr(contender, "args")
     ]
     named = [text.split("first_call('")[1].split("',")[0] for text in scripts if "first_call('" in text]
     assert named and set(named) <= {row.name for row in ROWS}
@@ -134,15 +136,15 @@ def test_starts_name_rows_that_are_there():
 def values_of(row: Row, name: str) -> list[np.ndarray]:
     timed = row.contenders[name]()
     exec(timed.statement, dict(timed.names))
-    return [np.asarray(each, np.float64).ravel() for each in row.contenders[name]().values()]
+    return [np.asarray(value, np.float64).ravel() for value in row.contenders[name]().values()]
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if not any(each in row.name for each in SLOW.split("|"))], ids=lambda row: row.name
+    "row", [row for row in ROWS if not any(word in row.name for word in SLOW.split("|"))], ids=lambda row: row.name
 )
 def test_numod_runs_and_numpy_agrees(row):
     values = values_of(row, "numod")
-    assert all(np.isfinite(each).all() for each in values)
+    assert all(np.isfinite(value).all() for value in values)
     if "NumPy" in row.contenders:
         np.testing.assert_allclose(values[0], values_of(row, "NumPy")[0], rtol=1e-4, atol=1e-4)
 

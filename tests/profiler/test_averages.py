@@ -24,12 +24,12 @@ def test_the_table_fits_100_columns_and_is_sorted(profiled: profile) -> None:
 
 
 def test_averages_add_up(profiled: profile) -> None:
-    for each in profiled.key_averages():
-        events = find(profiled, each.key)
-        assert each.count == len(events)
-        assert each.self_cpu_time_total == pytest.approx(sum(event.self_cpu_time_total for event in events))
-        assert each.cpu_time == pytest.approx(each.cpu_time_total / each.count)
-        assert each.cuda_time_total == each.device_time_total == 0
+    for key_average in profiled.key_averages():
+        events = find(profiled, key_average.key)
+        assert key_average.count == len(events)
+        assert key_average.self_cpu_time_total == pytest.approx(sum(event.self_cpu_time_total for event in events))
+        assert key_average.cpu_time == pytest.approx(key_average.cpu_time_total / key_average.count)
+        assert key_average.cuda_time_total == key_average.device_time_total == 0
 
 
 def test_shapes_and_lines_part_the_averages() -> None:
@@ -38,7 +38,7 @@ def test_shapes_and_lines_part_the_averages() -> None:
         numod.zeros(3).exp()
 
     def count(**options: object) -> int:
-        return sum(each.key == "numod::exp" for each in prof.key_averages(**options))
+        return sum(key_average.key == "numod::exp" for key_average in prof.key_averages(**options))
 
     assert (count(), count(group_by_input_shape=True), count(group_by_stack_n=1)) == (1, 2, 2)
 
@@ -46,9 +46,13 @@ def test_shapes_and_lines_part_the_averages() -> None:
 def test_the_older_names() -> None:
     with numod.autograd.profiler.profile(record_shapes=True) as prof, numod.autograd.profiler.record_function("mine"):
         numod.ones(3).exp()
-    assert [each.input_shapes for each in prof.function_events if each.name == "numod::exp"] == [[[3]]]
+    assert [
+        function_event.input_shapes for function_event in prof.function_events if function_event.name == "numod::exp"
+    ] == [[[3]]]
     assert "mine" in prof.table() and prof.total_average().count == len(prof.function_events)
-    assert prof.self_cpu_time_total == pytest.approx(sum(each.self_cpu_time_total for each in prof.key_averages()))
+    assert prof.self_cpu_time_total == pytest.approx(
+        sum(key_average.self_cpu_time_total for key_average in prof.key_averages())
+    )
     with numod.autograd.profiler.profile(enabled=False) as off:
         numod.ones(3).exp()
     assert off.function_events is None

@@ -17,16 +17,16 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
     document = json.loads((tmp_path / "trace.json").read_text())
     assert document["run"] == "test"
     slices = [each for each in document["traceEvents"] if each["ph"] == "X"]
-    assert len(slices) == len(profiled.events()) and all(each["dur"] >= 0 for each in slices)
+    assert len(slices) == len(profiled.events()) and all(slice_["dur"] >= 0 for slice_ in slices)
     begins = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "s"}
     ends = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "f"}
-    nodes = [each for each in profiled.events() if each.category == "node"]
+    nodes = [event for event in profiled.events() if event.category == "node"]
     assert begins.keys() == ends.keys() and len(begins) == len(nodes) and all(begins[k] < ends[k] for k in begins)
     counters = [
         each["args"]["bytes"] for each in document["traceEvents"] if each["ph"] == "C" and "bytes" in each["args"]
     ]
     assert counters and counters[-1] == sum(each.size for each in profiled.memory())
-    convolution = next(each for each in slices if each["name"] == "numod::convolution")
+    convolution = next(slice_ for slice_ in slices if slice_["name"] == "numod::convolution")
     assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [
         [4, 1, 8, 8],
         [2, 1, 3, 3],
@@ -36,9 +36,11 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
 def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path) -> None:
     profiled.export_chrome_trace(str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    named = {each["tid"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"}
+    named = {event["tid"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
     open_: dict[int, list[dict]] = {}
-    for each in sorted((each for each in events if each["ph"] == "X"), key=lambda each: (each["ts"], -each["dur"])):
+    for each in sorted(
+        (event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])
+    ):
         stack = open_.setdefault(each["tid"], [])
         while stack and stack[-1]["ts"] + stack[-1]["dur"] <= each["ts"]:
             stack.pop()
@@ -48,13 +50,13 @@ def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path)
         )
         stack.append(each)
     assert set(open_) == named and [
-        each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"
+        event["args"]["name"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"
     ] == ["MainThread"]
-    places = {(each["tid"], each["ts"]) for each in events if each["ph"] == "X"}
+    places = {(event["tid"], event["ts"]) for event in events if event["ph"] == "X"}
     # an arrow begins and ends where a slice does
-    assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")
-    for name in {each["name"] for each in events if each["ph"] == "C"}:
-        moments = [each["ts"] for each in events if each["ph"] == "C" and each["name"] == name]
+    assert all((event["tid"], event["ts"]) in places for event in events if event["ph"] in "sf")
+    for name in {event["name"] for event in events if event["ph"] == "C"}:
+        moments = [event["ts"] for event in events if event["ph"] == "C" and event["name"] == name]
         assert moments == sorted(moments)
 
 

@@ -21,7 +21,7 @@ from numod.utils.data import DataLoader, TensorDataset
 
 def test_slices_nest_from_the_users_own_down_to_the_kernel(profiled: profile) -> None:
     (convolution,) = find(profiled, "numod::convolution")
-    (kernel,) = [each for each in convolution.cpu_children if each.category == "kernel"]
+    (kernel,) = [cpu_child for cpu_child in convolution.cpu_children if cpu_child.category == "kernel"]
     assert ancestors(kernel)[1:] == [
         "numod::convolution", "nn.Module: net.layer1.conv", "nn.Module: net.layer1", "nn.Module: net", "training",
         "profile",
@@ -45,7 +45,7 @@ def test_self_times_add_up_to_the_wall_time() -> None:
             step()
         inside = 1e6 * (time.perf_counter() - start)
     around = 1e6 * (time.perf_counter() - before)
-    total = sum(each.self_cpu_time_total for each in prof.key_averages())
+    total = sum(key_average.self_cpu_time_total for key_average in prof.key_averages())
     (whole,) = find(prof, "profile")
     assert inside <= total <= around
     assert total == pytest.approx(whole.cpu_time_total, rel=1e-6) == pytest.approx(prof.events().self_cpu_time_total)
@@ -67,7 +67,7 @@ def test_gradients_belong_to_their_op_its_module_and_its_line(profiled: profile)
     assert gradient.sequence_nr == convolution.sequence_nr > 0
     assert "profiled.py" in gradient.stack[0] and gradient.stack == convolution.stack
     assert ancestors(gradient)[1:] == ["backward", "training", "profile"]
-    weight = next(each for each in profiled.events() if each.name == "numod::convolution_weight")
+    weight = next(event for event in profiled.events() if event.name == "numod::convolution_weight")
     assert weight.module == "net.layer1.conv"
 
 
@@ -97,7 +97,7 @@ def test_gradients_of_the_users_own_functions_belong_to_them() -> None:
         and forward.sequence_nr == gradient.sequence_nr > 0
     )
     assert gradient.stack == forward.stack and "test_event.py" in forward.stack[0]
-    assert [each.name for each in forward.cpu_children] == ["numod::mul"]
+    assert [cpu_child.name for cpu_child in forward.cpu_children] == ["numod::mul"]
 
 
 def test_gradients_of_what_was_written_in_place() -> None:
@@ -134,22 +134,22 @@ def test_ops_know_their_nodes_on_every_thread() -> None:
     prof = profiled_threads(lambda: numod.ones(3, requires_grad=True).exp().sum().backward())
     gradients = find(prof, "ExpBackward0")
     assert len(gradients) == 150 and all(
-        each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients
+        gradient.forward.name == "numod::exp" and gradient.forward.thread == gradient.thread for gradient in gradients
     )
 
 
 def test_other_threads_have_slices_of_their_own() -> None:
     prof = profiled_threads(lambda: numod.ones(3).exp())
     exps = find(prof, "numod::exp")
-    assert len(exps) == 150 and len({each.thread for each in exps}) == 3
-    assert all(each.cpu_parent is None or each.cpu_parent.thread == each.thread for each in prof.events())
+    assert len(exps) == 150 and len({exp.thread for exp in exps}) == 3
+    assert all(event.cpu_parent is None or event.cpu_parent.thread == event.thread for event in prof.events())
 
 
 def test_a_module_reached_through_another_is_found_by_its_path() -> None:
     net = Net()
     with profile() as prof:
         net.layer1(numod.randn(1, 1, 8, 8))
-    assert {each.module for each in prof.events() if each.category == "module"} == {"net.layer1", "net.layer1.conv"}
+    assert {event.module for event in prof.events() if event.category == "module"} == {"net.layer1", "net.layer1.conv"}
 
 
 def test_optimizer_steps_have_pytorchs_names(profiled: profile) -> None:
@@ -167,7 +167,7 @@ def test_loading_data_is_a_slice() -> None:
     # the last finds the end
     assert (
         len(batches) == 3
-        and len([each for each in prof.events() if each.name.startswith("enumerate(DataLoader)#")]) == 4
+        and len([event for event in prof.events() if event.name.startswith("enumerate(DataLoader)#")]) == 4
     )
 
 
@@ -193,5 +193,5 @@ def test_memory_of_ops_made_of_ops_is_counted_once() -> None:
             y = x @ x
     changes = [each.size for each in prof.memory()]
     assert sorted(changes) == [-64, -64, -64, 32, 64, 64, 64] and sum(changes) == y.nbytes == sum(
-        each.self_cpu_memory_usage for each in prof.events()
+        event.self_cpu_memory_usage for event in prof.events()
     )

@@ -25,7 +25,7 @@ def test_multiply_adds_of_lenet() -> None:
     net = lenet()
     with profile(with_flops=True) as prof, numod.no_grad():
         net(numod.randn(1, 1, 28, 28))
-    assert sum(each.multiply_adds for each in prof.events()) == LENET == 416_520
+    assert sum(event.multiply_adds for event in prof.events()) == LENET == 416_520
     assert prof.key_averages().total_average().multiply_adds == LENET
 
 
@@ -33,7 +33,7 @@ def test_gradients_of_lenet_cost_twice_its_forward_but_for_the_first_input() -> 
     net = lenet()
     with profile(with_flops=True) as prof:
         net(numod.randn(1, 1, 28, 28)).sum().backward()
-    assert sum(each.multiply_adds for each in prof.events()) == 3 * LENET - 28 * 28 * 6 * 25
+    assert sum(event.multiply_adds for event in prof.events()) == 3 * LENET - 28 * 28 * 6 * 25
 
 
 @pytest.mark.parametrize(("size", "batch"), [(4, 1), (6, 5), (300, 70)])
@@ -41,7 +41,7 @@ def test_gradients_of_linear_layers_of_every_size_are_counted(size: int, batch: 
     net = nn.Sequential(nn.Linear(size, size), nn.Linear(size, size))
     with profile(with_flops=True) as prof:
         net(numod.randn(batch, size)).sum().backward()
-    assert sum(each.multiply_adds for each in prof.events()) == 5 * batch * size * size
+    assert sum(event.multiply_adds for event in prof.events()) == 5 * batch * size * size
 
 
 @pytest.mark.parametrize(("layer", "gates"), [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)])
@@ -50,7 +50,7 @@ def test_gradients_of_recurrent_layers_cost_twice_their_forward(layer: type, gat
     net = layer(size, hidden)
     with profile(with_flops=True) as prof:
         net(numod.randn(5, 3, size))[0].sum().backward()
-    assert sum(each.multiply_adds for each in prof.events()) == rows * gates * hidden * (2 * size + 3 * hidden)
+    assert sum(event.multiply_adds for event in prof.events()) == rows * gates * hidden * (2 * size + 3 * hidden)
 
 
 def test_multiply_adds_of_alexnet() -> None:
@@ -63,8 +63,8 @@ def test_multiply_adds_of_alexnet() -> None:
     )
     with numod.device("meta"):  # shapes and no values, as no more is asked
         layers = [
-            [nn.Conv2d(*each), nn.ReLU(), *([nn.MaxPool2d(3, 2)] if k in (0, 1, 4) else [])]
-            for k, each in enumerate(convolutions)
+            [nn.Conv2d(*convolution), nn.ReLU(), *([nn.MaxPool2d(3, 2)] if k in (0, 1, 4) else [])]
+            for k, convolution in enumerate(convolutions)
         ]
         net = nn.Sequential(
             *sum(layers, []),
@@ -79,7 +79,7 @@ def test_multiply_adds_of_alexnet() -> None:
     with profile(with_flops=True) as prof, numod.no_grad():
         assert net(x).shape == (1, 1000)
     assert (
-        sum(each.multiply_adds for each in prof.events())
+        sum(event.multiply_adds for event in prof.events())
         == summary(net, input_data=x, verbose=0).total_mult_adds
         == 714_188_480
     )
@@ -92,7 +92,7 @@ def test_flops_of_pointwise_ops_reductions_and_products() -> None:
         x.sum()
         x @ y
         x.t()
-    found = {each.name: (each.flops, each.bytes_moved) for each in prof.events() if each.category == "op"}
+    found = {event.name: (event.flops, event.bytes_moved) for event in prof.events() if event.category == "op"}
     assert found["numod::add"] == (12, 3 * 48)
     assert found["numod::sum"] == (12, 48 + 4)
     assert found["numod::matmul"] == (2 * 3 * 4 * 5, 4 * (12 + 20 + 15))
@@ -107,4 +107,4 @@ def test_half_precision_is_counted_once() -> None:
     x = numod.ones(4, 4, dtype=numod.float16)
     with profile(with_flops=True) as prof:
         x @ x
-    assert sum(each.multiply_adds for each in prof.events()) == 64
+    assert sum(event.multiply_adds for event in prof.events()) == 64

@@ -43,7 +43,9 @@ def test_compilations_are_seen_when_they_happen_and_not_when_kernels_are_cached(
 
 def test_a_kernels_report(profiled: profile) -> None:
     report = next(
-        each for each in profiled.kernels() if each.kernel.name.startswith("relu_") and "grad" not in each.kernel.name
+        kernel
+        for kernel in profiled.kernels()
+        if kernel.kernel.name.startswith("relu_") and "grad" not in kernel.kernel.name
     )
     assert report.calls == 1 and report.time > 0 and report.dispatch > 0 and "numod::relu" in report.ops
     assert report.flops == 4 * 2 * 6 * 6 and report.bytes_moved == 2 * 4 * report.flops
@@ -55,7 +57,7 @@ def test_a_kernels_report(profiled: profile) -> None:
 def test_machine_code_of_a_kernel() -> None:
     with profile(with_jit=True) as prof:
         numod.ones(100).add(1.5)
-    code = next(each.machine_code for each in prof.kernels() if each.kernel.name.startswith("add_"))
+    code = next(kernel.machine_code for kernel in prof.kernels() if kernel.kernel.name.startswith("add_"))
     assert code.code_bytes > 100 and "ret" in code.assembly
     if "%xmm" in code.assembly:  # an x86 processor
         assert code.vector_bits in (128, 256, 512) and code.unroll >= 1 and code.hot_loop
@@ -64,7 +66,7 @@ def test_machine_code_of_a_kernel() -> None:
 def test_instructions_know_their_lines_of_the_source() -> None:
     with profile(with_jit=True) as prof:
         numod.ones(100).mul(1.5)
-    kernel = next(each.kernel for each in prof.kernels() if each.kernel.name.startswith("mul_"))
+    kernel = next(kernel.kernel for kernel in prof.kernels() if kernel.kernel.name.startswith("mul_"))
     plain, lined = inspection.machine_code(kernel), inspection.machine_code(kernel, lines=True)
     # the same instructions but for the function's name
     assert lined.assembly.splitlines()[1:] == plain.assembly.splitlines()[1:] and plain.lines == ()
@@ -85,7 +87,9 @@ def test_the_bodies_of_parallel_loops_are_shown() -> None:
             numod.ones(1 << 18) * 3.5
     finally:
         numod.set_num_threads(before)
-    report = next(each for each in prof.kernels() if each.kernel.name.startswith("mul_") and each.kernel.parallel)
+    report = next(
+        kernel for kernel in prof.kernels() if kernel.kernel.name.startswith("mul_") and kernel.kernel.parallel
+    )
     code = report.machine_code
     texts = " ".join(report.kernel.source.splitlines()[line - 1] for line in code.hot_lines)
     assert "out0[_index] =" in texts and code.hot_loop
@@ -105,7 +109,7 @@ def test_every_kernel_of_many_ops_is_timed() -> None:
         call()
         with profile(with_jit=True) as prof:
             call()
-        assert any(each.category == "kernel" for each in prof.events()), prof.events()
+        assert any(event.category == "kernel" for event in prof.events()), prof.events()
 
 
 def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
@@ -115,9 +119,9 @@ def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
         x = numod.ones(1 << 18)
         with profile(with_jit=True) as prof:
             x * 2.5
-        reports = [each for each in prof.kernels() if each.calls]
-        assert [(each.kernel.parallel, each.threads) for each in reports] == [(True, 2)]
-        (launch,) = [each for each in prof.events() if each.category == "kernel"]
+        reports = [kernel for kernel in prof.kernels() if kernel.calls]
+        assert [(report.kernel.parallel, report.threads) for report in reports] == [(True, 2)]
+        (launch,) = [event for event in prof.events() if event.category == "kernel"]
         assert len(launch.parts.chunks) == len(launch.parts.busy) == 2 and launch.thread in launch.parts.busy
         assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
         busy = launch.parts.busy.values()
@@ -153,7 +157,7 @@ def test_a_compiled_step_is_one_slice_with_its_kernel() -> None:
     compiled = find(prof, "compiled forward")
     assert (
         len(compiled) == 2
-        and all(each.category == "kernel" for event in compiled for each in event.cpu_children)
+        and all(cpu_child.category == "kernel" for event in compiled for cpu_child in event.cpu_children)
         and compiled[1].cpu_children
     )
     assert numod.equal(forward(x), expected)
@@ -178,7 +182,7 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
         with profile(with_jit=timed, with_flops=True) as prof:
             found += [step(x, y).item() for _ in range(3)]
         steps = find(prof, "compiled step")
-        assert len(steps) == 3 and all(len(each.cpu_children) == timed for each in steps)
+        assert len(steps) == 3 and all(len(step.cpu_children) == timed for step in steps)
         assert (
             all(
                 f"{each.flops:,} floating-point operations, {each.bytes_moved:,} bytes" in step.explain()
@@ -186,7 +190,7 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
             )
             and steps[0].flops > 5 * 6 * 8 * 2 * 3
         )
-        assert not timed or next(each for each in prof.kernels() if each.calls).flops == 3 * steps[0].flops
+        assert not timed or next(kernel for kernel in prof.kernels() if kernel.calls).flops == 3 * steps[0].flops
         return found + [step(x, y).item()]
 
     assert losses(True) == losses(False)

@@ -36,7 +36,7 @@ def test_helpers_of_kernels_have_names_for_perf() -> None:
     F.conv2d(numod.ones(1, 2, 8, 8), numod.ones(3, 2, 3, 3))
     roles = {name.partition(" (")[2].rstrip(")") for _, _, name in perf_map.functions(build.kernels())}
     assert {"", "wrapper"} < roles and all(
-        each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles
+        role.isidentifier() or role in ("", "wrapper", "a thread's part") for role in roles
     ), roles
 
 
@@ -105,5 +105,5 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
     exp = next(kernel for kernel in build.kernels() if kernel.name.startswith("exp_"))
     code, address = named[f"numod::{exp.name}"]
     assert ctypes.string_at(address, len(code)) == code
-    (own,) = (each for each in exp.symbols if exp.name in each and "cpython" not in each)
+    (own,) = (symbol for symbol in exp.symbols if exp.name in symbol and "cpython" not in symbol)
     assert address == compiler.address(own) and f"numod::{exp.name} (wrapper)" in named

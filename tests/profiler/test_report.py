@@ -59,13 +59,19 @@ def test_the_page_is_one_file_that_asks_for_nothing(page: Path) -> None:
 def test_its_numbers_are_the_tables(profiled: profile, page: Path) -> None:
     data, averages = data_of(page), profiled.key_averages()
     assert {row[0]: row[2:] for row in data["averages"]} == {
-        each.key: [each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops]
-        for each in averages
+        average.key: [
+            average.self_cpu_time_total,
+            average.cpu_time_total,
+            average.count,
+            average.self_cpu_memory_usage,
+            average.flops,
+        ]
+        for average in averages
     }
     assert (
         sum(time for _, time in data["kinds"])
         == pytest.approx(data["wall"])
-        == pytest.approx(sum(each.self_cpu_time_total for each in averages))
+        == pytest.approx(sum(average.self_cpu_time_total for average in averages))
     )
     assert len(data["slices"]["rows"]) == len(profiled.events()) and data["left_out"] == 0
 
@@ -76,7 +82,7 @@ def test_modules_hold_the_modules_in_them(profiled: profile, page: Path) -> None
     assert modules["net"][1:3] == ["Sequential", 3] and modules["net.0"][1:3] == ["Linear", 3]
     assert modules["net"][3] == pytest.approx(modules["net"][4] + sum(modules[f"net.{k}"][3] for k in range(3)))
     assert modules["net"][5] == pytest.approx(sum(modules[f"net.{k}"][5] for k in range(3)))
-    assert modules["net"][8] == sum(each.flops for each in profiled.events() if each.module)
+    assert modules["net"][8] == sum(event.flops for event in profiled.events() if event.module)
 
 
 def test_the_flame_graph_adds_up(page: Path) -> None:
@@ -89,18 +95,18 @@ def test_the_flame_graph_adds_up(page: Path) -> None:
 
 def test_kernels_have_source_and_the_longest_their_machine_code(profiled: profile, page: Path) -> None:
     kernels = data_of(page)["kernels"]
-    assert [each["name"] for each in kernels] == [each.kernel.name for each in profiled.kernels()]
-    assert all("def kernel" in each["source"] for each in kernels)
-    assert [("assembly" in each) for each in kernels] == [True, True] + [False] * (len(kernels) - 2)
-    assert all(0 <= each["roofline"] < 3 for each in kernels)
-    for each in kernels[:2]:
-        first, last = each["hot"]
+    assert [kernel["name"] for kernel in kernels] == [kernel.kernel.name for kernel in profiled.kernels()]
+    assert all("def kernel" in kernel["source"] for kernel in kernels)
+    assert [("assembly" in kernel) for kernel in kernels] == [True, True] + [False] * (len(kernels) - 2)
+    assert all(0 <= kernel["roofline"] < 3 for kernel in kernels)
+    for kernel in kernels[:2]:
+        first, last = kernel["hot"]
         assert (
-            len(each["lines"]) == len(each["assembly"].splitlines())
-            and max(each["lines"]) <= len(each["source"].splitlines())
-            and any(each["lines"])
+            len(kernel["lines"]) == len(kernel["assembly"].splitlines())
+            and max(kernel["lines"]) <= len(kernel["source"].splitlines())
+            and any(kernel["lines"])
         )
-        assert -1 <= last < len(each["lines"]) and 0 <= first
+        assert -1 <= last < len(kernel["lines"]) and 0 <= first
 
 
 PROBE = """
@@ -152,10 +158,12 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
     assert "CONSOLE" not in finished.stderr
     text = finished.stdout
     assert 'data-ready="yes"' in text
-    for each in profiled.key_averages():
-        if each.self_cpu_time_total > 100:
-            assert f"<td>{time_text(each.self_cpu_time_total)}</td>" in text, each
-    assert text.count('class="point"') == sum(bool(each.flops and each.bytes_moved) for each in profiled.kernels())
+    for key_average in profiled.key_averages():
+        if key_average.self_cpu_time_total > 100:
+            assert f"<td>{time_text(key_average.self_cpu_time_total)}</td>" in text, key_average
+    assert text.count('class="point"') == sum(
+        bool(kernel.flops and kernel.bytes_moved) for kernel in profiled.kernels()
+    )
     assert "its hot loop marked" in text
     code = json.loads(re.search(r'<pre id="code">(.*?)</pre>', text)[1])
     ((line,), found) = code["source"], code["machine"]
@@ -195,8 +203,10 @@ def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> Non
 def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page: Path) -> None:
     rows = data_of(page)["lines"]
     assert all("test_report.py(" in row[0] for row in rows) and {row[1] for row in rows} == {"profiled"}
-    gradients = [each for each in profiled.events() if each.category == "node"]
-    inner = [each for gradient in gradients for each in gradient.cpu_children if each.category == "op"]
-    first = sum(each.cpu_time_total for event in inner for each in event.cpu_children if each.category == "plan")
-    assert sum(row[4] for row in rows) == pytest.approx(sum(each.cpu_time_total for each in gradients) - first)
+    gradients = [event for event in profiled.events() if event.category == "node"]
+    inner = [cpu_child for gradient in gradients for cpu_child in gradient.cpu_children if cpu_child.category == "op"]
+    first = sum(
+        cpu_child.cpu_time_total for event in inner for cpu_child in event.cpu_children if cpu_child.category == "plan"
+    )
+    assert sum(row[4] for row in rows) == pytest.approx(sum(gradient.cpu_time_total for gradient in gradients) - first)
     assert all(row[5] >= 0 for row in rows)

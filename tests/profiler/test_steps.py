@@ -27,7 +27,7 @@ def test_steps_are_recorded_as_scheduled() -> None:
         ready.append(
             (
                 prof.step_num,
-                sorted({each.name for each in prof.events() if each.category == "step"}),
+                sorted({event.name for event in prof.events() if event.category == "step"}),
                 len(find(prof, "numod::exp")),
             )
         )
@@ -48,7 +48,7 @@ def test_steps_without_a_schedule() -> None:
         for _ in range(3):
             numod.ones(2).exp()
             prof.step()
-    assert [each.name for each in prof.events() if each.category == "step"][:3] == [
+    assert [event.name for event in prof.events() if event.category == "step"][:3] == [
         "ProfilerStep#0",
         "ProfilerStep#1",
         "ProfilerStep#2",

@@ -43,13 +43,13 @@ def test_the_recipe(torch: ModuleType, tmp_path: Path) -> None:
         sort_by="cpu_time_total", max_name_column_width=20
     )
     assert prof.key_averages().table(sort_by="self_cpu_memory_usage", row_limit=3, time_unit="ms").count("\n") >= 7
-    (inference,) = [each for each in prof.key_averages() if each.key == "model_inference"]
+    (inference,) = [key_average for key_average in prof.key_averages() if key_average.key == "model_inference"]
     assert (
         inference.count == 1
         and inference.cpu_time_total >= inference.self_cpu_time_total > 0
         and inference.cpu_time_total_str.endswith("s")
     )
-    (event,) = [each for each in prof.events() if each.name == "model_inference"]
+    (event,) = [event for event in prof.events() if event.name == "model_inference"]
     assert (
         event.time_range.start <= event.time_range.end
         and event.cpu_children
@@ -117,8 +117,8 @@ def test_the_handler_for_tensorboard(torch: ModuleType, tmp_path: Path) -> None:
             optimizer.step()
     (path,) = (tmp_path / "log").iterdir()
     names = [each.get("name", "") for each in json.loads(path.read_text())["traceEvents"]]
-    assert any(each.startswith("Optimizer.step#SGD.step") for each in names) and any(
-        each.startswith("ProfilerStep#") for each in names
+    assert any(name.startswith("Optimizer.step#SGD.step") for name in names) and any(
+        name.startswith("ProfilerStep#") for name in names
     )
 
 
@@ -140,7 +140,7 @@ def test_times_in_a_unit() -> None:
 def test_what_never_differs_is_there() -> None:
     with profile(record_shapes=True) as prof:
         numod.ones(2, 3).add(1)
-    event = next(each for each in prof.events() if each.name == "numod::add")
+    event = next(event for event in prof.events() if event.name == "numod::add")
     assert event.input_dtypes == ["float32", "int"] and event.input_shapes == [[2, 3], []]
     assert (
         event.device_type is DeviceType.CPU
@@ -198,7 +198,7 @@ def works() -> bool:
     """Whether a profiler can be turned on, as ever."""
     with profile() as prof:
         numod.ones(2).exp()
-    return any(each.name == "numod::exp" for each in prof.events())
+    return any(event.name == "numod::exp" for event in prof.events())
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_an_error_in_the_block_ends_the_profile(tmp_path: Path) -> None:
     with pytest.raises(KeyError), profile() as prof:
         numod.ones(2).exp()
         raise KeyError("mine")
-    assert any(each.name == "numod::exp" for each in prof.events()) and works()
+    assert any(event.name == "numod::exp" for event in prof.events()) and works()
     with pytest.raises(FileNotFoundError):
         prof.export_chrome_trace(str(tmp_path / "nowhere" / "trace.json"))
 
@@ -269,7 +269,7 @@ def test_a_slice_that_began_before_the_profiler_is_cut() -> None:
     prof.stop()
     whole, outer = prof.events()[:2]
     assert (whole.name, outer.name) == ("profile", "outer") and outer.cpu_parent is whole and outer.start == whole.start
-    assert sum(each.self_duration for each in prof.events()) == whole.duration
+    assert sum(event.self_duration for event in prof.events()) == whole.duration
 
 
 # ---- ranges and the older names
@@ -290,9 +290,9 @@ def test_ranges_are_slices(torch: ModuleType) -> None:
             itt.mark("here")
     with pytest.raises(RuntimeError, match="no range is open"):
         nvtx.range_pop()
-    exp = next(each for each in prof.events() if each.name == "numod::exp")
+    exp = next(event for event in prof.events() if event.name == "numod::exp")
     assert [exp.cpu_parent.name, exp.cpu_parent.cpu_parent.name] == ["inner", "outer"]
-    assert next(each for each in prof.events() if each.name == "here").cpu_parent.name == "step 3"
+    assert next(event for event in prof.events() if event.name == "here").cpu_parent.name == "step 3"
 
 
 def test_traces_are_begun_and_ended_by_hand(torch: ModuleType) -> None:

@@ -143,8 +143,8 @@ def test_parameters_stay_parameters_and_gradients_stay_wanted(name):
         },
         name,
     )
-    assert [type(each) is nn.Parameter for each in result.values()] == [True, True, False, True]
-    assert [each.requires_grad for each in result.values()] == [True, False, True, True]
+    assert [type(value) is nn.Parameter for value in result.values()] == [True, True, False, True]
+    assert [value.requires_grad for value in result.values()] == [True, False, True, True]
     assert result["p"].data_ptr() == result["tied"].data_ptr()
     assert not saved((weight * 2).detach(), name).requires_grad and saved(weight * 2, name).is_leaf
 
@@ -540,8 +540,8 @@ class Bare:
 
     def __init__(self, content, *names):
         self.calls, file = set(), io.BytesIO(content)
-        for each in names:
-            setattr(self, each, self._traced(each, getattr(file, each)))
+        for name in names:
+            setattr(self, name, self._traced(name, getattr(file, name)))
         self.file = file
 
     def _traced(self, name, method):

@@ -175,15 +175,15 @@ def test_parameters(modern):
     tensor = torch.ones(2, requires_grad=True)
     tensor.mark = 3
     ours = from_torch({"a": weight, "b": weight, "noted": noted, "tensor": tensor, "computed": weight * 2}, modern)
-    assert [type(each) for each in ours.values()] == [nn.Parameter] * 3 + [numod.Tensor] * 2
-    assert [each.requires_grad for each in ours.values()] == [True, True, False, True, True]
+    assert [type(value) for value in ours.values()] == [nn.Parameter] * 3 + [numod.Tensor] * 2
+    assert [value.requires_grad for value in ours.values()] == [True, True, False, True, True]
     assert ours["noted"].note == tensor_note and ours["tensor"].mark == 3 and ours["a"] is ours["b"]
     theirs = to_torch(ours)
     assert theirs["noted"].note == "kept"
-    assert [type(each) for each in theirs.values()] == [torch.nn.Parameter] * 3 + [torch.Tensor] * 2 and theirs[
+    assert [type(value) for value in theirs.values()] == [torch.nn.Parameter] * 3 + [torch.Tensor] * 2 and theirs[
         "a"
     ] is theirs["b"]
-    assert [each.requires_grad for each in theirs.values()] == [True, True, False, True, True]
+    assert [value.requires_grad for value in theirs.values()] == [True, True, False, True, True]
 
 
 def plain_values(library):

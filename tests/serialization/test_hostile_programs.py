@@ -37,7 +37,7 @@ def check(content: bytes, folder: Path) -> bool:
         program = load_program(path)
     except (ValueError, CheckpointError):
         return False
-    if sum(each.size for each in program.layouts.values()) <= MOST:
+    if sum(layout.size for layout in program.layouts.values()) <= MOST:
         try:
             program(*hostile.inputs_for(program))
         except RUN_ERRORS as error:
@@ -94,14 +94,18 @@ def test_many_programs_with_other_attributes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*SAMPLE, *[pytest.param(each, marks=pytest.mark.fuzz) for each in hostile.PROGRAMS if each not in SAMPLE]]
+    "name",
+    [
+        *SAMPLE,
+        *[pytest.param(program, marks=pytest.mark.fuzz) for program in hostile.PROGRAMS if program not in SAMPLE],
+    ],
 )
 def test_what_is_recorded_loads_and_computes_the_same(name: str, tmp_path: Path) -> None:
     content, inputs = hostile.program_file(name)
     (tmp_path / "p").write_bytes(content)
     function, _ = hostile.PROGRAMS[name]()
     numod.manual_seed(0)
-    expected = function(*[each.clone() for each in inputs])
+    expected = function(*[input.clone() for input in inputs])
     numod.manual_seed(0)
     assert _flat(load_program(tmp_path / "p")(*inputs)) == pytest.approx(_flat(expected), nan_ok=True)
 
@@ -123,15 +127,19 @@ def _flat(results: object) -> list:
 def test_every_op_that_a_file_can_name_has_a_contract() -> None:
     for key, op in _known().items():
         parsed = contract.parse(op.takes)
-        assert parsed.any_count or tuple(each.name for each in parsed.inputs) == tuple(op.inputs), key
-        assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(each.name for each in parsed.attributes) == tuple(
-            op.parameters
-        ), key
-        for each in parsed.attributes:
-            words = each.kind.split("|")
-            assert each.kind in (*contract._KINDS, "axis") or contract._RANGE.fullmatch(each.kind) or len(words) > 1, (
+        assert parsed.any_count or tuple(input.name for input in parsed.inputs) == tuple(op.inputs), key
+        assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(
+            attribute.name for attribute in parsed.attributes
+        ) == tuple(op.parameters), key
+        for attribute in parsed.attributes:
+            words = attribute.kind.split("|")
+            assert (
+                attribute.kind in (*contract._KINDS, "axis")
+                or contract._RANGE.fullmatch(attribute.kind)
+                or len(words) > 1
+            ), (
                 key,
-                each,
+                attribute,
             )
 
 
@@ -142,7 +150,7 @@ def test_every_portable_op_can_be_named() -> None:
     from numod.ops.pointwise import OverComplex, Pointwise
     from numod.ops.reduce.reduction import FusedMapReduce
 
-    known = {id(each) for each in _known().values()}
+    known = {id(value) for value in _known().values()}
     home = [
         each
         for each in every_op()
@@ -154,7 +162,7 @@ def test_every_portable_op_can_be_named() -> None:
 
 
 def test_no_optimizers_step_is_named() -> None:
-    assert not any(isinstance(each, Update) for each in _known().values())
+    assert not any(isinstance(value, Update) for value in _known().values())
 
 
 def changed(function: Callable, inputs: tuple, change: Callable, folder: Path) -> Callable:

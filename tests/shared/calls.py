@@ -107,9 +107,9 @@ def calls(library: object, path: str, overload: Signature) -> Iterator[dict]:
         for number in (0.5, 2):
             for shape in SHAPES:
                 yield {
-                    each.name: value(library, each, shape, kind, number)
-                    for each in overload.parameters.values()
-                    if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL)
+                    parameter.name: value(library, parameter, shape, kind, number)
+                    for parameter in overload.parameters.values()
+                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
                 }
 
 
@@ -135,5 +135,5 @@ def call(library: object, path: str, arguments: dict) -> object:
     function = reached(library, path)
     if path.startswith("Tensor."):
         first, *_ = arguments
-        return function(arguments[first], **{name: each for name, each in arguments.items() if name != first})
+        return function(arguments[first], **{name: argument for name, argument in arguments.items() if name != first})
     return function(**arguments)

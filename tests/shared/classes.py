@@ -264,7 +264,7 @@ def shown(value: Any) -> Any:
         content = bytes(value) if base is bytearray else base.tobytes(value)
     elif base in (str, bytes, int, float, complex):
         content = base(*base.__getnewargs__(value))
-    return kind.__name__, content, sorted((name, shown(each)) for name, each in _attributes(value).items())
+    return kind.__name__, content, sorted((name, shown(attribute)) for name, attribute in _attributes(value).items())
 
 
 TRAITS = (

@@ -118,7 +118,7 @@ class Guards:
 
     def scratch(self, parts: tuple) -> list[np.ndarray]:
         """Buffers for a launch."""
-        return [self.empty(*each) for each in parts]
+        return [self.empty(*part) for part in parts]
 
     def check(self) -> None:
         """All guard words are as they were, also of buffers made before the last check that are still in use."""

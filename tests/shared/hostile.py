@@ -49,12 +49,12 @@ def slope(function: Callable) -> Callable:
 
     @torch.enable_grad()
     def gradients(*inputs: numod.Tensor) -> tuple:
-        leaves = [each.detach().requires_grad_() if each.is_floating_point() else each for each in inputs]
+        leaves = [input.detach().requires_grad_() if input.is_floating_point() else input for input in inputs]
         found = function(*leaves)
         total = sum(
             each.sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point()
         )
-        return torch.autograd.grad(total, [each for each in leaves if each.requires_grad], allow_unused=True)
+        return torch.autograd.grad(total, [leave for leave in leaves if leave.requires_grad], allow_unused=True)
 
     return gradients
 
@@ -167,7 +167,7 @@ PROGRAMS: dict[str, Callable] = {
 def program_file(name: str) -> tuple[bytes, tuple[numod.Tensor, ...]]:
     """A program's file and inputs to run it with."""
     function, inputs = PROGRAMS[name]()
-    function(*[each.clone() for each in inputs])  # makes its layers, whose random numbers are no part of the program
+    function(*[input.clone() for input in inputs])  # makes its layers, whose random numbers are no part of the program
     return file_of(trace(function, *inputs)), inputs
 
 
@@ -281,7 +281,7 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
     header, text, data = parts_of(content)
     tensors = numod_tensors(content)
     recorded = files._program(text, tensors)
-    steps = [k for k, each in enumerate(recorded.steps) if isinstance(each, Step)]
+    steps = [k for k, step in enumerate(recorded.steps) if isinstance(step, Step)]
     at = draw.choice(steps)
     step = recorded.steps[at]
     match draw.randrange(4):
@@ -294,7 +294,7 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
             known = [
                 *recorded.inputs,
                 *recorded.held,
-                *(each for one in recorded.steps[:at] if isinstance(one, Step) for each in one.results),
+                *(result for one in recorded.steps[:at] if isinstance(one, Step) for result in one.results),
             ]
             inputs = list(step.inputs)
             k = draw.randrange(len(inputs))

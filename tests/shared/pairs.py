@@ -67,7 +67,7 @@ class Pair:
         **zero: bool,
     ) -> None:
         self.models = net(*extra), net(*copy.deepcopy(extra))
-        self.optimizers = [optimizer(each.parameters()) for each in self.models]
+        self.optimizers = [optimizer(model.parameters()) for model in self.models]
         steps = [make(*each, **zero) for each in zip(self.models, self.optimizers)]
         self.eager, self.compiled = steps[0], compile(steps[1])
 
@@ -78,9 +78,9 @@ class Pair:
             self.check()
 
     def check(self) -> None:
-        mine, theirs = (each.state_dict() for each in self.models)
+        mine, theirs = (model.state_dict() for model in self.models)
         assert equal(dict(mine), dict(theirs))
-        for p, q in zip(*(each.parameters() for each in self.models)):
+        for p, q in zip(*(model.parameters() for model in self.models)):
             assert (p.grad is None) is (q.grad is None) and (p.grad is None or equal(p.grad, q.grad))
 
     def both(self, change: object) -> None:
@@ -91,8 +91,8 @@ class Pair:
 def same(function: object, *calls: tuple, **options: object) -> object:
     """The compiled function, after equal answers to each call."""
     compiled = compile(function, **options)
-    for each in calls:
-        assert equal(compiled(*copy.deepcopy(each)), function(*copy.deepcopy(each)))
+    for call in calls:
+        assert equal(compiled(*copy.deepcopy(call)), function(*copy.deepcopy(call)))
     return compiled
 
 
@@ -105,4 +105,4 @@ def forward_pair() -> tuple[nn.Module, nn.Module]:
 
 
 def gradients_of(model: nn.Module) -> list:
-    return [each.grad for each in model.parameters()]
+    return [parameter.grad for parameter in model.parameters()]

@@ -26,7 +26,7 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 
 def flat(results: Any) -> list:
     """The values in nested tuples and lists, in order."""
-    return [value for each in results for value in flat(each)] if isinstance(results, (tuple, list)) else [results]
+    return [value for result in results for value in flat(result)] if isinstance(results, (tuple, list)) else [results]
 
 
 def plain(text: object) -> str:
@@ -60,9 +60,10 @@ def gradients(library: Any, results: Any, leaves: Iterable) -> list:
     summands = [each for each in flat(results) if getattr(each, "requires_grad", False)]
     if summands:
         sum(
-            (each * library.tensor(random(*each.shape, seed=k)).to(each.dtype)).sum() for k, each in enumerate(summands)
+            (summand * library.tensor(random(*summand.shape, seed=k)).to(summand.dtype)).sum()
+            for k, summand in enumerate(summands)
         ).backward()
-    return [each.grad for each in leaves]
+    return [leave.grad for leave in leaves]
 
 
 def compare(
@@ -75,7 +76,7 @@ def compare(
     """The results of `call(library, *tensors)`, and the gradients by the floating-point tensors."""
     results, slopes = [], []
     for library in LIBRARIES:
-        inputs = [library.tensor(each, requires_grad=differentiable and each.dtype.kind == "f") for each in arrays]
+        inputs = [library.tensor(array, requires_grad=differentiable and array.dtype.kind == "f") for array in arrays]
         results.append(call(library, *inputs))
         slopes.append(gradients(library, results[-1], inputs))
     same(*results, rtol, atol)

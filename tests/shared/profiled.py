@@ -55,7 +55,7 @@ def profile_of_a_step() -> profile:
 
 
 def find(prof: profile, name: str) -> list:
-    return [each for each in prof.events() if each.name == name]
+    return [event for event in prof.events() if event.name == name]
 
 
 def ancestors(event: object) -> list[str]:

@@ -159,7 +159,7 @@ class World:
             loss = _loss(results, [*self.parameters])
             loss.backward()
             optimizer.step()
-            return (loss, *[each.detach() for each in results])
+            return (loss, *[result.detach() for result in results])
 
         return step
 
@@ -192,12 +192,12 @@ class World:
                 each.grad = None
             _loss(results, self.parameters).backward()
         seen = [*results, *x, *self.parameters, *[each.grad for each in (*x, *self.parameters)]]
-        self.kept += [(each, values(each)) for each in results]
+        self.kept += [(result, values(result)) for result in results]
         return [*map(values, seen), np.array(numod.default_generator._offset)]
 
 
 def _loss(results: tuple, parameters: list[numod.Tensor]) -> numod.Tensor:
-    floating = [each.float() for each in results if each.dtype.is_floating_point and each.requires_grad]
+    floating = [result.float() for result in results if result.dtype.is_floating_point and result.requires_grad]
     return sum(((each.tanh() * 0.5).sum() for each in floating), (parameters[0].sum() * 0.1))
 
 
@@ -208,7 +208,7 @@ def values(tensor: numod.Tensor | None) -> np.ndarray | None:
 
 def _space(parameters: list[numod.Tensor]) -> dict:
     space = {"torch": numod, "F": F, "tanh": numod.tanh, "sigmoid": numod.sigmoid, "sin": numod.sin, "relu": numod.relu}
-    return space | {f"p{k}": each for k, each in enumerate(parameters)}
+    return space | {f"p{k}": parameter for k, parameter in enumerate(parameters)}
 
 
 def generate(seed: int, mode: str, length: int = 10, growing: bool = False) -> Program:
@@ -233,7 +233,7 @@ def _runs(program: Program) -> bool:
 def _attempt(source: random.Random, seed: int, mode: str, length: int, growing: bool) -> Program | None:
     program = Program(seed, mode, [], [], source.random() < 0.15, growing)
     world = World(program)
-    space = _space(world.parameters) | {f"x{k}": each for k, each in enumerate(world.inputs(0))}
+    space = _space(world.parameters) | {f"x{k}": input for k, input in enumerate(world.inputs(0))}
     tries = 0
     with numod.set_grad_enabled(mode != "forward"):
         while len(program.lines) < length and tries < 20 * length:
@@ -261,7 +261,7 @@ def _extend(source: random.Random, program: Program, space: dict) -> None:
     try:
         with np.errstate(all="ignore"):
             exec(line, space)  # our own text
-        if any(isinstance(each, numod.Tensor) and each.numel() > 200 for each in space.values()):
+        if any(isinstance(value, numod.Tensor) and value.numel() > 200 for value in space.values()):
             raise ValueError
     except Exception:  # not for these shapes
         space.clear()
@@ -354,7 +354,7 @@ def _without(program: Program, number: int) -> Program | None:
             gone |= set(made[1].split(", ")) if made else set()
         else:
             lines.append(line)
-    results = [each for each in program.results if each not in gone] or ["x0"]
+    results = [result for result in program.results if result not in gone] or ["x0"]
     return Program(program.seed, program.mode, lines, results, program.overlap, program.growing)
 
 

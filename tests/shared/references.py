@@ -90,7 +90,7 @@ def lift(function):
 
 
 def truth(function):
-    return lambda *values: function(*(np.asarray(each) != 0 for each in values))
+    return lambda *values: function(*(np.asarray(value) != 0 for value in values))
 
 
 # ---- special functions by integrals and sums, as slow and plain as they are independent
@@ -429,7 +429,7 @@ def sample(name, shapes, dtype=np.float32):
 
 def expected(name, arrays, numbers=()):
     """The reference in float64 (floating inputs) or in the dtype at hand."""
-    wide = [each.astype(np.float64) if each.dtype.kind == "f" else each for each in arrays]
+    wide = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
     with np.errstate(all="ignore"):
         return np.asarray(REFERENCES[name].reference(*wide, *numbers))
 

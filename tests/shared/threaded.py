@@ -49,11 +49,11 @@ def together(count: int, *works: Callable[[int], object]) -> list:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(count)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     for each in threads:
         each.join(PATIENCE)
-    assert not any(each.is_alive() for each in threads), "a thread hangs"
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     if errors:
         raise errors[0]
     return results
@@ -126,9 +126,9 @@ def new_sizes(count: int, repeat: int) -> None:
     function = lambda x, n, s: (x * n + s).tanh()[:, : n % 3 + 1].sum(1)  # noqa: E731
     compiled = numod.compile(function)
     calls = lambda k: [(data((k + j) % 6 + 1, 4, k=k), (k * j) % 5 + 1, 0.1 * (k + j)) for j in range(12)]  # noqa: E731
-    found = together(count, lambda k: [compiled(*each) for each in calls(k)])
+    found = together(count, lambda k: [compiled(*call) for call in calls(k)])
     for k in range(count):
-        same(found[k], [function(*each) for each in calls(k)])
+        same(found[k], [function(*call) for call in calls(k)])
 
 
 def new_dtypes(count: int, repeat: int) -> None:
@@ -136,9 +136,9 @@ def new_dtypes(count: int, repeat: int) -> None:
     function = lambda x: (x * 2 + 1).amax(0)  # noqa: E731
     compiled = numod.compile(function)
     calls = lambda k: [data(3, repeat + 2, k=k).abs().to(DTYPES[(k + j) % len(DTYPES)]) for j in range(len(DTYPES))]  # noqa: E731
-    found = together(count, lambda k: [compiled(each) for each in calls(k)])
+    found = together(count, lambda k: [compiled(call) for call in calls(k)])
     for k in range(count):
-        same(found[k], [function(each) for each in calls(k)])
+        same(found[k], [function(call) for call in calls(k)])
 
 
 def several_functions(count: int, repeat: int) -> None:
@@ -207,8 +207,8 @@ def trained(k: int, compiled: bool, optimizer: type = optim.SGD, steps: int = 4)
     """The losses and the parameters of a small network that one thread trains."""
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
     with numod.no_grad():
-        for each in model.parameters():
-            each.copy_(data(*each.shape, k=k))
+        for parameter in model.parameters():
+            parameter.copy_(data(*parameter.shape, k=k))
     steps_of = optimizer(model.parameters(), lr=0.05)
     x, y = data(6, 4, k=k), data(6, 1, k=k + 1)
 
@@ -390,7 +390,7 @@ def profiled(count: int, repeat: int) -> None:
             for _ in range(3):
                 with numod.profiler.profile(record_shapes=True, with_jit=True) as found:
                     x.sin().sum()
-                assert any(each.name == "numod::sin" for each in found.events())
+                assert any(event.name == "numod::sin" for event in found.events())
         else:
             same(numod.compile(lambda x: (x * repeat).sin())(x), (x * repeat).sin())
 

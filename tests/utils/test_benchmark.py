@@ -84,13 +84,13 @@ def test_compare_lays_out_rows_and_columns(capsys):
     table.extend_results([measured([3e-3], "small", "mine")])
     table.print()
     lines = capsys.readouterr().out.splitlines()
-    assert " add " in lines[0] and [each.strip() for each in lines[1].split("|")] == ["", "mine", "theirs"]
-    assert lines[2].startswith("1 threads: ---") and [each.strip() for each in lines[3].split("|")] == [
+    assert " add " in lines[0] and [word.strip() for word in lines[1].split("|")] == ["", "mine", "theirs"]
+    assert lines[2].startswith("1 threads: ---") and [word.strip() for word in lines[3].split("|")] == [
         "small",
         "2.0",
         "2.0",
     ]
-    assert lines[4].startswith("2 threads: ---") and [each.strip() for each in lines[5].split("|")] == [
+    assert lines[4].startswith("2 threads: ---") and [word.strip() for word in lines[5].split("|")] == [
         "large",
         "5.0",
         "",
@@ -159,7 +159,7 @@ def test_what_is_no_statement() -> None:
 
 
 def test_units_and_figures():
-    assert [benchmark.select_unit(each) for each in (3e-9, 2e-6, 0.5, 7.0)] == [
+    assert [benchmark.select_unit(number) for number in (3e-9, 2e-6, 0.5, 7.0)] == [
         ("ns", 1e-9),
         ("us", 1e-6),
         ("ms", 1e-3),

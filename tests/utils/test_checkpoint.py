@@ -26,7 +26,7 @@ def inputs():
 def gradients(run):
     model, x = network(), inputs()
     run(model, x).square().sum().backward()
-    return [x.grad.tolist(), *[each.grad.tolist() for each in model.parameters()]]
+    return [x.grad.tolist(), *[parameter.grad.tolist() for parameter in model.parameters()]]
 
 
 def nested(model, x):
@@ -60,7 +60,7 @@ def test_gradients_equal_those_of_the_plain_run(run, plain):
 def test_inputs_need_no_gradient():
     model = network()
     checkpoint(model, inputs().detach()).sum().backward()
-    assert all(each.grad is not None for each in model.parameters())
+    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 def test_dropout_draws_the_same_numbers_again():
@@ -222,7 +222,7 @@ def test_compiled_parts_of_what_is_checkpointed(reentrant):
     for first in (layers[0], compiled, compiled, compiled):
         x = numod.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
         checkpoint(lambda x, first=first: layers[1](first(x).tanh()).sin(), x, use_reentrant=reentrant).sum().backward()
-        found.append([x.grad, *[each.grad for layer in layers for each in layer.parameters()]])
+        found.append([x.grad, *[parameter.grad for layer in layers for parameter in layer.parameters()]])
         for layer in layers:
             layer.zero_grad()
         compiled(x)

@@ -586,7 +586,7 @@ def test_options_are_fixed_once_made():
 def test_two_passes_at_once_do_not_disturb_each_other():
     loader = DataLoader(rows(), batch_size=4)
     assert [(first[1].tolist(), second[1].tolist()) for first, second in zip(loader, loader, strict=True)] == [
-        (each, each) for each in labels(loader)
+        (label, label) for label in labels(loader)
     ]
 
 

@@ -32,7 +32,7 @@ from numod.utils.data import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # machines with one core
-FORKS = [each for each in ("fork", "spawn") if each in multiprocessing.get_all_start_methods()]
+FORKS = [name for name in ("fork", "spawn") if name in multiprocessing.get_all_start_methods()]
 Point = namedtuple("Point", "x y")
 
 

@@ -72,7 +72,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     device = None if dtype is Tensor else getattr(dtype, "device", None)
     dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)
     if isinstance(dtype, str):
-        named = {f"{each.short}Tensor": each for each in dtypes.ALL.values()}
+        named = {f"{value.short}Tensor": value for value in dtypes.ALL.values()}
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
         if name not in named or not module:
             raise ValueError(

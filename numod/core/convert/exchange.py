@@ -188,7 +188,7 @@ def _asked(array: Any) -> object:
 
 def _read(capsule: object) -> Tensor:
     name = next(
-        (each for each in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), each)), None
+        (form for form in _FORMS if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), form)), None
     )
     if name is None:
         raise RuntimeError(
@@ -244,10 +244,10 @@ def _over(address: int, place: Layout, owner: object) -> Tensor:
 
 
 def _dtype(described: _Tensor) -> DType:
-    for each in dtypes.ALL.values():
-        code = _BFLOAT if each is dtypes.bfloat16 else _KINDS[each.kind]
-        if (code, 8 * each.itemsize, 1) == (described.code, described.bits, described.lanes):
-            return each
+    for value in dtypes.ALL.values():
+        code = _BFLOAT if value is dtypes.bfloat16 else _KINDS[value.kind]
+        if (code, 8 * value.itemsize, 1) == (described.code, described.bits, described.lanes):
+            return value
     raise TypeError(
         f"from_dlpack: numod has no dtype for DLPack's code {described.code} of {described.bits} bits; convert the "
         "array first"

@@ -162,11 +162,11 @@ def _conversion(dtype: DType) -> Callable[[TypedStorage], TypedStorage]:
 
 
 for _name in "double float half long int short char byte bool bfloat16 complex_double complex_float".split():
-    _dtype = next(each for each in dtypes.ALL.values() if each.short.lower() == _name.replace("_", ""))
+    _dtype = next(value for value in dtypes.ALL.values() if value.short.lower() == _name.replace("_", ""))
     setattr(TypedStorage, _name, _conversion(_dtype))
 BY_NAME = {
-    f"{each.short}Storage": _Class(f"{each.short}Storage", (),
-        {"dtype": each, "__module__": "numod", "__doc__": f"Storages of {each} elements."})
-    for each in dtypes.ALL.values()
+    f"{value.short}Storage": _Class(f"{value.short}Storage", (),
+        {"dtype": value, "__module__": "numod", "__doc__": f"Storages of {value} elements."})
+    for value in dtypes.ALL.values()
 }  # fmt: skip
 globals().update(BY_NAME)

@@ -80,7 +80,7 @@ def range(
 
 
 def _bounds(bounds: tuple, named: dict) -> tuple:
-    bounds = tuple(each.item() if isinstance(each, Tensor) else each for each in bounds)
+    bounds = tuple(bound.item() if isinstance(bound, Tensor) else bound for bound in bounds)
     if len(bounds) == 1 and "end" not in named:
         bounds = (0, *bounds)
     given = {**dict(zip(("start", "end", "step"), bounds)), **named}

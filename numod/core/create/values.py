@@ -234,7 +234,7 @@ def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
 
     If arrays and tensors are among them, their dtypes promoted, as in PyTorch.
     """
-    if not kinds <= _NUMBERS and any(isinstance(each, (DType, np.dtype)) for each in kinds):
+    if not kinds <= _NUMBERS and any(isinstance(kind, (DType, np.dtype)) for kind in kinds):
         return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
     if array.size == 0 and array.dtype == np.float64:
         return dtypes.get_default_dtype()

@@ -51,10 +51,10 @@ def getitem(self: Tensor, index: object) -> Tensor:
         view, tensors = _basic(self, index)
     if not tensors:
         return view
-    if not listeners or any([each.ndim for each in tensors.values()]):
+    if not listeners or any([tensor.ndim for tensor in tensors.values()]):
         return _gathered(view, tensors)
     # where a program is recorded, which has a copy in the view's place
-    places = {dim: each.clone() for dim, each in tensors.items()}
+    places = {dim: tensor.clone() for dim, tensor in tensors.items()}
     result = _gathered(view, places)
     back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
     return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
@@ -69,12 +69,12 @@ def _selected(view: Tensor, places: dict[int, Tensor]) -> Tensor:
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
     """Fast path: the view that an index of ints, slices, None and one Ellipsis makes; None for other indices."""
     used = ellipses = 0
-    for each in items:
-        if each.__class__ is int or each.__class__ is slice:
+    for item in items:
+        if item.__class__ is int or item.__class__ is slice:
             used += 1
-        elif each is Ellipsis:
+        elif item is Ellipsis:
             ellipses += 1
-        elif each is not None:
+        elif item is not None:
             return None
     if used > self._layout.ndim or ellipses > 1:
         return None
@@ -99,10 +99,10 @@ def _out_of_bounds(self: Tensor, items: tuple) -> IndexError:
     indexes.
     """
     dim, used = 0, sum(map(_dimensions_used, items))
-    for each in items:
-        if isinstance(each, int) and not isinstance(each, bool) and not -(n := self.shape[dim]) <= each < n:
-            return IndexError(f"index {each} is out of bounds for dimension {dim} with size {n}")
-        dim += self.ndim - used if each is Ellipsis else _dimensions_used(each)
+    for item in items:
+        if isinstance(item, int) and not isinstance(item, bool) and not -(n := self.shape[dim]) <= item < n:
+            return IndexError(f"index {item} is out of bounds for dimension {dim} with size {n}")
+        dim += self.ndim - used if item is Ellipsis else _dimensions_used(item)
     return IndexError(f"index {items} is out of bounds for a tensor of shape {list(self.shape)}")
 
 
@@ -127,7 +127,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     elif (
         value.dtype is not self.dtype
-        and any(each.ndim for each in tensors.values())
+        and any(tensor.ndim for tensor in tensors.values())
         and not (value.numel() == 1 and _has_mask(index))
     ):
         raise RuntimeError(_mismatch(self, value))
@@ -205,34 +205,34 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
         view, places = _masked(self, 0, index)
         return view, {0: places}
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
-    items = _numbers_apart([_as_index(each, self) for each in items])
+    items = _numbers_apart([_as_index(item, self) for item in items])
     used = sum(map(_dimensions_used, items))
     if used > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
-    if any(each is Ellipsis for each in items):
-        where = next(k for k, each in enumerate(items) if each is Ellipsis)
+    if any(item is Ellipsis for item in items):
+        where = next(k for k, item in enumerate(items) if item is Ellipsis)
         # further ones have no effect
-        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]
+        items[where + 1 :] = [item for item in items[where + 1 :] if item is not Ellipsis]
         items[where : where + 1] = [slice(None)] * (self.ndim - used)
     result, dim, tensors = self, 0, {}
-    for each in items:
-        if each is None:
+    for item in items:
+        if item is None:
             result, dim = unsqueeze(result, dim), dim + 1
-        elif isinstance(each, bool):
-            result, tensors[dim] = unsqueeze(result, dim), arange(int(each), device=self.device)
+        elif isinstance(item, bool):
+            result, tensors[dim] = unsqueeze(result, dim), arange(int(item), device=self.device)
             dim += 1
-        elif isinstance(each, int):
+        elif isinstance(item, int):
             try:
-                result = select(result, dim, each)
+                result = select(result, dim, item)
             except IndexError:
                 raise _out_of_bounds(self, items) from None
-        elif isinstance(each, slice):
-            result, dim = _slice(result, dim, each), dim + 1
-        elif each.dtype is dtypes.bool_:
-            result, tensors[dim] = _masked(result, dim, each)
-            dim += max(1, each.ndim)
+        elif isinstance(item, slice):
+            result, dim = _slice(result, dim, item), dim + 1
+        elif item.dtype is dtypes.bool_:
+            result, tensors[dim] = _masked(result, dim, item)
+            dim += max(1, item.ndim)
         else:
-            tensors[dim] = check_bounds("", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
+            tensors[dim] = check_bounds("", item.to(dtypes.int64), result.shape[dim], dim, negative=True)
             dim += 1
     if result is self and not tensors:
         result = self.view(self.shape)
@@ -260,7 +260,7 @@ def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
 
 
 def _not_broadcast(places: Sequence[Tensor]) -> IndexError:
-    shapes = ", ".join(str(list(each.shape)) for each in places)
+    shapes = ", ".join(str(list(place.shape)) for place in places)
     return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
 
 
@@ -271,16 +271,16 @@ def _numbers_apart(items: list) -> list:
     they gather a copy instead, except next to index tensors with dimensions: there an int and a tensor place the
     result's dimensions differently.
     """
-    places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
+    places = [k for k, item in enumerate(items) if isinstance(item, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
-    unread = (listeners and any(hasattr(each, "observe") for each in active_listeners())) or any(
+    unread = (listeners and any(hasattr(active_listener, "observe") for active_listener in active_listeners())) or any(
         items[k]._layout.batch is not None for k in places
     )
     if all(items[k].ndim for k in places) or (together and unread):
         return items
     return [
-        int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each
-        for each in items
+        int(item._observe()) if isinstance(item, Tensor) and not item.ndim and item.dtype is not dtypes.bool_ else item
+        for item in items
     ]
 
 

@@ -40,10 +40,12 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _of_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    for k, each in enumerate(operands):
-        if not isinstance(each, Tensor):
-            raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(each).__name__}")
-    first, contractions, last = _program(equation.replace(" ", ""), *[tuple(each._layout.shape) for each in operands])
+    for k, operand in enumerate(operands):
+        if not isinstance(operand, Tensor):
+            raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(operand).__name__}")
+    first, contractions, last = _program(
+        equation.replace(" ", ""), *[tuple(operand._layout.shape) for operand in operands]
+    )
     left = _done(operands[0], first)
     for right, (own, other, multiply, after) in zip(operands[1:], contractions):
         left = _done(multiply(_done(left, own), _done(right, other)), after)
@@ -73,7 +75,7 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
     named, widest = [], 0
     for term, ndim in zip(terms, sizes):
         letters = term.replace("...", "")
-        if not all(each in _LETTERS for each in letters) or term.count("...") > 1:
+        if not all(letter in _LETTERS for letter in letters) or term.count("...") > 1:
             raise RuntimeError(
                 f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at "
                 "most"
@@ -251,8 +253,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
         if len(dims) != 2:
             raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
         first, second = (
-            [normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, WHOLE) else each)]
-            for each, x in zip(dims, (a, b))
+            [normalize_dim(d, x.ndim) for d in ([dim] if isinstance(dim, WHOLE) else dim)]
+            for dim, x in zip(dims, (a, b))
         )
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
@@ -359,12 +361,12 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the cheapest order."""
-    if not matrices or any(each.ndim != 2 for each in matrices):
+    if not matrices or any(matrix.ndim != 2 for matrix in matrices):
         raise RuntimeError(
             f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} "
             "dimensions"
         )
-    sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
+    sizes = [matrices[0].shape[0], *(matrix.shape[1] for matrix in matrices)]
     best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
     for length in range(1, len(matrices)):
         for i in range(len(matrices) - length):

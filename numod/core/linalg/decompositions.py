@@ -81,7 +81,7 @@ def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[T
                 (), error.info, dtype=dtypes.int32, device=last.device
             )
         results, infos = zip(
-            *(attempt(function, False, *parts) for parts in zip(*(each.unbind(0) for each in tensors)))
+            *(attempt(function, False, *parts) for parts in zip(*(tensor.unbind(0) for tensor in tensors)))
         )
         return stack(results), stack(infos)
 

@@ -305,10 +305,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     parts = list(tensors)
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
-    for k, each in enumerate(parts):
-        if each.ndim != 2 and not (each.ndim == 1 and k in (0, len(parts) - 1)):
+    for k, part in enumerate(parts):
+        if part.ndim != 2 and not (part.ndim == 1 and k in (0, len(parts) - 1)):
             raise RuntimeError(
-                f"multi_dot(): tensor {k} must be {'2D' if 0 < k < len(parts) - 1 else '1D or 2D'} but got {each.ndim}D"
+                f"multi_dot(): tensor {k} must be {'2D' if 0 < k < len(parts) - 1 else '1D or 2D'} but got {part.ndim}D"
             )
     first, last = parts[0].ndim == 1, parts[-1].ndim == 1
     parts[0] = unsqueeze(parts[0], 0) if first else parts[0]

@@ -138,10 +138,10 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
 
 
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
-    for each in tensors:
-        if each._layout.ndim != ndim:
+    for tensor in tensors:
+        if tensor._layout.ndim != ndim:
             raise RuntimeError(
-                f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; "
+                f"{name}: expected {ndim}D tensors, got a {tensor.ndim}D tensor of shape {tuple(tensor.shape)}; "
                 "numod.matmul takes any number of dimensions"
             )
 

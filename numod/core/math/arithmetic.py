@@ -85,7 +85,7 @@ def _precise(*values: Tensor | float) -> DType:
     """The dtype of `float_power`: complex128 where a value is complex, else float64."""
     return (
         dtypes.complex128
-        if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in values)
+        if any(value.is_complex() if isinstance(value, Tensor) else isinstance(value, complex) for value in values)
         else dtypes.float64
     )
 
@@ -119,7 +119,9 @@ def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
     tensors = [each for each in given if isinstance(each, Tensor)]
     numbers = [type(each) for each in given if not isinstance(each, Tensor)]
     return dtypes.result_type(
-        [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
+        [tensor.dtype for tensor in tensors if tensor.ndim],
+        [tensor.dtype for tensor in tensors if not tensor.ndim],
+        numbers,
     )
 
 

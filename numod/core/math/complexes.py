@@ -91,7 +91,9 @@ def _copied(
 
 def _recording() -> bool:
     """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
-    return bool(dispatch.listeners) and any(hasattr(each, "copied") for each in dispatch.active_listeners())
+    return bool(dispatch.listeners) and any(
+        hasattr(active_listener, "copied") for active_listener in dispatch.active_listeners()
+    )
 
 
 def _read(op: c.ViewAsDtype, input: Tensor) -> Tensor:

@@ -68,7 +68,7 @@ def in_older_order(name: str, factor: object, tensors: tuple, count: int = 1) ->
     """The tensors and then the number, of arguments in the deprecated order, `x.add_(alpha, other)`, which many older
     programs have.
     """
-    if isinstance(factor, Tensor) or len(tensors) != count or not all(isinstance(each, Tensor) for each in tensors):
+    if isinstance(factor, Tensor) or len(tensors) != count or not all(isinstance(tensor, Tensor) for tensor in tensors):
         raise TypeError(
             f"{name}() takes {count} positional argument{'s'[: count - 1]} besides the tensor, got "
             f"{1 + len(tensors)}; name the factor"
@@ -186,7 +186,7 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     numbers.
     """
     if input.is_complex():
-        return complexes.join(*(nan_to_num(each, nan, posinf, neginf) for each in complexes.parts(input)))
+        return complexes.join(*(nan_to_num(part, nan, posinf, neginf) for part in complexes.parts(input)))
     if not input.is_floating_point():
         return input.clone()
     low, high = dtypes.RANGES[input.dtype]
@@ -278,17 +278,19 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     if out is None:
         return apply(op, inputs) if isinstance(inputs[0], Tensor) else op(*inputs)
     _expect_tensor(op.name, out)
-    tensors = [each for each in inputs if isinstance(each, Tensor)]
-    if state.grad_enabled and (out.requires_grad or True in [each.requires_grad for each in tensors]):
+    tensors = [input for input in inputs if isinstance(input, Tensor)]
+    if state.grad_enabled and (out.requires_grad or True in [tensor.requires_grad for tensor in tensors]):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
-    shape = _written_shape(op, tuple([each._layout for each in tensors]), out.dtype)
+    shape = _written_shape(op, tuple([tensor._layout for tensor in tensors]), out.dtype)
     # bounds that are tensors are other functions in PyTorch
     exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))
-    if shape is None or (exact and (op.result == "bool" or any([each.dtype is not out.dtype for each in tensors]))):
-        return write_result(op.name, op(*inputs), out, exact and not any([each.dtype.is_complex for each in tensors]))
+    if shape is None or (exact and (op.result == "bool" or any([tensor.dtype is not out.dtype for tensor in tensors]))):
+        return write_result(
+            op.name, op(*inputs), out, exact and not any([tensor.dtype.is_complex for tensor in tensors])
+        )
     if out._layout.shape != shape:
         _fit(out, shape)
     apply_into(op, inputs, (out,))
@@ -315,16 +317,16 @@ def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> 
     """The shape of the result that the kernel itself can write to a tensor of this dtype; None where the result must be
     computed first.
     """
-    kinds = {each.dtype for each in layouts} | {dtype}
+    kinds = {layout.dtype for layout in layouts} | {dtype}
     # complex numbers become real ones
-    turned = any(each.is_complex for each in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
+    turned = any(kind.is_complex for kind in kinds) and (op.result == "bool" or not isinstance(op.complex_form, Op))
     if (
         not layouts
         or turned
-        or ((op.defaults or any(each.dtype.compute is not each.dtype for each in layouts)) and len(kinds) > 1)
+        or ((op.defaults or any(layout.dtype.compute is not layout.dtype for layout in layouts)) and len(kinds) > 1)
     ):
         return None
-    return broadcast_shapes(op.name, [each.shape for each in layouts])
+    return broadcast_shapes(op.name, [layout.shape for layout in layouts])
 
 
 def write_result(

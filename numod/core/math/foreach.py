@@ -43,7 +43,7 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
     named = {_OTHER_ARGUMENTS.get(key, key): value for key, value in named.items()}
     results = []
     for k, tensor in enumerate(tensors):
-        parts = [_part(each, k, count) for each in arguments]
+        parts = [_part(argument, k, count) for argument in arguments]
         results.append(getattr(tensor, name)(*parts, **{key: _part(each, k, count) for key, each in named.items()}))
     return tuple(results)
 

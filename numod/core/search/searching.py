@@ -301,12 +301,12 @@ def _histogram(
         each if isinstance(each, Tensor) else _equal_parts(x, each, range and range[2 * d : 2 * d + 2])
         for d, (x, each) in enumerate(zip(columns, bins))
     ]
-    sizes = [each.numel() - 1 for each in edges]
+    sizes = [edge.numel() - 1 for edge in edges]
     total, place, inside = math.prod(sizes), 0, None
-    for x, each, size in zip(columns, edges, sizes):
-        between = (x >= each[0]) & (x <= each[-1])
+    for x, edge, size in zip(columns, edges, sizes):
+        between = (x >= edge[0]) & (x <= edge[-1])
         inside = between if inside is None else inside & between
-        place = t.clamp_max(searchsorted(each, contiguous(x), right=True) - 1, size - 1) + place * size
+        place = t.clamp_max(searchsorted(edge, contiguous(x), right=True) - 1, size - 1) + place * size
     kind = points.dtype if weight is None else weight.dtype
     hist = reshape(contiguous(_counted(t.where(inside, place, total), weight, total + 1, kind)[:total]), sizes)
     if density:

@@ -232,7 +232,7 @@ def _one(values: tuple) -> object:
 
 def _given(name: str, *values: object) -> object:
     """The one of an argument's three names that was given."""
-    given = [each for each in values if each is not None]
+    given = [value for value in values if value is not None]
     if len(given) != 1:
         raise TypeError(f"{name}(): expected one of indices_or_sections, sections and indices, got {len(given)}")
     return given[0]
@@ -317,22 +317,22 @@ def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
-    return [shaped(each) for each in tensors]
+    return [shaped(tensor) for tensor in tensors]
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
-    for k, each in enumerate(tensors):
-        if each.ndim > 2:
+    for k, tensor in enumerate(tensors):
+        if tensor.ndim > 2:
             raise RuntimeError(
-                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {each.ndim} dimensions"
+                f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {tensor.ndim} dimensions"
             )
-    blocks = [atleast_2d(each) for each in tensors] or [zeros(1, 0)]
-    width, before, rows = sum(each.shape[1] for each in blocks), 0, []
-    for each in blocks:
-        height, own = each.shape
-        sides = [zeros(height, n, dtype=each.dtype, device=each.device) for n in (before, width - before - own)]
-        rows.append(cat((sides[0], each, sides[1]), 1))
+    blocks = [atleast_2d(tensor) for tensor in tensors] or [zeros(1, 0)]
+    width, before, rows = sum(block.shape[1] for block in blocks), 0, []
+    for block in blocks:
+        height, own = block.shape
+        sides = [zeros(height, n, dtype=block.dtype, device=block.device) for n in (before, width - before - own)]
+        rows.append(cat((sides[0], block, sides[1]), 1))
         before += own
     return cat(rows, 0)
 
@@ -345,7 +345,7 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
     from ...device import Size
 
     return Size(
-        _broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes])
+        _broadcast("broadcast_shapes", [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes])
         if shapes
         else ()
     )
@@ -354,8 +354,8 @@ def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
     tensors = tuple(_each(tensors))
-    shape = _broadcast("broadcast_tensors", [each.shape for each in tensors])
-    return tuple(each if each.shape == shape else expand(each, shape) for each in tensors)
+    shape = _broadcast("broadcast_tensors", [tensor.shape for tensor in tensors])
+    return tuple(tensor if tensor.shape == shape else expand(tensor, shape) for tensor in tensors)
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
@@ -372,19 +372,20 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
         )
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
-    for each in vectors:
-        if each.ndim > 1:
+    for vector in vectors:
+        if vector.ndim > 1:
             raise RuntimeError(
-                f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {each.ndim} "
+                f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {vector.ndim} "
                 "dimensions"
             )
-        if each.dtype is not vectors[0].dtype:
+        if vector.dtype is not vectors[0].dtype:
             raise RuntimeError("numod.meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(vectors) >= 2
     vectors = [vectors[1], vectors[0], *vectors[2:]] if swap else vectors
-    shape = [each.numel() for each in vectors]
+    shape = [vector.numel() for vector in vectors]
     grids = [
-        expand(reshape(each, [-1 if d == k else 1 for d in range(len(shape))]), shape) for k, each in enumerate(vectors)
+        expand(reshape(vector, [-1 if d == k else 1 for d in range(len(shape))]), shape)
+        for k, vector in enumerate(vectors)
     ]
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
@@ -392,9 +393,9 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """The Cartesian product of vectors, one combination per row; a single vector itself."""
     vectors = _each(tensors)
-    for each in vectors:
-        if each.ndim != 1:
-            raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
+    for vector in vectors:
+        if vector.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(vector.shape)}")
     return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 

@@ -332,8 +332,8 @@ def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     are results of one node.
     """
     if state.grad_enabled:
-        for each in views:
-            each._unrecorded = each._unrecorded or name
+        for view in views:
+            view._unrecorded = view._unrecorded or name
     return views
 
 
@@ -399,14 +399,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError("cat(): expected a non-empty list of Tensors")
-    for each in tensors:
-        if not isinstance(each, Tensor):
-            raise TypeError(f"expected Tensor as element in argument 0, but got {type(each).__name__}")
-    dim, kept, converted, wanted = _joining(dim, *[each._layout for each in tensors])
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected Tensor as element in argument 0, but got {type(tensor).__name__}")
+    dim, kept, converted, wanted = _joining(dim, *[tensor._layout for tensor in tensors])
     if len(kept) < len(tensors):
         tensors = _without_skipped(tensors, kept, dim)
     if converted:
-        tensors = tuple([each.to(wanted) for each in tensors])
+        tensors = tuple([tensor.to(wanted) for tensor in tensors])
     result = apply(concat.cat, tensors, (dim,))
     return result if result._layout.dtype is wanted else result.to(wanted)
 
@@ -420,9 +420,9 @@ def _without_skipped(tensors: tuple[Tensor, ...], kept: tuple[int, ...], dim: in
     shape[dim] = 0
     return tuple(
         [
-            each if k in kept else reshape(each, tuple(shape))
-            for k, each in enumerate(tensors)
-            if k in kept or each.requires_grad
+            tensor if k in kept else reshape(tensor, tuple(shape))
+            for k, tensor in enumerate(tensors)
+            if k in kept or tensor.requires_grad
         ]
     )
 
@@ -432,11 +432,13 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     """(dimension counted from the front, positions of the tensors to join, whether they must be converted first, dtype
     of the result).
     """
-    for k, each in enumerate(layouts):
-        if each.ndim == 0:
+    for k, layout in enumerate(layouts):
+        if layout.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
-    kept = tuple(k for k, each in enumerate(layouts) if each.shape != (0,)) or (0,)
-    wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # skipped tensors still count for the dtype
+    kept = tuple(k for k, layout in enumerate(layouts) if layout.shape != (0,)) or (0,)
+    wanted = dtypes.result_type(
+        [layout.dtype for layout in layouts], [], []
+    )  # skipped tensors still count for the dtype
     converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
     # where all are skipped, any dimension will do
     dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)
@@ -451,16 +453,16 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     own, mixed = tensors[0]._layout, False
-    for k, each in enumerate(tensors):
-        if each._layout is not own and each.shape != own.shape:
+    for k, tensor in enumerate(tensors):
+        if tensor._layout is not own and tensor.shape != own.shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and "
-                f"{list(each.shape)} at entry {k}"
+                f"{list(tensor.shape)} at entry {k}"
             )
-        mixed |= each._layout.dtype is not own.dtype
+        mixed |= tensor._layout.dtype is not own.dtype
     if mixed:
-        wanted = dtypes.result_type([each.dtype for each in tensors], [], [])
-        tensors = tuple([each.to(wanted) for each in tensors])
+        wanted = dtypes.result_type([tensor.dtype for tensor in tensors], [], [])
+        tensors = tuple([tensor.to(wanted) for tensor in tensors])
     return apply(concat.stack, tensors, (normalize_dim(dim, own.ndim + 1),))
 
 

@@ -64,7 +64,7 @@ class Differentiable(Executable):
                 each.kind = "result"
         self.places, self.arena_size = memory_plan.plan(self.lowered, self.boundary)
         forward, backward = (
-            [each for each in calls if (each.position < self.boundary) is first] for first in (True, False)
+            [call for call in calls if (call.position < self.boundary) is first] for first in (True, False)
         )
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
@@ -74,9 +74,13 @@ class Differentiable(Executable):
                 f"compile: the backward pass of {where} branches on a value of the gradient; leave the function "
                 "uncompiled"
             )
-        self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
+        self.kept = [
+            buffer for buffer in self.backward.buffers if buffer.kind == "held" or buffer in self.section.arrays
+        ]
         # what else it is computed of
-        self.given = [each for each in self.section.buffers if each.kind in ("held", "input") and each not in self.kept]
+        self.given = [
+            buffer for buffer in self.section.buffers if buffer.kind in ("held", "input") and buffer not in self.kept
+        ]
         layouts = self.lowered.layouts
         self.results = tuple([layouts[each] for each in self.differentiated])
         self.owners = [
@@ -147,7 +151,7 @@ class CompiledNode(Node):
             else memory_of[each]
             for each in (*executable.kept, *executable.given)
         ]
-        self.versions, self.own_writes = [each.version for each in self.storages], OwnCount.total
+        self.versions, self.own_writes = [storage.version for storage in self.storages], OwnCount.total
 
     def own(self, tensor: Tensor, output: int) -> None:
         """Make it the history of a result."""
@@ -168,15 +172,15 @@ class CompiledNode(Node):
             self._lead_to(results)  # on which the gradients' history depends, where an op saves its result
             return found
         executable = self.executable
-        seeds = [executable.zero(k) if each is None else each for k, each in enumerate(grads)]
-        inputs = (*inputs, *[each if each._layout.dense else each.contiguous() for each in seeds])
+        seeds = [executable.zero(k) if grad is None else grad for k, grad in enumerate(grads)]
+        inputs = (*inputs, *[seed if seed._layout.dense else seed.contiguous() for seed in seeds])
         memory_of = dict(memory_of)
         executable._run(executable.backward, arena, inputs, memory_of, values)
         if len(used) == len(grads):
             return [(position, executable._tensor(each, inputs, memory_of)) for position, each in executable.slopes]
         slopes = [(position, each) for position, each in executable.slopes if not used.isdisjoint(self.uses[position])]
         reached = [(position, executable._tensor(each, inputs, memory_of)) for position, each in slopes]
-        shared = [each._storage for each in executable.zeros.values()]
+        shared = [zero._storage for zero in executable.zeros.values()]
         reached = [(position, each.clone() if each._storage in shared else each) for position, each in reached]
         beside = set(range(len(grads))).difference(used, *(executable.tape.behind[number] for number in used))
         if all(beside.isdisjoint(self.uses[position]) or _is_finite(each) for position, each in reached):
@@ -205,7 +209,7 @@ class CompiledNode(Node):
             or executable.lowered.sources
             or executable.program.gradients
         )
-        same = OwnCount.total == self.own_writes and [each.version for each in self.storages] == self.versions
+        same = OwnCount.total == self.own_writes and [storage.version for storage in self.storages] == self.versions
         with enable_grad():
             outputs = self.again() if pure and same else None
         if outputs is None:
@@ -228,7 +232,7 @@ class CompiledNode(Node):
         """The gradients by the results' own histories, which can be differentiated where the tape records."""
         inputs = self.kept[0]
         owners = [inputs[each] if isinstance(each, int) else each for each in self.executable.tape.wanted]
-        pairs = [(each, gradient) for each, gradient in zip(results, grads) if gradient is not None]
+        pairs = [(result, gradient) for result, gradient in zip(results, grads) if gradient is not None]
         found = grad_up_to([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=state.grad_enabled)
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
@@ -283,15 +287,15 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
         if structure.operation == "view_of":
             _pair(structure.operands[:2], (outputs, outputs._base), made)
     elif is_structure(structure):
-        for each, output in zip(parts(structure), parts(outputs)):
-            _pair(each, output, made)
+        for part, output in zip(parts(structure), parts(outputs)):
+            _pair(part, output, made)
 
 
 def _number_before(node: Node, results: list[Tensor]) -> None:
     """Number the nodes of these results' histories, which are newer than `node`, as if they had been made just before
     it: it leads to them.
     """
-    found, waiting = set(), [edge_to(each)[0] for each in results]
+    found, waiting = set(), [edge_to(result)[0] for result in results]
     while waiting:
         each = waiting.pop()
         if isinstance(each, Node) and each.sequence > node.sequence and each not in found:

@@ -28,11 +28,12 @@ MOST = 1 << 27
 
 def suits(calls: Sequence[Call | Test], size: int) -> bool:
     """Whether the calls are kernels on a GPU and nothing else, with local memory of this size in all."""
-    kernels = [each.kernel for each in calls if isinstance(each, Call)]
+    kernels = [call.kernel for call in calls if isinstance(call, Call)]
     if len(calls) < LEAST or len(kernels) < len(calls) or size > MOST:
         return False
     return all(
-        each is not None and each.device.type == "cuda" and not each.device.backend.SIMULATED for each in kernels
+        kernel is not None and kernel.device.type == "cuda" and not kernel.device.backend.SIMULATED
+        for kernel in kernels
     )
 
 
@@ -56,26 +57,26 @@ class Replay:
     ) -> None:
         self.calls, self.launchers, self.places = calls, launchers, places
         self.backend, self.lock = calls[0].kernel.device.backend, threading.Lock()
-        spans = dict.fromkeys(a.buffer for each in calls for a in each.arguments if isinstance(a, Span))
-        self.size = max((places[each] + each.nbytes for each in spans if each.kind == "local"), default=1)
-        self.buffers = sorted((each for each in spans if each.kind != "local"), key=lambda each: each.kind != "held")
-        self.held = 8 * sum(each.kind == "held" for each in self.buffers)  # bytes of their addresses, the first
+        spans = dict.fromkeys(a.buffer for call in calls for a in call.arguments if isinstance(a, Span))
+        self.size = max((places[span] + span.nbytes for span in spans if span.kind == "local"), default=1)
+        self.buffers = sorted((span for span in spans if span.kind != "local"), key=lambda span: span.kind != "held")
+        self.held = 8 * sum(buffer.kind == "held" for buffer in self.buffers)  # bytes of their addresses, the first
         late = sorted(
             {
                 ((a.source, a.index), a.kind)
-                for each in calls
-                for a in each.arguments
+                for call in calls
+                for a in call.arguments
                 if isinstance(a, (Number, Integer))
             }
         )
         self.numbers = [key for key, _ in late]
         self.users: list[list[int]] = [[] for _ in self.buffers]  # for each the calls that it is given to
-        place = {each: k for k, each in enumerate(self.buffers)}
-        for k, each in enumerate(calls):
-            for buffer in dict.fromkeys(a.buffer for a in each.arguments if isinstance(a, Span) and a.buffer in place):
+        place = {buffer: k for k, buffer in enumerate(self.buffers)}
+        for k, call in enumerate(calls):
+            for buffer in dict.fromkeys(a.buffer for a in call.arguments if isinstance(a, Span) and a.buffer in place):
                 self.users[place[buffer]].append(k)
         self.counted = [
-            k for k, each in enumerate(calls) if any(isinstance(a, (Number, Integer)) for a in each.arguments)
+            k for k, call in enumerate(calls) if any(isinstance(a, (Number, Integer)) for a in call.arguments)
         ]
         self.addresses = struct.Struct(f"={len(self.buffers)}Q")
         self.words = struct.Struct(f"={''.join('q' if kind == 'int64' else 'd' for _, kind in late)}")
@@ -87,7 +88,7 @@ class Replay:
 
         Where it cannot be made, this raises, before a run has changed anything.
         """
-        now = self.addresses.pack(*[each.address for each in arrays])
+        now = self.addresses.pack(*[array.address for array in arrays])
         told = self.graphs[now] = self.graphs.pop(now, None) or self._told(now, arrays)
         return told
 
@@ -156,27 +157,27 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
     and of what is held: they count as one.
     """
     touched = [
-        dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in each.arguments if isinstance(a, Span))
-        for each in calls
+        dict.fromkeys("input" if a.buffer.kind == "input" else a.buffer for a in call.arguments if isinstance(a, Span))
+        for call in calls
     ]
     buffers = [each for each in dict.fromkeys(key for keys in touched for key in keys) if each != "input"]
-    beside = _overlapping({each: places[each] for each in buffers if each.kind == "local"})
-    held = _overlapping({each: each.tensor._storage.data.address for each in buffers if each.kind == "held"})
+    beside = _overlapping({buffer: places[buffer] for buffer in buffers if buffer.kind == "local"})
+    held = _overlapping({buffer: buffer.tensor._storage.data.address for buffer in buffers if buffer.kind == "held"})
     beside |= {**{each: ["input", *others] for each, others in held.items()}, "input": ["input", *held]}
     writer: dict[Any, int] = {}
     readers: dict[Any, list[int]] = {}
     found, before = [], []  # `before`: of each call all that it waits for, through others too, as bits
     for number, (call, keys) in enumerate(zip(calls, touched)):
-        reads = {"input" if each.kind == "input" else each for each in call.reads}
-        writes = {"input" if each.kind == "input" else each for each in call.writes}
+        reads = {"input" if read.kind == "input" else read for read in call.reads}
+        writes = {"input" if write.kind == "input" else write for write in call.writes}
         written = {key for key in keys if key in writes or key not in reads}
         waits = {writer[each] for key in keys for each in beside.get(key, [key]) if each in writer}
         waits.update(reader for key in written for each in beside.get(key, [key]) for reader in readers.get(each, ()))
         bits = 0
-        for each in waits:
-            bits |= before[each]
-        found.append(sorted(each for each in waits if not bits >> each & 1))
-        before.append(bits | sum(1 << each for each in waits))
+        for wait in waits:
+            bits |= before[wait]
+        found.append(sorted(wait for wait in waits if not bits >> wait & 1))
+        before.append(bits | sum(1 << wait for wait in waits))
         for key in keys:
             if key in written:
                 writer[key], readers[key] = number, []
@@ -190,8 +191,8 @@ def _overlapping(begins: dict[Buffer, int]) -> dict[Buffer, list[Buffer]]:
     them.
     """
     buffers, starts = list(begins), np.array(list(begins.values()), np.int64)
-    ends = starts + np.array([max(each.nbytes, 1) for each in buffers], np.int64)
+    ends = starts + np.array([max(buffer.nbytes, 1) for buffer in buffers], np.int64)
     return {
-        each: [buffers[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))]
-        for k, each in enumerate(buffers)
+        buffer: [buffers[j] for j in np.flatnonzero((starts < ends[k]) & (starts[k] < ends))]
+        for k, buffer in enumerate(buffers)
     }

@@ -33,7 +33,7 @@ class Executable:
 
     def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
         recording = self.boundary is not None or (
-            state.grad_enabled and any(each.requires_grad for each in program.held.values())
+            state.grad_enabled and any(value.requires_grad for value in program.held.values())
         )
         self.recorded, self.freezing = program, form.freezing and not recording
         program, self.frozen = freeze(simplified(program)) if self.freezing else (program, [])
@@ -66,10 +66,10 @@ class Executable:
 
     def _written(self) -> tuple[list[Storage], list[int]]:
         """(storages of held tensors, indices of inputs) that a run writes to."""
-        calls = [each for each in self.lowered.calls if isinstance(each, Call) and each.step.in_place]
-        buffers = dict.fromkeys(buffer for each in calls for buffer in each.writes)
-        return [each.tensor._storage for each in buffers if each.kind == "held"], [
-            each.number for each in buffers if each.kind == "input"
+        calls = [call for call in self.lowered.calls if isinstance(call, Call) and call.step.in_place]
+        buffers = dict.fromkeys(buffer for call in calls for buffer in call.writes)
+        return [buffer.tensor._storage for buffer in buffers if buffer.kind == "held"], [
+            buffer.number for buffer in buffers if buffer.kind == "input"
         ]
 
     def run(self, inputs: tuple[Tensor, ...], given: Sequence = ()) -> Any:
@@ -96,8 +96,8 @@ class Executable:
             inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled
         ]
         before = [
-            (each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host())
-            for each in storages
+            (storage, storage.data.copy() if isinstance(storage.data, np.ndarray) else storage.data.copy_to_host())
+            for storage in storages
         ]
         counts = (
             [(state, dict(state)) for state in self.counting]

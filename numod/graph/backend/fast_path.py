@@ -116,14 +116,14 @@ class Writer:
         self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", "    break"]
         if len(named) > 1 and sees_order(picture.function):
             self.opening += [f"if [*named] != {list(named)}:", "    break"]
-        self.opening += [line for name, each in zip(given, arguments) for line in self._take(name, each)]
+        self.opening += [line for name, argument in zip(given, arguments) for line in self._take(name, argument)]
         for key, each in named.items():
             name = f"named{len(self.space)}"
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
         self.steady = self._settled() if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
         # here, and not by the native function
-        self.tested = [each for each in picture.guards if each not in self.steady.values()]
+        self.tested = [guard for guard in picture.guards if guard not in self.steady.values()]
         self._sort_memory()
 
     def _settled(self) -> dict[int, Settings]:
@@ -229,11 +229,11 @@ class Writer:
             for buffer, pair in single.items()
             if isinstance(pair[0], Tensor) and lowered.places[pair[1]].offset == 0
         }
-        made = [each for each in self.section.arrays if each.kind != "input"]
+        made = [array for array in self.section.arrays if array.kind != "input"]
         self.gradients = {buffer: f"gradient{k}" for k, buffer in enumerate(each for each in made if each in own)}
         self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
-        small = [each for each in self.results if each.nbytes <= LARGEST]
-        self.large = [each for each in self.results if each.nbytes > LARGEST]
+        small = [result for result in self.results if result.nbytes <= LARGEST]
+        self.large = [result for result in self.results if result.nbytes > LARGEST]
         pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
         self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
         # else numbers would be drawn before
@@ -406,7 +406,7 @@ class Writer:
 
     def _give_back(self) -> list[str]:
         """Lines for a failed check: restore random streams and step counts, and take the slow path."""
-        drawn = [(k, each) for k, each in enumerate(self.executable.lowered.sources) if isinstance(each, Draw)]
+        drawn = [(k, source) for k, source in enumerate(self.executable.lowered.sources) if isinstance(source, Draw)]
         lines = [
             f"    {self._name(each.generator, 'generator')}.undraw(n{k}_1, {each.count})" for k, each in reversed(drawn)
         ]
@@ -532,7 +532,7 @@ class InTurn(Writer):
         """Results and gradients are new memory at every call."""
         self.gradients, self.owners = {}, {}
         self.results = {
-            each: f"m{k}" for k, each in enumerate(each for each in self.section.arrays if each.kind != "input")
+            each: f"m{k}" for k, each in enumerate(array for array in self.section.arrays if array.kind != "input")
         }
         replay = self.section.replay
         self.space["busy"] = self.executable.busy if replay is None else replay.lock
@@ -543,8 +543,8 @@ class InTurn(Writer):
             return self._start(self.section.replay)
         turns = [
             line
-            for each, launch in zip(self.section.calls, self.section.launchers)
-            for line in self._turn(each, launch, arrays)
+            for call, launch in zip(self.section.calls, self.section.launchers)
+            for line in self._turn(call, launch, arrays)
         ]
         lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
@@ -561,7 +561,7 @@ class InTurn(Writer):
         lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]
         lines += [*self._all_numbers(), f"{name}.start(told, arrays, ({numbers}))"]
         held = f"busy.locked() or not {self._name(replay.backend, 'backend')}.replaying"
-        return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {each}" for each in lines)]
+        return [f"if {held}:", f"    {self.back}", "with busy:", *(f"    {line}" for line in lines)]
 
     def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""
@@ -619,11 +619,13 @@ def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
     """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of these
     settings.
     """
-    settings = [each for each in guards if isinstance(each, Settings) and each.plain]
+    settings = [guard for guard in guards if isinstance(guard, Settings) and guard.plain]
     found: dict[int, Settings] = {}
     for k, source in enumerate(sources):
         cells = getattr(source, "__closure__", None) or ()
-        guard = next((each for each in settings if len(cells) == 1 and cells[0].cell_contents is each.group), None)
+        guard = next(
+            (setting for setting in settings if len(cells) == 1 and cells[0].cell_contents is setting.group), None
+        )
         if guard is not None and guard not in found.values():
             found[k] = guard
     return found

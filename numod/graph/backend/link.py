@@ -60,7 +60,7 @@ def link(
 
 class _Linker:
     def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
-        self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
+        self.places, self.arrays, self.dynamic = places, {array: f"array{k}" for k, array in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
         self.known: dict[Buffer, int] = {}
         self.addresses: dict[Buffer, int] = {}  # table slots from which loops read the addresses of array arguments
@@ -87,14 +87,14 @@ class _Linker:
         ]
         numbers = [self.numbers[key] for key in sorted(self.numbers)]
         names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
-        types = ["int64", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
+        types = ["int64", *(f"{array.storage.name}[]" for array in self.arrays), *(kind for _, kind in numbers)]
         text = (
             "".join(self.texts)
             + f"def kernel({', '.join(names)}):\n{_HEAD}"
             + "\n".join([*lines, "    return 0"])
             + "\n"
         )
-        backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
+        backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
         return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
 
     def _loop(self, turns: list[Sequence[Call]]) -> list[str]:

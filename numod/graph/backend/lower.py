@@ -190,19 +190,21 @@ class _Lowering:
             return self._make(step.results[0])
         if isinstance(step.op, Update):
             return self._update(step)
-        layouts = [self.result.layouts[each] if issubclass(type(each), Value) else type(each) for each in step.inputs]
-        tensors = [k for k, each in enumerate(step.inputs) if issubclass(type(each), Value)]
+        layouts = [
+            self.result.layouts[input] if issubclass(type(input), Value) else type(input) for input in step.inputs
+        ]
+        tensors = [k for k, input in enumerate(step.inputs) if issubclass(type(input), Value)]
         spans = [self.result.places[step.inputs[k]] for k in tensors]
         if step.op.is_view:
             plan = step.op.prepare(tuple(layouts), step.parameters)
             self.result.places[step.results[0]] = Span(spans[0].buffer, spans[0].offset + plan.offset)
             return None
         if step.in_place:
-            targets = [self.result.places[each] for each in step.results]
-            into = tuple(self.result.layouts[each] for each in step.results)
+            targets = [self.result.places[result] for result in step.results]
+            into = tuple(self.result.layouts[result] for result in step.results)
             places = [
-                (self.result.places[each], self.result.layouts[each]) if issubclass(type(each), Value) else None
-                for each in step.inputs
+                (self.result.places[input], self.result.layouts[input]) if issubclass(type(input), Value) else None
+                for input in step.inputs
             ]
             over = tuple(
                 places.index(pair) if (pair := (span, layout)) in places else None
@@ -215,7 +217,7 @@ class _Lowering:
         else:
             for value in step.results:
                 self._make(value)
-            targets = [self.result.places[each] for each in step.results]
+            targets = [self.result.places[result] for result in step.results]
             self._run(step, lambda: step.op.prepare(tuple(layouts), step.parameters), spans, targets, targets)
         return None
 
@@ -232,9 +234,9 @@ class _Lowering:
         self.result.widths.append(len(recorded))
         for first in range(0, count, step.op.together):
             members = step.inputs[first * size : (first + step.op.together) * size]
-            layouts = [_in_pairs(self.result.layouts[each]) for each in members]
-            spans = [self.result.places[each].pairs() for each in members]
-            kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
+            layouts = [_in_pairs(self.result.layouts[member]) for member in members]
+            spans = [self.result.places[member].pairs() for member in members]
+            kinds = [*layouts, *[float if isinstance(value, float) else int for value in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
 
             def plan(layouts=layouts, kinds=kinds):
@@ -245,16 +247,16 @@ class _Lowering:
     def _drawn(self, inputs: tuple) -> list:
         """A step's parameters, with seed and offset of a random op replaced by those of its draw."""
         numbers = list(inputs)
-        for k, each in enumerate(inputs):
-            if isinstance(each, Draw):
-                if id(each) not in self.draws:
-                    self.draws[id(each)] = len(self.result.sources)
-                    self.result.sources.append(each)
+        for k, input in enumerate(inputs):
+            if isinstance(input, Draw):
+                if id(input) not in self.draws:
+                    self.draws[id(input)] = len(self.result.sources)
+                    self.result.sources.append(input)
                     self.result.widths.append(2)
                 numbers[k - 1], numbers[k] = (
-                    _number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k))
+                    _number(inputs[j], self.draws[id(input)], n) for n, j in enumerate((k - 1, k))
                 )
-        return [each for each in numbers if not issubclass(type(each), Value) and each is not None]
+        return [number for number in numbers if not issubclass(type(number), Value) and number is not None]
 
     def _run(
         self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None
@@ -263,7 +265,7 @@ class _Lowering:
         call.
         """
         numbers = self._drawn(step.inputs) if numbers is None else numbers
-        reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
+        reads, writes = tuple(span.buffer for span in spans), tuple(target.buffer for target in targets)
         with bind.unbuilt() as log:
             plan = prepare()
             try:
@@ -285,7 +287,7 @@ class _Lowering:
             )
             return
         for kernel, arguments in log:
-            given = tuple(self._argument(each, kernel.device) for each in arguments)
+            given = tuple(self._argument(argument, kernel.device) for argument in arguments)
             self.result.calls.append(Call(kernel, given, self.position, step, reads, writes))
 
     def _argument(self, each: object, device: object) -> object:

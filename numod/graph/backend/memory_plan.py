@@ -55,11 +55,11 @@ def arena(size: int) -> np.ndarray:
 def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tuple[int, int]]:
     """The first and the last call that touch each local buffer."""
     found: dict[Buffer, tuple[int, int]] = {}
-    for number, each in enumerate(lowered.calls):
+    for number, call in enumerate(lowered.calls):
         buffers = (
-            [each.span.buffer]
-            if isinstance(each, Test)
-            else [*each.reads, *each.writes, *(a.buffer for a in each.arguments if hasattr(a, "buffer"))]
+            [call.span.buffer]
+            if isinstance(call, Test)
+            else [*call.reads, *call.writes, *(a.buffer for a in call.arguments if hasattr(a, "buffer"))]
         )
         for buffer in buffers:
             if buffer.kind == "local":
@@ -72,5 +72,5 @@ def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tup
 
 def crossing(lowered: Lowered, boundary: int) -> set[Buffer]:
     """The local buffers that calls before step `boundary` touch and later ones too."""
-    split = next((k for k, each in enumerate(lowered.calls) if each.position >= boundary), len(lowered.calls))
+    split = next((k for k, call in enumerate(lowered.calls) if call.position >= boundary), len(lowered.calls))
     return {each for each, (first, last) in lifetimes(lowered).items() if first < split <= last}

@@ -53,7 +53,7 @@ class Memory:
         words: Sequence[tuple[int, int]],
     ) -> None:
         self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
-        self.slots = [section.places_of[each] for each in results]
+        self.slots = [section.places_of[result] for result in results]
         first = section.table.size
         # entries before it watch what guards do, those after it gradients' memory, and from `split` on results' memory
         self.guarded = first + 2 * len(words)
@@ -73,8 +73,8 @@ class Memory:
         """
         self.packs: deque[tuple] = deque()
         current = [
-            wrap(Storage(np.empty(each.size, each.storage)), layout, 0)
-            for each, (_, layout) in zip(self.gradients, self.leaves)
+            wrap(Storage(np.empty(gradient.size, gradient.storage)), layout, 0)
+            for gradient, (_, layout) in zip(self.gradients, self.leaves)
         ]
         self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
         self.kept = [(each._storage, each._storage.data) for each in current]

@@ -17,7 +17,7 @@ def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: in
     `shared`: for each input, the first one with the same memory. `inputs`: how many inputs are known at the start.
     """
     front, rest = [], list(calls)
-    for test in [each for each in calls if isinstance(each, Test)]:
+    for test in [call for call in calls if isinstance(call, Test)]:
         part = _part(test, rest, shared, inputs)
         if part is not None:
             front += [each for each in rest if id(each) in part]
@@ -34,8 +34,8 @@ def may_fail(each: Call | Test) -> bool:
 
 def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
     """External memory that is written to before the last check, or call that may raise, has passed."""
-    last = max((k for k, each in enumerate(calls) if may_fail(each)), default=0)
-    written = dict.fromkeys(buffer for each in calls[:last] if isinstance(each, Call) for buffer in each.writes)
+    last = max((k for k, call in enumerate(calls) if may_fail(call)), default=0)
+    written = dict.fromkeys(buffer for call in calls[:last] if isinstance(call, Call) for buffer in call.writes)
     return [each for each in written if each.kind in ("input", "held")]
 
 
@@ -46,8 +46,8 @@ def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: i
     """
     part, needed, written = {id(test)}, _memory([test.span.buffer], shared), set()
     known = {test.span.buffer}
-    place = next(k for k, each in enumerate(calls) if each is test)
-    for each in reversed([each for each in calls[:place] if isinstance(each, Call)]):
+    place = next(k for k, call in enumerate(calls) if call is test)
+    for each in reversed([call for call in calls[:place] if isinstance(call, Call)]):
         writes, touches = _memory(_writes(each), shared), _memory(_touched(each), shared)
         if not writes & needed:
             if touches & written:
@@ -63,11 +63,11 @@ def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: i
 
 def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | int]:
     """The memory of these buffers; inputs may share memory."""
-    return {shared[each.number] if each.kind == "input" else each for each in buffers}
+    return {shared[buffer.number] if buffer.kind == "input" else buffer for buffer in buffers}
 
 
 def _touched(call: Call) -> set[Buffer]:
-    return {*call.reads, *call.writes, *(each.buffer for each in call.arguments if isinstance(each, Span))}
+    return {*call.reads, *call.writes, *(argument.buffer for argument in call.arguments if isinstance(argument, Span))}
 
 
 def _writes(call: Call) -> set[Buffer]:

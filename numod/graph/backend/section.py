@@ -64,12 +64,12 @@ class Section:
     ) -> None:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
-        self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
-        self.made = [each for each in self.arrays if each.kind != "input"]
-        self.held = [each for each in self.buffers if each.kind == "held"]
-        self.tests = [each for each in self.calls if isinstance(each, Test)]
+        self.arrays = [buffer for buffer in self.buffers if buffer.kind not in ("held", "local")]
+        self.made = [array for array in self.arrays if array.kind != "input"]
+        self.held = [buffer for buffer in self.buffers if buffer.kind == "held"]
+        self.tests = [call for call in self.calls if isinstance(call, Test)]
         self.may_fail = any(map(may_fail, self.calls))
-        arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
+        arguments = [a for call in self.calls if isinstance(call, Call) for a in call.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
         self.linked = (
             form.linked is not False
@@ -82,7 +82,7 @@ class Section:
         else:
             self.kernel = None
             self.launchers = [
-                None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls
+                None if isinstance(call, Test) else call.host or call.kernel.build() for call in self.calls
             ]
             if form.linked is not False and suits(self.calls, size):
                 self.replay = Replay(self.calls, lambda: self.launchers, places)
@@ -92,27 +92,27 @@ class Section:
 
         Inputs are arguments; addresses of results and gradients are filled into the table by each call.
         """
-        self.inputs = [each for each in self.arrays if each.kind == "input"]
+        self.inputs = [array for array in self.arrays if array.kind == "input"]
         linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
         self.places_of = {
-            each: place
-            for place, each in enumerate(self.slots, FIRST)
-            if isinstance(each, Buffer) and each.kind != "held"
+            slot: place
+            for place, slot in enumerate(self.slots, FIRST)
+            if isinstance(slot, Buffer) and slot.kind != "held"
         }
         self.listed = [(each, self.places_of[each]) for each in self.made if each in self.places_of]
-        self.listed_inputs = [(each.number, self.places_of[each]) for each in self.inputs if each in self.places_of]
+        self.listed_inputs = [(input.number, self.places_of[input]) for input in self.inputs if input in self.places_of]
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
-        for place, each in enumerate(self.slots, FIRST):
-            if each not in self.places_of:
-                self.table[place] = address(each.tensor._storage.data) if isinstance(each, Buffer) else each
+        for place, slot in enumerate(self.slots, FIRST):
+            if slot not in self.places_of:
+                self.table[place] = address(slot.tensor._storage.data) if isinstance(slot, Buffer) else slot
 
     def kernels(self) -> list[build.Kernel]:
         """The kernels it launches."""
         return (
             [self.kernel]
             if self.linked
-            else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
+            else [call.kernel.built() for call in self.calls if isinstance(call, Call) and call.kernel is not None]
         )
 
     def run(
@@ -133,7 +133,7 @@ class Section:
             table[place] = address(memory_of[each].data)
         for number, place in self.listed_inputs:
             table[place] = address(_elements(inputs[number]))
-        given = [_elements(inputs[each.number]) for each in self.inputs]
+        given = [_elements(inputs[input.number]) for input in self.inputs]
         failed = self.launch(address(table), *given, *[values[source][index] for source, index in self.numbers])
         if failed:
             raise _failure(self.tests[failed - 1])
@@ -142,27 +142,27 @@ class Section:
         self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
     ) -> None:
         memory = {
-            each: _elements(inputs[each.number]) if each.kind == "input" else memory_of[each].data
-            for each in self.arrays
+            array: _elements(inputs[array.number]) if array.kind == "input" else memory_of[array].data
+            for array in self.arrays
         }
         memory.update((each, each.tensor._storage.data) for each in self.held)
         replay = self.replay
         if replay is not None and replay.backend.replaying and replay.lock.acquire(blocking=False):
             try:
-                arrays = [memory[each] for each in replay.buffers]
+                arrays = [memory[buffer] for buffer in replay.buffers]
                 return replay.start(
                     replay.ready(arrays), arrays, [values[source][index] for source, index in replay.numbers]
                 )
             finally:
                 replay.lock.release()
-        for each in self.buffers:
-            if each.kind == "local":
-                memory[each] = self.local(each, arena)
-        for each, launch in zip(self.calls, self.launchers):
-            if isinstance(each, Test):
-                _examine(each, memory)
+        for buffer in self.buffers:
+            if buffer.kind == "local":
+                memory[buffer] = self.local(buffer, arena)
+        for call, launch in zip(self.calls, self.launchers):
+            if isinstance(call, Test):
+                _examine(call, memory)
             else:
-                launch(*[_argument(a, memory, values) for a in each.arguments])
+                launch(*[_argument(a, memory, values) for a in call.arguments])
 
     def local(self, buffer: Buffer, arena: np.ndarray | None) -> Any:
         """A local buffer's memory."""
@@ -179,43 +179,43 @@ def _elements(x: Tensor) -> np.ndarray:
 
 def draw(sources: Sequence) -> list[tuple]:
     """The run-time numbers: new random draws, and current hyper-parameters of optimizers."""
-    return [each.generator.draw(each.count) if isinstance(each, Draw) else each() for each in sources]
+    return [source.generator.draw(source.count) if isinstance(source, Draw) else source() for source in sources]
 
 
 def undraw(sources: Sequence, values: list[tuple]) -> None:
     """Reset the random streams to before `draw` gave these values."""
-    for each, numbers in zip(reversed(sources), reversed(values)):
-        if isinstance(each, Draw):
-            each.generator.undraw(numbers[1], each.count)
+    for source, numbers in zip(reversed(sources), reversed(values)):
+        if isinstance(source, Draw):
+            source.generator.undraw(numbers[1], source.count)
 
 
 def _linkable(calls: Sequence) -> bool:
     """Whether the calls can be linked: only CPU kernels, and not too many."""
-    kernels = [each.kernel for each in calls if isinstance(each, Call)]
-    if not kernels or not all(each is not None and each.device.type == "cpu" for each in kernels):
+    kernels = [call.kernel for call in calls if isinstance(call, Call)]
+    if not kernels or not all(kernel is not None and kernel.device.type == "cpu" for kernel in kernels):
         return False
     return (
         len(kernels) <= LINKED_CALLS
-        or sum(each.period for each in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
+        or sum(stretch.period for stretch in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
     )
 
 
 def _small(calls: Sequence) -> bool:
     """Whether the work is small enough for one serial function."""
-    return sum(each.kernel.work for each in calls if isinstance(each, Call)) < LINKED_WORK
+    return sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
 
 
 def _takes_lengths(calls: Sequence) -> bool:
     """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile,
     and save half of a short step.
     """
-    return any(isinstance(part, Room) for each in calls if isinstance(each, Call) for part in each.step.parameters)
+    return any(isinstance(part, Room) for call in calls if isinstance(call, Call) for part in call.step.parameters)
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:
     found: dict[Buffer, None] = {}
-    for each in calls:
-        spans = [each.span] if isinstance(each, Test) else [a for a in each.arguments if isinstance(a, Span)]
+    for call in calls:
+        spans = [call.span] if isinstance(call, Test) else [a for a in call.arguments if isinstance(a, Span)]
         found.update(dict.fromkeys(span.buffer for span in spans))
     return list(found)
 

@@ -64,11 +64,11 @@ class Version:
         self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
         self.without = owned.inputs_without  # numbers of inputs that had no gradient
         self.gradients = owned.places
-        self.held = picture.storages.union(each._storage for each in executable.program.held.values())
+        self.held = picture.storages.union(value._storage for value in executable.program.held.values())
         self.made: Callable | None = None
         parts: list[Any] = []
         replace(executable.program.outputs, parts.append)
-        self.returns_given = any(type(each) is pytree.Given for each in parts)
+        self.returns_given = any(type(part) is pytree.Given for part in parts)
 
     def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable, function: Callable) -> Callable:
         """The short way into this version of a function."""
@@ -107,8 +107,8 @@ class Version:
 
     def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
         """Why the program may not run now, or None."""
-        for number, each in enumerate(tensors):
-            if each._storage is not self.shared[number] if number in self.shared else each._storage in self.held:
+        for number, tensor in enumerate(tensors):
+            if tensor._storage is not self.shared[number] if number in self.shared else tensor._storage in self.held:
                 return "an argument that shares memory with a tensor the function reaches by itself"
         for number in self.without:
             if tensors[number]._grad is not None:
@@ -238,7 +238,7 @@ class _Capture:
         walk.refuse_attributes(tensors)
         self.loose = walk.loose
         self.guards, self.asks_gradients = walk.guards, walk.any_name or "grad" in walk.mentioned
-        asked = [(k, each, text) for k, each in enumerate(tensors) for text in walk.questions()]
+        asked = [(k, tensor, text) for k, tensor in enumerate(tensors) for text in walk.questions()]
         # our own text
         self.answers = [(k, f"({text}) is {eval(text.replace('{}', 'x'), {'x': each})}") for k, each, text in asked]
         self.recorder = Recorder(
@@ -260,8 +260,8 @@ class _Capture:
             *(thing for _, _, thing in before.entries if issubclass(type(thing), Generator)),
         }
         self.histories = [
-            (each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each))
-            for each in tensors
+            (tensor.grad_fn, tensor.requires_grad, hooks_on(tensor), is_plain(tensor, False), attributes_of(tensor))
+            for tensor in tensors
         ]
         self.returned: set[int] = set()  # ids of containers among the results
         # ids of the results' memory; by how many a tensor is shown: as itself, or as what they are views of
@@ -309,9 +309,11 @@ class _Capture:
         """
         handles, beyond, hooked = [], set(), set()
         own = [
-            (number, each)
-            for number, each in enumerate(self.tensors)
-            if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without
+            (number, tensor)
+            for number, tensor in enumerate(self.tensors)
+            if tensor.requires_grad
+            and id(tensor) not in self.recorder.outside
+            and (id(tensor), "data") not in self.without
         ]
         for number, each in own:
             if not is_plain(each, False):
@@ -327,8 +329,8 @@ class _Capture:
         try:
             yield
         finally:
-            for each in handles:
-                each.remove()
+            for handle in handles:
+                handle.remove()
         for number in sorted(beyond | hooked & self.reached.keys()):
             what = (
                 f"goes on into what argument {number} was computed of"
@@ -382,7 +384,7 @@ class _Capture:
         )
 
     def _is_guarded(self, thing: Any) -> bool:
-        return any(each.same is thing for each in self.guards)
+        return any(guard.same is thing for guard in self.guards)
 
     def _remains(self, thing: Any) -> bool:
         """Whether a thing is an argument, or the same at every run by a guard or a note; or a method of such a
@@ -397,11 +399,11 @@ class _Capture:
         found: dict[int, Any] = {}
         replace(outputs, lambda each: found.setdefault(id(each), each))
         tensors = [
-            each
-            for each in found.values()
-            if type(each) is not lazy_scalar.LazyScalar and issubclass(type(each), Tensor)
+            value
+            for value in found.values()
+            if type(value) is not lazy_scalar.LazyScalar and issubclass(type(value), Tensor)
         ]
-        self.shown.update(id(shown) for each in tensors for shown in (each, each._base, each._storage))
+        self.shown.update(id(shown) for tensor in tensors for shown in (tensor, tensor._base, tensor._storage))
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result.
@@ -481,14 +483,14 @@ class _Capture:
         """What the call did that its steps do not show: a random stream begun anew, an argument that became part of the
         tape.
         """
-        for each, (history, required, hooks, plain, attributes) in zip(self.tensors, self.histories):
-            if each.grad_fn is not history:
+        for tensor, (history, required, hooks, plain, attributes) in zip(self.tensors, self.histories):
+            if tensor.grad_fn is not history:
                 return "an argument is written in place where gradients are recorded"
-            if each.requires_grad is not required:
+            if tensor.requires_grad is not required:
                 return "an argument's requires_grad is set"
-            if hooks_on(each) != hooks or is_plain(each, False) is not plain:
+            if hooks_on(tensor) != hooks or is_plain(tensor, False) is not plain:
                 return "an argument is given a hook, or loses one"
-            if [(key, id(value)) for key, value in attributes_of(each)] != [
+            if [(key, id(value)) for key, value in attributes_of(tensor)] != [
                 (key, id(value)) for key, value in attributes
             ]:
                 return "an argument is given an attribute, or loses one"
@@ -547,16 +549,16 @@ def _shared(
     """
     reached = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
     found = {}
-    for number, each in enumerate(tensors):
+    for number, tensor in enumerate(tensors):
         same = [
             other
             for other in reached
-            if other._storage is each._storage and not (other is each and (id(each), "data") in without)
+            if other._storage is tensor._storage and not (other is tensor and (id(tensor), "data") in without)
         ]
-        if any(other._offset != each._offset or other._layout is not each._layout for other in same):
+        if any(other._offset != tensor._offset or other._layout is not tensor._layout for other in same):
             return None
         if same:
-            found[number] = each._storage
+            found[number] = tensor._storage
     return found
 
 
@@ -571,7 +573,7 @@ def _settings(entries: list[snapshot.Entry]) -> list[dict]:
     def tensors(group):
         return {f"{key}, a tensor": id(each) for key, each in group.items() if issubclass(type(each), Tensor)}
 
-    return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
+    return [numbers(group) | tensors(group) for optimizer in optimizers for group in optimizer.param_groups]
 
 
 def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[tuple, Tape] | None:
@@ -589,24 +591,24 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
             results.append(each)
 
     replace(outputs, note)
-    results = [each for each in results if _leaves([each], tensors) is not None]
+    results = [result for result in results if _leaves([result], tensors) is not None]
     if not results:
         return None
     leaves = _leaves(results, tensors)
-    seeds = [ones(each.shape, dtype=each.dtype, device=each.device) for each in results]
-    for each in seeds:
-        recorder.add_input(each)
+    seeds = [ones(result.shape, dtype=result.dtype, device=result.device) for result in results]
+    for seed in seeds:
+        recorder.add_input(seed)
     boundary = len(recorder.program.steps)
-    numbers = {id(each): k for k, each in enumerate(tensors)}
+    numbers = {id(tensor): k for k, tensor in enumerate(tensors)}
     try:
         gradients = tuple(grad_up_to(results, leaves, seeds)) if leaves else ()
     except RuntimeError as error:  # of what backward needs and the function has overwritten: it may never be called
         raise source_location.CannotRepeat(
             f"compile: the gradients of the results cannot be computed: {error}"
         ) from error
-    wanted = [numbers.get(id(each), each) for each in leaves]
+    wanted = [numbers.get(id(leave), leave) for leave in leaves]
     return gradients, Tape(
-        boundary, [recorder.numbers[id(each)] for each in results], wanted, *_dependence(results, leaves)
+        boundary, [recorder.numbers[id(result)] for result in results], wanted, *_dependence(results, leaves)
     )
 
 
@@ -620,8 +622,8 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
     uses: list[set[int]] = [set() for _ in leaves]
     behind: list[set[int]] = [set() for _ in results]
     saving: list[set[int]] = [set() for _ in results]
-    for number, each in enumerate(results):
-        seen, waiting = set(), [edge_to(each)]
+    for number, result in enumerate(results):
+        seen, waiting = set(), [edge_to(result)]
         while waiting:
             target, output = waiting.pop()
             place = id(target), output
@@ -646,9 +648,9 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
 
     None where the graph was already used up by a backward pass.
     """
-    given = {(id(edge[0]), edge[1]): each for each in tensors if (edge := edge_to(each)) is not None}
+    given = {(id(edge[0]), edge[1]): tensor for tensor in tensors if (edge := edge_to(tensor)) is not None}
     found: dict[int, Tensor] = {}
-    seen, waiting = set(), [edge_to(each) for each in results]
+    seen, waiting = set(), [edge_to(result) for result in results]
     while waiting:
         target, number = waiting.pop()
         stop = given.get((id(target), number), target if isinstance(target, Tensor) else None)

@@ -30,17 +30,17 @@ class Gradients:
         self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()
     ) -> None:
         self.concerned = mentions(function, "grad") or any(
-            each[1] == "is" and is_optimizer(each[2]) for each in entries
+            entry[1] == "is" and is_optimizer(entry[2]) for entry in entries
         )
         tensors = [thing for _, kind, thing in entries if kind == "is" and issubclass(type(thing), Tensor)]
-        leaves = [each for each in tensors if each._requires_grad or each._grad is not None]
-        self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
+        leaves = [tensor for tensor in tensors if tensor._requires_grad or tensor._grad is not None]
+        self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(leave): (leave, leave._grad) for leave in leaves}
         # which need none, but may be given one
-        self.others = [(each, None) for each in tensors if id(each) not in self.before]
+        self.others = [(tensor, None) for tensor in tensors if id(tensor) not in self.before]
         self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]
         self.given = {key for key in self.before if (key, "grad") in without}
         self.inputs = [
-            (number, each, each._grad) for number, each in enumerate(inputs) if (id(each), "data") not in without
+            (number, input, input._grad) for number, input in enumerate(inputs) if (id(input), "data") not in without
         ]
         self.guards: list[Guard] = []
         self.inputs_without: list[int] = []

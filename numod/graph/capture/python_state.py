@@ -100,7 +100,7 @@ def read(holder: Any, key: Any) -> Any:
         if _is_item(holder, key):
             return objects.read_item(holder, key)
         if is_module(holder) and key not in holder.__dict__:
-            return next(holder.__dict__[each][key] for each in _REGISTRIES if key in holder.__dict__[each])
+            return next(holder.__dict__[registry][key] for registry in _REGISTRIES if key in holder.__dict__[registry])
         return objects.read_attribute(holder, key)
     except (LookupError, AttributeError, ValueError, StopIteration):
         return ...
@@ -254,8 +254,8 @@ def _with_numbers(
     def call(function: Callable, counts: list[Count], arguments: Stripped) -> Any:
         numbers = [each.value.item() for each in counts]
         numbers = [
-            early(each, partial(specialised_on.add, name)) if type(each) is LazyScalar else each
-            for name, each in zip(names, numbers)
+            early(number, partial(specialised_on.add, name)) if type(number) is LazyScalar else number
+            for name, number in zip(names, numbers)
         ]
         before, laid = contents(arguments.given), []
         try:
@@ -332,11 +332,11 @@ def _put_back(holder: Any, key: Any, former: Any, value: Any) -> bool:
 
 
 def _look_into(value: Any) -> None:
-    for each in parts(value) or [value]:
-        if type(each) is LazyScalar:
-            look(each)
-        elif each is not value:
-            _look_into(each)
+    for part in parts(value) or [value]:
+        if type(part) is LazyScalar:
+            look(part)
+        elif part is not value:
+            _look_into(part)
 
 
 def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
@@ -350,7 +350,7 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
         with _standing_in(mathematics):
             result = function(*arguments, **named)
         new = (
-            [read(*each) for each in places if not is_gradient(*each)]
+            [read(*place) for place in places if not is_gradient(*place)]
             if recording() is None
             else _in_parts(places, before, held, result)
         )
@@ -378,7 +378,7 @@ def _in_parts(places: list[Place], before: list[tuple], held: list, result: Any)
     ]
     returned = {id(each): number for number, (each, _) in enumerate(contents(result))}
     found: list = []
-    new = [_in_stead(*each, returned, found) for each in triples]
+    new = [_in_stead(*triple, returned, found) for triple in triples]
     written_to = any(holds_parts(given) and not same(taken(former), given) for _, former, given in triples)
     triples.clear()  # it refers to what is counted next
     if written_to or known_elsewhere(found):
@@ -417,7 +417,7 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
 
     `pictures` exclude these places, so they stay valid.
     """
-    for (holder, key), value in zip([each for each in places if not is_gradient(*each)], new):
+    for (holder, key), value in zip([place for place in places if not is_gradient(*place)], new):
         former = read(holder, key)
         value = (
             former
@@ -434,9 +434,9 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
         ):
             before = changes.count
             lay(holder, key, value)
-            for each in pictures:
-                if each.count == before:
-                    each.count = changes.count
+            for picture in pictures:
+                if picture.count == before:
+                    picture.count = changes.count
 
 
 def lay(holder: Any, key: Any, value: Any) -> None:

@@ -113,8 +113,8 @@ class Recorder:
         self.drawn: set[tuple] = set()  # places and sizes of all draws on this thread
         self.restarted = False  # whether a random stream was begun anew
         self.made_state = False  # whether an optimizer began its state in the recorded step
-        for each in inputs:
-            self.add_input(each)
+        for input in inputs:
+            self.add_input(input)
 
     def add_input(self, tensor: Tensor) -> None:
         """A tensor that every run is given."""
@@ -130,25 +130,25 @@ class Recorder:
         if isinstance(op, Move) and id(inputs[0]._storage) in self.constant:
             self.made(outputs[0], "values")
             return
-        known = tuple(self._known(each) for each in inputs)
+        known = tuple(self._known(input) for input in inputs)
         if isinstance(op, Update):
-            for each in outputs:
+            for output in outputs:
                 existed = (
-                    id(each) in self.outside
-                    or self.numbers[id(each)] in self.program.held
-                    or self.numbers[id(each)] in self.program.inputs
+                    id(output) in self.outside
+                    or self.numbers[id(output)] in self.program.held
+                    or self.numbers[id(output)] in self.program.inputs
                 )
                 self.made_state |= not existed
-        results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
+        results = tuple(self._known(output) if in_place else self._new(output) for output in outputs)
         if in_place:
-            self.constant.difference_update(id(each._storage) for each in outputs)
+            self.constant.difference_update(id(output._storage) for output in outputs)
         elif not op.is_view:
-            self.made_here.update(id(each._storage) for each in outputs)
+            self.made_here.update(id(output._storage) for output in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, line()))
         if in_place and self.copies and not self.following:
             self.following = True
             try:
-                self._follow({id(each._storage) for each in outputs})
+                self._follow({id(output._storage) for output in outputs})
             finally:
                 self.following = False
 
@@ -220,7 +220,7 @@ class Recorder:
             return
         if self.asking:
             self.asked.append((tensor, line()))
-            self.confused |= any(tensor._storage is self.alive[each.number]._storage for each in self.program.inputs)
+            self.confused |= any(tensor._storage is self.alive[input.number]._storage for input in self.program.inputs)
         else:
             self.program.steps.append(Check(self._known(tensor), value, line()))
 
@@ -285,18 +285,18 @@ class Recorder:
                 if (
                     len(steps) == 10
                     or not (step.op.is_view or isinstance(step.op, (Pointwise, Reduction)))
-                    or any(isinstance(each, Draw) for each in step.inputs)
+                    or any(isinstance(input, Draw) for input in step.inputs)
                 ):
                     return None
                 steps.insert(0, step)
-                wanted.update(each for each in step.inputs if issubclass(type(each), Value))
+                wanted.update(input for input in step.inputs if issubclass(type(input), Value))
         for each in wanted - {result for step in steps for result in step.results}:
             leaves[each] = self.program.held.get(each)
             if leaves[each] is None or id(leaves[each]) not in self.outside or leaves[each]._layout.size > 1000:
                 return None
         memory = {id(self.alive[each.number]._storage) for each in wanted}
         written = (
-            each for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results
+            result for step in self.program.steps if isinstance(step, Step) and step.in_place for result in step.results
         )
         if any(id(self.alive[each.number]._storage) in memory for each in written):
             return None
@@ -414,7 +414,7 @@ class Recorder:
         self.program.gradients[self._owner(leaf)] = self._known(leaf._grad)
 
     def _owner(self, leaf: Tensor) -> Value:
-        given = next((each for each in self.program.inputs if self.alive[each.number] is leaf), None)
+        given = next((input for input in self.program.inputs if self.alive[input.number] is leaf), None)
         owner = self._known(leaf) if given is None else given
         if self.program.held.get(owner, leaf) is not leaf:
             raise CannotRepeat(
@@ -494,7 +494,7 @@ class Recorder:
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
         program.outputs = replace(outputs, self._leaving)
-        memory = [self.places[each.number][0] for each in program.inputs]
+        memory = [self.places[input.number][0] for input in program.inputs]
         program.shared = [memory.index(each) for each in memory]
         return program
 
@@ -503,10 +503,10 @@ class Recorder:
         begin.
         """
         written = {
-            id(self.alive[each.number]._storage)
+            id(self.alive[result.number]._storage)
             for step in self.program.steps
             if isinstance(step, Step) and step.in_place
-            for each in step.results
+            for result in step.results
         }
         for tensor, where in self.asked:
             if id(tensor._storage) in written | self.made_here:
@@ -593,7 +593,14 @@ def _place(tensor: Tensor) -> tuple:
 def recording() -> Recorder | None:
     """What records on this thread."""
     return (
-        next((each for each in dispatch.active_listeners() if isinstance(each, Recorder)), None)
+        next(
+            (
+                active_listener
+                for active_listener in dispatch.active_listeners()
+                if isinstance(active_listener, Recorder)
+            ),
+            None,
+        )
         if dispatch.listeners
         else None
     )

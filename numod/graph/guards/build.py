@@ -104,7 +104,7 @@ _WRAPPERS = {  # containers written in Python, and where they keep what they hol
         "data"), ChainMap: "maps",
 }  # fmt: skip
 _VIEWS = (types.MappingProxyType, KeysView, ValuesView, ItemsView)
-_FORMULAS = tuple(f"{PACKAGE}.{each}" for each in ("distributions", "fft", "linalg", "nn", "special"))
+_FORMULAS = tuple(f"{PACKAGE}.{name}" for name in ("distributions", "fft", "linalg", "nn", "special"))
 _OF_FUNCTIONS = ("backward", "vjp", "jvp", "setup_context")  # of autograd.Function, which `apply` calls
 _KEPT_BY_C = types.MemberDescriptorType, types.GetSetDescriptorType
 _DESCRIPTORS = {  # of Python's library, and where they keep what they run
@@ -128,8 +128,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
     while not walk.complete:
         walk.begin()
         walk.function(function, "")
-        for k, each in enumerate(roots):
-            walk.loosely(f"object {k} given", each)
+        for k, root in enumerate(roots):
+            walk.loosely(f"object {k} given", root)
         walk.patched("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             walk.visit("a hook of all modules or optimizers", hook)
@@ -145,8 +145,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
             walk.guards.append(
                 Guard("a global that hides one of Python's", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
             )
-    for each in walk.guards:
-        each.loosen(walk.loose)
+    for guard in walk.guards:
+        guard.loosen(walk.loose)
     return walk
 
 
@@ -195,7 +195,7 @@ class GuardBuilder:
     def refuse_attributes(self, tensors: Sequence[Tensor]) -> None:
         """Raise CannotRepeat for an attribute that the user has given an argument and the code names."""
         for name in (
-            key for each in tensors for key, _ in attributes_of(each) if key in self.mentioned or self.any_name
+            key for tensor in tensors for key, _ in attributes_of(tensor) if key in self.mentioned or self.any_name
         ):
             raise CannotRepeat(
                 f"compile: an argument has an attribute, {name}, which the next call's may have another value of; "
@@ -243,10 +243,10 @@ class GuardBuilder:
                 f"compile: {code.co_name} computes names of globals (eval, exec, globals), which a compiled function "
                 "cannot follow"
             )
-        for each in names:
-            if each in _OF_ONE_CALL | _OF_FILES or (each in _ASK_OUTSIDE and each in global_uses(code)):
+        for name in names:
+            if name in _OF_ONE_CALL | _OF_FILES or (name in _ASK_OUTSIDE and name in global_uses(code)):
                 raise CannotRepeat(
-                    f"compile: {code.co_name} asks for {each}, which may be another at the next call; ask outside the "
+                    f"compile: {code.co_name} asks for {name}, which may be another at the next call; ask outside the "
                     "compiled function"
                 )
         self.mentioned.update(names, asked or ())
@@ -314,8 +314,8 @@ class GuardBuilder:
             self.value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), objects.read_attribute(value, key))
             self.attributes(name, value, kind)
         elif issubclass(kind, _VIEWS) and of_library(kind):
-            for each in gc.get_referents(value):
-                self.visit(name, each)
+            for get_referent in gc.get_referents(value):
+                self.visit(name, get_referent)
         elif issubclass(kind, functools._lru_cache_wrapper):
             self.cache(name, value)
         elif issubclass(kind, weakref.ref):
@@ -360,7 +360,11 @@ class GuardBuilder:
 
     def cache(self, name: str, value: Any) -> None:
         """A function with its results, which it gives again for the same arguments."""
-        tables = [each for each in gc.get_referents(value) if type(each) is dict and each is not vars(value)]
+        tables = [
+            get_referent
+            for get_referent in gc.get_referents(value)
+            if type(get_referent) is dict and get_referent is not vars(value)
+        ]
         if any(
             isinstance(part, Tensor)
             for table in tables
@@ -474,7 +478,7 @@ class GuardBuilder:
         self.guards.append(Guard(name, "{2}({0}) == {1}", (value, kind.tobytes(value), kind.tobytes)))
         if kind is np.ndarray:
             plain = np.ndarray.view(value, np.ndarray)
-            layout = [vars(np.ndarray)[each].__get__ for each in ("shape", "dtype")]
+            layout = [vars(np.ndarray)[name].__get__ for name in ("shape", "dtype")]
             self.guards.append(Guard(name, "({2}({0}), {3}({0})) == {1}", (value, (plain.shape, plain.dtype), *layout)))
             for k, each in enumerate(plain.flat if plain.dtype.hasobject else ()):
                 self.visit(f"{name}[{k}]", each)
@@ -535,11 +539,11 @@ class GuardBuilder:
         say), and containers that it mentions itself.
         """
         used = _used(type(value), self.mentioned)
-        for key, each in objects.attributes(value).items():
-            if (key in used and (issubclass(type(each), Tensor) or is_simple(each))) or (
-                key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))
+        for key, attribute in objects.attributes(value).items():
+            if (key in used and (issubclass(type(attribute), Tensor) or is_simple(attribute))) or (
+                key in self.mentioned - _SETTINGS and isinstance(attribute, (list, dict))
             ):
-                self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+                self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
         """Attributes that the code mentions: values are guarded, the code of methods is looked into.
@@ -554,8 +558,8 @@ class GuardBuilder:
             return
         if not is_module(value) and value is not kind:
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, kind)))
-        for each in _holders(kind):
-            self.absent(name, each)
+        for holder in _holders(kind):
+            self.absent(name, holder)
         known, held = set(), {} if value is kind else objects.attributes(value)
         unnamed = {
             "forward",
@@ -580,7 +584,7 @@ class GuardBuilder:
         if kind not in self.overrides:
             library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
             own = (
-                {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)}
+                {key for holder in _holders(kind) for key in vars(holder) if any(key in vars(base) for base in library)}
                 if library
                 else set()
             )
@@ -706,7 +710,7 @@ class GuardBuilder:
             return
         if _runs(descriptor) and (is_module(value) or key not in held or hasattr(type(descriptor), "__set__")):
             self.descriptor(name, value, kind, key, descriptor)
-        own = is_module(value) and any(key in value.__dict__[each] for each in _REGISTRIES)
+        own = is_module(value) and any(key in value.__dict__[registry] for registry in _REGISTRIES)
         if own and key in held and held[key] is not None and (id(value), key) not in self.without:
             self.guards.append(entry(name, value, key))
         own = own or (is_optimizer(value) and key in _SETTINGS)
@@ -716,7 +720,7 @@ class GuardBuilder:
                 self.value(f"{name}.{key}", text, (value,), held[key])
         elif (
             not (own or _runs(descriptor))
-            and any(key in vars(each) for each in _holders(kind))
+            and any(key in vars(holder) for holder in _holders(kind))
             and not _fixed(key, descriptor)
         ):
             if not isinstance(descriptor, types.MemberDescriptorType):
@@ -737,8 +741,8 @@ class GuardBuilder:
         """The code that runs where an attribute is asked for, or called."""
         self.defined(name, kind, key)
         self.not_held(name, value, kind, key)
-        for each in _codes(descriptor):
-            self.visit(f"{name}.{key}", each)
+        for code in _codes(descriptor):
+            self.visit(f"{name}.{key}", code)
         if "super" in self.mentioned:
             self.overridden(name, kind, key)
 
@@ -754,14 +758,14 @@ class GuardBuilder:
 
     def overridden(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """The methods of this name of the user's classes after the first that has one, which `super()` finds."""
-        for holder in [each for each in _holders(kind) if key in vars(each)][1:]:
+        for holder in [holder for holder in _holders(kind) if key in vars(holder)][1:]:
             self.defined(f"{name}: {holder.__name__}", holder, key)
-            for each in _codes(vars(holder)[key]):
-                self.visit(f"{name}: {holder.__name__}.{key}", each)
+            for code in _codes(vars(holder)[key]):
+                self.visit(f"{name}: {holder.__name__}.{key}", code)
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""
-        holder = next(each for each in _holders(kind) if key in vars(each))
+        holder = next(holder for holder in _holders(kind) if key in vars(holder))
         if (id(holder), key) not in self.seen:
             self.seen.add((id(holder), key))
             inside = vars(holder)  # what a class gives is made anew, which takes longer than a look into it
@@ -783,7 +787,7 @@ def _codes(descriptor: Any) -> list:
         return [each for each in (descriptor.fget, descriptor.fset, descriptor.fdel) if each is not None]
     for kind, names in _DESCRIPTORS.items():
         if isinstance(descriptor, kind):
-            return [getattr(descriptor, each) for each in names]
+            return [getattr(descriptor, name) for name in names]
     return [descriptor]
 
 
@@ -831,7 +835,7 @@ def _used(kind: type, names: set[str]) -> set[str]:
 
 def _found(kind: type | types.ModuleType, key: str) -> Any:
     """A class's attribute as it stands there, or a module's name."""
-    return next((vars(each)[key] for each in _holders(kind) if key in vars(each)), None)
+    return next((vars(holder)[key] for holder in _holders(kind) if key in vars(holder)), None)
 
 
 def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:

@@ -76,9 +76,11 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
 def global_uses(code: types.CodeType) -> dict[str, bool]:
     """Names that a code, and those it defines, use as globals (not as attributes), and whether they assign them."""
     found: dict[str, bool] = {}
-    for each in dis.get_instructions(code):
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-            found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
+    for get_instruction in dis.get_instructions(code):
+        if get_instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            found[get_instruction.argval] = found.get(
+                get_instruction.argval, False
+            ) or not get_instruction.opname.startswith("LOAD")
     if not _TAKE_TEXT.isdisjoint(found):
         found.update((name, found.get(name, False)) for text in strings_in(code) for name in re.findall(r"\w+", text))
     for constant in code.co_consts:
@@ -93,7 +95,11 @@ def computes_text(code: types.CodeType) -> bool:
 
     `eval(text)`, `globals()[name]`.
     """
-    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    steps = [
+        get_instruction
+        for get_instruction in dis.get_instructions(code)
+        if get_instruction.opname not in ("CACHE", "PUSH_NULL", "PRECALL")
+    ]
     for k, each in enumerate(steps):
         if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in _TAKE_TEXT:
             found = [step for step in steps[k + 1 : k + 4] if step.opname != "CALL" or step.arg != 0][:2]
@@ -107,7 +113,7 @@ def computes_text(code: types.CodeType) -> bool:
                 )
             ):
                 return True
-    return any(computes_text(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(computes_text(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
 
 
 def global_names(code: types.CodeType) -> list[str]:
@@ -134,12 +140,17 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
 def imports_in(code: types.CodeType) -> tuple[str, ...]:
     """The modules that a code, and those it defines, import by themselves: ".utils" is relative."""
     steps = list(dis.get_instructions(code))
-    found = ["." * steps[k - 2].argval + each.argval for k, each in enumerate(steps) if each.opname == "IMPORT_NAME"]
+    found = ["." * steps[k - 2].argval + step.argval for k, step in enumerate(steps) if step.opname == "IMPORT_NAME"]
     return tuple(
         dict.fromkeys(
             [
                 *found,
-                *(name for each in code.co_consts if isinstance(each, types.CodeType) for name in imports_in(each)),
+                *(
+                    name
+                    for co_const in code.co_consts
+                    if isinstance(co_const, types.CodeType)
+                    for name in imports_in(co_const)
+                ),
             ]
         )
     )
@@ -152,13 +163,13 @@ def asked_for(code: types.CodeType) -> frozenset[str] | None:
     """
     found: set[str] = set()
     steps = list(dis.get_instructions(code))
-    for k, each in enumerate(steps):
-        if each.opname.startswith("LOAD") and each.argval in ASK:
+    for k, step in enumerate(steps):
+        if step.opname.startswith("LOAD") and step.argval in ASK:
             name = _second_argument(steps[k + 1 :])
             if not isinstance(name, str):
                 return None
             found.add(name)
-    inner = [asked_for(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    inner = [asked_for(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)]
     return None if None in inner or not _ASK_FOR_ALL.isdisjoint(code.co_names) else frozenset(found.union(*inner))
 
 
@@ -167,14 +178,14 @@ def _second_argument(steps: list[dis.Instruction]) -> object:
     be another one (`name or "x"`).
     """
     depth, second = 0, None
-    for each in steps:
-        if each.opname == _CALL and each.arg == depth:
+    for step in steps:
+        if step.opname == _CALL and step.arg == depth:
             return second
-        before, depth = depth, depth + dis.stack_effect(each.opcode, each.arg, jump=False)
-        if depth < 0 or each.opcode in _JUMPS:
+        before, depth = depth, depth + dis.stack_effect(step.opcode, step.arg, jump=False)
+        if depth < 0 or step.opcode in _JUMPS:
             return None
         if depth == 2:
-            second = each.argval if each.opname == "LOAD_CONST" and before == 1 else None
+            second = step.argval if step.opname == "LOAD_CONST" and before == 1 else None
     return None
 
 
@@ -184,22 +195,22 @@ def asks_types(code: types.CodeType) -> bool:
     writes them in its own way.
     """
     steps = list(dis.get_instructions(code))
-    calls = [k for k, each in enumerate(steps) if each.opname == "LOAD_GLOBAL" and each.argval == "type"]
+    calls = [k for k, step in enumerate(steps) if step.opname == "LOAD_GLOBAL" and step.argval == "type"]
     for k in calls:
-        if any(each.argval in ("__name__", "__qualname__") for each in steps[k + 1 : k + _NEAR]):
+        if any(step.argval in ("__name__", "__qualname__") for step in steps[k + 1 : k + _NEAR]):
             return True
         end = next(
             (
                 n
-                for n, each in enumerate(steps[k : k + _NEAR], k)
-                if each.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")
+                for n, step in enumerate(steps[k : k + _NEAR], k)
+                if step.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")
             ),
             k,
         )
-        if any(each.argval in ("int", "float", "type") for each in steps[k + 1 : end]):
+        if any(step.argval in ("int", "float", "type") for step in steps[k + 1 : end]):
             return True
     return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(
-        asks_types(each) for each in code.co_consts if isinstance(each, types.CodeType)
+        asks_types(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType)
     )
 
 
@@ -208,9 +219,9 @@ def asks_classes(code: types.CodeType) -> bool:
     """Whether a code, or one it defines, asks for the class of something: with `isinstance`, or by `match`."""
     if not {"isinstance", "issubclass", "singledispatch"}.isdisjoint(code.co_names):
         return True
-    if any(each.opname.startswith("MATCH_") for each in dis.get_instructions(code)):
+    if any(get_instruction.opname.startswith("MATCH_") for get_instruction in dis.get_instructions(code)):
         return True
-    return any(asks_classes(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(asks_classes(co_const) for co_const in code.co_consts if isinstance(co_const, types.CodeType))
 
 
 def mentions(function: Callable, part: str) -> bool:

@@ -19,16 +19,16 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
     tensors.
     """
     tensors: list[Tensor] = []
-    key = tuple([_key(each, tensors) for each in arguments])
+    key = tuple([_key(argument, tensors) for argument in arguments])
     if named:
         key += tuple([(name, _key(each, tensors)) for name, each in named.items()])
     if len(tensors) > 1:
-        storages = [id(each._storage) for each in tensors]
+        storages = [id(tensor._storage) for tensor in tensors]
         if len(set(storages)) < len(storages):
-            first = [tensors[storages.index(each)] for each in storages]
+            first = [tensors[storages.index(storage)] for storage in storages]
             places = [
-                (storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors))
-                for each, other in zip(tensors, first)
+                (storages.index(id(tensor._storage)), tensor._offset - other._offset, _position(tensor, tensors))
+                for tensor, other in zip(tensors, first)
             ]
             key += (tuple(places),)
     return (key, state.grad_enabled, state.inference, state.autocast), tuple(tensors)

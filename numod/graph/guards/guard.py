@@ -81,10 +81,10 @@ class Guard:
     def expression(self, space: dict[str, Any]) -> str:
         """The condition with names for its objects, which are put into `space`."""
         names = []
-        for each in self.objects:
-            space[name := f"thing{len(space)}"] = each
+        for object_ in self.objects:
+            space[name := f"thing{len(space)}"] = object_
             # nothing is asked of the first if it is gone
-            names.append(name if type(each) is not Weak else f"alive({name})" if len(names) else f"{name}()")
+            names.append(name if type(object_) is not Weak else f"alive({name})" if len(names) else f"{name}()")
         return self.text.format(*names)
 
     @property
@@ -95,7 +95,7 @@ class Guard:
 
     def loosen(self, ids: set[int]) -> None:
         """Keep none of these objects alive."""
-        self.objects = tuple(weakly(each) if id(each) in ids else each for each in self.objects)
+        self.objects = tuple(weakly(object_) if id(object_) in ids else object_ for object_ in self.objects)
 
     @property
     def words(self) -> list[tuple[int, int]]:
@@ -144,7 +144,7 @@ class Listed(Guard):
         return [
             (count, len(members)),
             (items, at),
-            *((at + sizeof(c_ssize_t) * k, id(each)) for k, each in enumerate(members)),
+            *((at + sizeof(c_ssize_t) * k, id(member)) for k, member in enumerate(members)),
         ]
 
 
@@ -232,9 +232,9 @@ class Entry(Guard):
         else:  # pairs of keys and values, after an index
             places = [table + size * k for k in range(1, words)]
             places = [
-                each
-                for each in places
-                if [c_ssize_t.from_address(each - size * k).value for k in (1, 0)] == [id(key), id(thing)]
+                place
+                for place in places
+                if [c_ssize_t.from_address(place - size * k).value for k in (1, 0)] == [id(key), id(thing)]
             ]
         return [(keys, table), (values, array), (places[0], id(thing))] if len(places) == 1 else []
 

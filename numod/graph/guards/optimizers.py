@@ -58,9 +58,9 @@ def guard_schedule(walk: GuardBuilder, name: str, schedule: Any) -> None:
     mentioned. Every run steps it in Python.
     """
     reads = any(callable(getattr(type(schedule), key, None)) for key in walk.mentioned - {"step"})
-    for key, each in objects.attributes(schedule).items():
-        if (reads or key in walk.mentioned) and (type(each) is list or is_simple(each)):
-            walk.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), each)
+    for key, attribute in objects.attributes(schedule).items():
+        if (reads or key in walk.mentioned) and (type(attribute) is list or is_simple(attribute)):
+            walk.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), attribute)
 
 
 def _guard_numbers(walk: GuardBuilder, name: str, holder: str, optimizer: Any, values: dict) -> None:

@@ -73,7 +73,9 @@ class Snapshot:
             (name, kind, weakly(thing) if id(thing) in weak_ids else thing) for name, kind, thing in look.entries
         ]
         read = [
-            (*each.place, each.objects[1]) for each in guards if isinstance(each, Setting) and each.place[1] == "lr"
+            (*guard.place, guard.objects[1])
+            for guard in guards
+            if isinstance(guard, Setting) and guard.place[1] == "lr"
         ]
         places = [(holder, key) for holder, key, value in [*look.places, *read] if type(value) in (int, float)]
         self.numbers: dict[tuple[int, Any], Place] = {
@@ -87,7 +89,7 @@ class Snapshot:
         self.counting = [
             thing
             for _, kind, thing in self.entries
-            if kind == "state" and any(type(each) in (int, float) for each in thing.values())
+            if kind == "state" and any(type(value) in (int, float) for value in thing.values())
         ]
         space: dict[str, Any] = dict(SPACE)
         self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # our own text over our own objects
@@ -123,13 +125,13 @@ class Snapshot:
 
 def broken(guards: Iterable[Guard]) -> str | None:
     """The name of the first guard that does not hold."""
-    for each in guards:
+    for guard in guards:
         space: dict[str, Any] = dict(SPACE)
         try:
-            if not eval(each.expression(space), space):  # our own text over our own objects
-                return each.name
+            if not eval(guard.expression(space), space):  # our own text over our own objects
+                return guard.name
         except (AttributeError, LookupError):
-            return each.name
+            return guard.name
     return None
 
 
@@ -153,7 +155,7 @@ def moved(before: list[Guard], after: list[Guard]) -> str | None:
 
 def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
     """All guards as one expression."""
-    return " and ".join(f"({each.expression(space)})" for each in guards) or "True"
+    return " and ".join(f"({guard.expression(space)})" for guard in guards) or "True"
 
 
 def compare(before: list[Entry], after: list[Entry]) -> str | None:
@@ -220,8 +222,8 @@ class StateVisitor:
         for hooks in changes.everywhere:
             yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)
-        for k, each in enumerate(roots):
-            yield from self._look(f"object {k} given", each, _DEPTH)
+        for k, root in enumerate(roots):
+            yield from self._look(f"object {k} given", root, _DEPTH)
 
     def _names(self, prefix: str, function: Callable, depth: int) -> Iterator[Entry]:
         for _, owner, name, value in names_of(function):
@@ -290,7 +292,7 @@ class StateVisitor:
             "equal",
             len(members) - sum(self._is_given(value, key) for key in members if issubclass(type(value), dict)),
         )
-        self.places += [(value, each, each) for each in members if keyed and stands_for_numbers(each)]
+        self.places += [(value, member, member) for member in members if keyed and stands_for_numbers(member)]
         for each in members if keyed else ():  # arguments may be looked for among tensors that are keys
             yield from self._look(f"a key of {name}", each, depth) if not is_simple(each) else ()
         fixed = issubclass(type(value), (tuple, set, frozenset))  # whose members are no places
@@ -299,8 +301,8 @@ class StateVisitor:
             yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
 
     def _attributes(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
-        for key, each in objects.attributes(value).items():
-            yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", each, depth - 1)
+        for key, attribute in objects.attributes(value).items():
+            yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", attribute, depth - 1)
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
         yield name, "is", tensor

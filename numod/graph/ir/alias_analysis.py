@@ -37,11 +37,11 @@ class Effects:
         self.leaving = {self.root[each] for each in leaving(program)}
 
     def _note(self, position: int, step: Step) -> None:
-        for each in step.results:
+        for result in step.results:
             if step.in_place:
-                self.written.setdefault(self.root[each], []).append(position)
+                self.written.setdefault(self.root[result], []).append(position)
             else:
-                self.root[each] = self.root[step.inputs[0]] if step.op.is_view else each
+                self.root[result] = self.root[step.inputs[0]] if step.op.is_view else result
 
     def fixed(self, value: Value) -> bool:
         """Whether no step writes to this value's memory."""
@@ -55,7 +55,7 @@ class Effects:
 
 def leaving(program: Program) -> list[Value]:
     """The values of results and gradients."""
-    found: list[Value] = [each for each in program.gradients.values() if each is not None]
+    found: list[Value] = [gradient for gradient in program.gradients.values() if gradient is not None]
     replace(program.outputs, lambda each: found.append(each) if issubclass(type(each), Value) else None)
     return found
 
@@ -71,15 +71,15 @@ def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
     """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
     return tuple(
         [
-            layouts[each] if issubclass(type(each), Value) else int if isinstance(each, Draw) else type(each)
-            for each in step.inputs
+            layouts[input] if issubclass(type(input), Value) else int if isinstance(input, Draw) else type(input)
+            for input in step.inputs
         ]
     )
 
 
 def draws(step: Step) -> bool:
     """Whether the step draws random numbers."""
-    return any(isinstance(each, Draw) for each in step.inputs)
+    return any(isinstance(input, Draw) for input in step.inputs)
 
 
 def pure(step: Step | Check) -> bool:
@@ -99,8 +99,8 @@ def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
         return step
     if isinstance(step, Check):
         return Check(names.get(step.value, step.value), step.found, step.where)
-    inputs = tuple([names.get(each, each) if issubclass(type(each), Value) else each for each in step.inputs])
-    results = tuple([names.get(each, each) for each in step.results]) if step.in_place else step.results
+    inputs = tuple([names.get(input, input) if issubclass(type(input), Value) else input for input in step.inputs])
+    results = tuple([names.get(result, result) for result in step.results]) if step.in_place else step.results
     return Step(step.op, inputs, step.parameters, results, step.in_place, step.where)
 
 
@@ -116,7 +116,8 @@ def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value
     )
     result.steps = steps
     result.gradients = {
-        leaf: names.get(each, each) if each is not None else None for leaf, each in program.gradients.items()
+        leaf: names.get(gradient, gradient) if gradient is not None else None
+        for leaf, gradient in program.gradients.items()
     }
     result.outputs = replace(
         program.outputs, lambda each: names.get(each, each) if issubclass(type(each), Value) else each

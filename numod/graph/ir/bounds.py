@@ -32,7 +32,7 @@ class _Bounding:
     def __init__(self, program: Program) -> None:
         self.program, self.effects = copied(program, []), Effects(program)
         self.before = program.steps
-        self.next = 1 + max((each.number for each in program.layouts), default=0)
+        self.next = 1 + max((layout.number for layout in program.layouts), default=0)
 
     def run(self) -> Program:
         """The program with further steps."""
@@ -112,7 +112,9 @@ class _Bounding:
         return value
 
     def _made(self, op: Op, inputs: tuple, attributes: tuple, before: Step) -> Step:
-        described = tuple([self.program.layouts[each] if isinstance(each, Value) else type(each) for each in inputs])
+        described = tuple(
+            [self.program.layouts[input] if isinstance(input, Value) else type(input) for input in inputs]
+        )
         with bind.unbuilt():
             layout = op.prepare(described, attributes).layout
         return Step(op, inputs, attributes, (self._new(layout),), False, before.where)

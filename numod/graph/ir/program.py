@@ -94,13 +94,13 @@ class Program:
             raise RuntimeError(
                 f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again"
             )
-        for number, each in enumerate(inputs):
+        for number, input in enumerate(inputs):
             layout = self.layouts[self.inputs[number]]
-            if not isinstance(each, Tensor) or not same(each._layout, layout):
+            if not isinstance(input, Tensor) or not same(input._layout, layout):
                 came = (
-                    f"{tuple(each.shape)} {each.dtype} on {each.device}"
-                    if isinstance(each, Tensor)
-                    else type(each).__name__
+                    f"{tuple(input.shape)} {input.dtype} on {input.device}"
+                    if isinstance(input, Tensor)
+                    else type(input).__name__
                 )
                 raise RuntimeError(
                     f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got "
@@ -130,7 +130,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
                 "ignored targets); trace again"
             )
         return
-    inputs = tuple([values[each] if issubclass(type(each), Value) else each for each in step.inputs])
+    inputs = tuple([values[input] if issubclass(type(input), Value) else input for input in step.inputs])
     inputs = _drawn_anew(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.parameters
@@ -142,7 +142,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     elif isinstance(step.op, Move):
         values[step.results[0]] = inputs[0].to(device=step.parameters[0])
     elif step.in_place:
-        dispatch.apply_into(step.op, inputs, tuple(values[each] for each in step.results), step.parameters)
+        dispatch.apply_into(step.op, inputs, tuple(values[result] for result in step.results), step.parameters)
     else:
         found = dispatch.apply(step.op, inputs, step.parameters)
         values.update(zip(step.results, found if step.op.outputs else (found,)))
@@ -152,11 +152,11 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
     """Seed and offset of a random op, replaced by the generator's next: one draw per run, which a gradient shares with
     its op.
     """
-    for k, each in enumerate(inputs):
-        if isinstance(each, Draw):
-            drawn = values.get(("draw", id(each)))
+    for k, input in enumerate(inputs):
+        if isinstance(input, Draw):
+            drawn = values.get(("draw", id(input)))
             if drawn is None:
-                drawn = values["draw", id(each)] = each.generator.draw(each.count)
+                drawn = values["draw", id(input)] = input.generator.draw(input.count)
             return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
     return inputs
 

@@ -28,7 +28,7 @@ def stretches(keys: Sequence[Hashable], limit: int = PERIOD) -> list[RepeatedRun
     At each position the loop that saves most is chosen.
     """
     numbers: dict[Hashable, int] = {}
-    items = [numbers.setdefault(each, len(numbers)) for each in keys]
+    items = [numbers.setdefault(key, len(numbers)) for key in keys]
     following, found, first = _following(items), [], 0
     while first < len(items):
         best, other = RepeatedRun(first, 1, 1), following[first]

@@ -71,7 +71,9 @@ def arguments_of(step: Step, layouts: dict[Value, Layout]) -> list:
     """A step's inputs as contracts take them: layouts of tensors, numbers as they are, and any number for one that is
     drawn.
     """
-    return [layouts[each] if isinstance(each, Value) else 0 if isinstance(each, Draw) else each for each in step.inputs]
+    return [
+        layouts[input] if isinstance(input, Value) else 0 if isinstance(input, Draw) else input for input in step.inputs
+    ]
 
 
 def _check_ends(program: Program, known: set[Value]) -> None:
@@ -93,26 +95,26 @@ def _check_ends(program: Program, known: set[Value]) -> None:
 
 def _first_rooms(program: Program) -> dict[Value, _Room]:
     """The rooms of inputs, of whose memory nothing is known but their own elements, and of held tensors."""
-    rooms = {each: (0, program.layouts[each].extent) for each in program.inputs}
+    rooms = {input: (0, program.layouts[input].extent) for input in program.inputs}
     return {**rooms, **{value: (tensor._offset, len(tensor._storage.data)) for value, tensor in program.held.items()}}
 
 
 def _check_values(program: Program, step: Step, known: set[Value], place: str) -> None:
     """Check that a step's inputs are there, and its results not yet, or there if they are written over."""
-    for k, each in enumerate(step.inputs):
-        _expect(not isinstance(each, Value) or each in known, f"{place} uses {name(each)}, which is not there yet")
-        if isinstance(each, Draw):
+    for k, input in enumerate(step.inputs):
+        _expect(not isinstance(input, Value) or input in known, f"{place} uses {name(input)}, which is not there yet")
+        if isinstance(input, Draw):
             _expect(k and type(step.inputs[k - 1]) is int, f"{place} draws an offset without a seed before it")
     _expect(len(set(step.results)) == len(step.results), f"{place} makes a value twice")
-    for each in step.results:
+    for result in step.results:
         verb, state = ("writes over", "not there") if step.in_place else ("makes", "there already")
-        _expect((each in known) is step.in_place, f"{place} {verb} {name(each)}, which is {state}")
-        _expect(each in program.layouts, f"{place}: {name(each)} has no layout")
+        _expect((result in known) is step.in_place, f"{place} {verb} {name(result)}, which is {state}")
+        _expect(result in program.layouts, f"{place}: {name(result)} has no layout")
 
 
 def _check_step(program: Program, step: Step, place: str) -> None:
     """Check that a step fits its op, and that the results' layouts are those the op plans."""
-    found = [program.layouts[each] for each in step.results]
+    found = [program.layouts[result] for result in step.results]
     if step.op is EMPTY:
         fits = not step.in_place and not step.inputs and not step.parameters and len(found) == 1 and found[0].dense
         return _expect(fits, f"{place} must make one dense tensor of nothing")
@@ -139,7 +141,7 @@ def _check_step(program: Program, step: Step, place: str) -> None:
 
 def _check_write(program: Program, step: Step, targets: list[Layout], place: str) -> None:
     """Check a step that writes over values: pointwise ops over any one, others over their first input."""
-    over = tuple([next((k for k, each in enumerate(step.inputs) if each == target), None) for target in step.results])
+    over = tuple([next((k for k, input in enumerate(step.inputs) if input == target), None) for target in step.results])
     _expect(
         len(over) == 1 and (isinstance(step.op, Pointwise | OverComplex) or over == (0,)),
         f"{place} writes over a value that is not its first input",
@@ -150,7 +152,7 @@ def _check_write(program: Program, step: Step, targets: list[Layout], place: str
 def _check_rooms(program: Program, step: Step, rooms: dict[Value, _Room], place: str) -> None:
     """Note where results lie. Check that views lie within the memory of what they are views of."""
     if not step.op.is_view:
-        rooms.update({each: (0, program.layouts[each].extent) for each in step.results if not step.in_place})
+        rooms.update({result: (0, program.layouts[result].extent) for result in step.results if not step.in_place})
         return
     (source,), (result,) = step.inputs, step.results
     plan, (begin, room) = step.op.prepare((program.layouts[source],), step.parameters), rooms[source]

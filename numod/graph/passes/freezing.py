@@ -28,14 +28,14 @@ class Frozen:
 
     def __init__(self, program: Program) -> None:
         self.program, self.lock = program, Lock()
-        self.storages = list(dict.fromkeys(each._storage for each in program.held.values()))
+        self.storages = list(dict.fromkeys(value._storage for value in program.held.values()))
         self.seen, self.tensor = self.versions(), self._computed()
 
     def versions(self) -> int:
         """How often the tensors have been written to, and, since they do not count those, how often any tensor was
         through `.data`.
         """
-        return sum([each.version for each in self.storages]) + OwnCount.total
+        return sum([storage.version for storage in self.storages]) + OwnCount.total
 
     def refresh(self) -> None:
         """Compute the value again if a tensor has been written to since."""
@@ -68,7 +68,7 @@ def freeze(program: Program) -> tuple[Program, list[Frozen]]:
         if not _is_constant(step, known) or (_free(step) and needed.intersection(step.results)):
             needed.update(used(step))
             steps.append(step)
-    needed -= {each for step in steps if isinstance(step, Step) for each in step.results}
+    needed -= {result for step in steps if isinstance(step, Step) for result in step.results}
     frozen = {
         each: _value(program, each, known)
         for each in sorted(needed & known - program.held.keys(), key=lambda value: value.number)
@@ -85,8 +85,8 @@ def _constant(program: Program) -> set[Value]:
     effects = Effects(program)
     known = {each for each in program.held if effects.fixed(each)}
     for step in program.steps:
-        settled = pure(step) and known.issuperset(used(step)) and all(effects.fixed(each) for each in step.results)
-        if settled and (step.op.is_view or effects.leaving.isdisjoint(effects.root[each] for each in step.results)):
+        settled = pure(step) and known.issuperset(used(step)) and all(effects.fixed(result) for result in step.results)
+        if settled and (step.op.is_view or effects.leaving.isdisjoint(effects.root[result] for result in step.results)):
             known.update(step.results)
     return known
 
@@ -114,7 +114,7 @@ def _packed(program: Program) -> Program:
         if packing is not None and step.inputs[packing.position] in known:
             key = packing.op, packing.parameters, step.inputs[packing.position]
             if key not in packed:
-                packed[key] = value = Value(max(each.number for each in program.layouts) + 1)
+                packed[key] = value = Value(max(layout.number for layout in program.layouts) + 1)
                 program.layouts[value] = packing.op.prepare((program.layouts[key[2]],), packing.parameters).layout
                 steps.append(Step(packing.op, key[2:], packing.parameters, (value,), False, step.where))
             step = Step(packing.product, (*step.inputs, packed[key]), step.parameters, step.results, False, step.where)
@@ -138,7 +138,7 @@ def _value(program: Program, value: Value, known: set[Value]) -> Frozen:
         for each, tensor in part.held.items()
     }
     names |= {each: number for number, each in enumerate(made for step in part.steps for made in step.results)}
-    inputs = [tuple(names.get(each, (type(each), repr(each))) for each in step.inputs) for step in part.steps]
+    inputs = [tuple(names.get(input, (type(input), repr(input))) for input in step.inputs) for step in part.steps]
     key = (
         names[value],
         *((step.op, *map(exactly, step.parameters), *given) for step, given in zip(part.steps, inputs)),

@@ -29,22 +29,23 @@ class WithEpilogue(Op):
     def __init__(self, product: Op, loop: Fused, place: int, out: Layout, kept: bool) -> None:
         super().__init__(f"{product.name}_{loop.name}")
         self.product, self.shape, count = product, loop.shape, len(product.inputs)
-        self.inputs = (*product.inputs, *(each for k, each in enumerate(loop.inputs) if k != place))
+        self.inputs = (*product.inputs, *(input for k, input in enumerate(loop.inputs) if k != place))
         self.rows = tuple(
-            (op, tuple(_moved(each, place, count) for each in arguments), dtype) for op, arguments, dtype in loop.rows
+            (op, tuple(_moved(argument, place, count) for argument in arguments), dtype)
+            for op, arguments, dtype in loop.rows
         )
         self.layouts = (*([out] if kept else []), *loop.layouts)
         self.outputs = tuple(f"out{k}" for k in range(len(self.layouts))) if len(self.layouts) > 1 else ()
         self.element, outputs = loop.inputs[place], list(loop.loop.outputs)
         # the result that holds the product
-        self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)
+        self.at = 0 if kept else next(k for k, layout in enumerate(loop.layouts) if layout.dtype is out.dtype)
         if not kept:
             outputs[self.at] = outputs[self.at]._replace(over="out")
         self.loop = writer.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         count = len(self.product.inputs)
-        given, tensors = arguments[:count], [each for each in arguments[count:] if isinstance(each, Layout)]
+        given, tensors = arguments[:count], [argument for argument in arguments[count:] if isinstance(argument, Layout)]
         make = self.product.finished(self.name, given, parameters, self.loop, self.element, self.shape, tensors)
         own, at, results = sum(isinstance(each, Layout) for each in given), self.at, len(self.layouts)
         if make is None:
@@ -92,11 +93,11 @@ def _joined(program: Program, product: Step) -> Program | None:
     )
     if not moves or not isinstance(loop, Step) or not isinstance(loop.op, Fused):
         return None
-    places = [k for k, each in enumerate(loop.inputs) if issubclass(type(each), Value) and each in shown]
+    places = [k for k, input in enumerate(loop.inputs) if issubclass(type(input), Value) and input in shown]
     if len(places) != 1 or not _same(program, value, places[0], loop):
         return None
     kept = bool(shown.intersection(leaving(program))) or any(
-        shown.intersection(used(each)) for each in program.steps[end + 1 :]
+        shown.intersection(used(step)) for step in program.steps[end + 1 :]
     )
     return _written(program, product, loop, places[0], views, kept)
 
@@ -112,14 +113,14 @@ def _same(program: Program, value: Value, place: int, loop: Step) -> bool:
     out, seen = program.layouts[value], program.layouts[loop.inputs[place]]
     rows = seen.shape == out.shape or (out.ndim == 2 and seen.ndim > 0 and seen.shape[-1] == out.shape[-1])
     dense = out.dense and seen.dense and seen.size == out.size and loop.op.shape == seen.shape
-    dense = dense and all(each.dense and each.shape == seen.shape for each in loop.op.layouts)
+    dense = dense and all(layout.dense and layout.shape == seen.shape for layout in loop.op.layouts)
     return rows and dense and loop.op.loop.dtype is out.dtype
 
 
 def _written(program: Program, product: Step, loop: Step, place: int, views: list[Step], kept: bool) -> Program | None:
     """The program with both as one step at the loop's position. Views of a kept product are moved after it."""
     out, end = program.layouts[product.results[0]], program.steps.index(loop)
-    if not kept and not any(each.dtype is out.dtype for each in loop.op.layouts):
+    if not kept and not any(layout.dtype is out.dtype for layout in loop.op.layouts):
         return None
     op = WithEpilogue(product.op, loop.op, place, out, kept)
     inputs = (*product.inputs, *loop.inputs[:place], *loop.inputs[place + 1 :])
@@ -131,7 +132,7 @@ def _written(program: Program, product: Step, loop: Step, place: int, views: lis
             return None
     gone = {id(each) for each in (product, *views)}
     steps = (
-        [each for each in program.steps[:end] if id(each) not in gone]
+        [step for step in program.steps[:end] if id(step) not in gone]
         + [step]
         + (views if kept else [])
         + program.steps[end + 1 :]

@@ -52,14 +52,14 @@ class Fused(Op):
     ) -> None:
         names = list(dict.fromkeys(op.name for op, *_ in rows))
         super().__init__("_".join(names[:4]) + (f"_and_{len(names) - 4}" if len(names) > 4 else ""))
-        self.rows, self.inputs, self.layouts, self.shape = rows, tuple(each.name for each in inputs), layouts, shape
+        self.rows, self.inputs, self.layouts, self.shape = rows, tuple(input.name for input in inputs), layouts, shape
         self.outputs = tuple(f"out{k}" for k in range(len(results))) if len(results) > 1 else ()
         expressions = _expressions(rows, inputs, dtype.is_floating_point)
         outputs = tuple(writer.Output(expressions[k], layout.dtype) for k, layout in zip(results, layouts))
         self.loop = writer.Loop(inputs, outputs, dtype)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        tensors = [each for each in arguments if isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         launch, constants = plan_loop(self.loop, self.name, self.layouts[0].device, tensors, self.layouts, self.shape)
         return Plan(self.layouts if self.outputs else self.layouts[0], launch, constants)
 
@@ -67,7 +67,7 @@ class Fused(Op):
         self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
         """The one result written over an input."""
-        tensors = [each for each in arguments if isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         loop = replace(self.loop, outputs=(self.loop.outputs[0]._replace(over=self.inputs[over[0]]),))
         launch, constants = plan_loop(loop, self.name, into[0].device, tensors, (), self.shape)
         return Plan(into[0], launch, constants)
@@ -75,11 +75,15 @@ class Fused(Op):
 
 def _expressions(rows: tuple, inputs: tuple[writer.Input, ...], floating: bool) -> list[Expression]:
     """Each row as an expression in the inputs' names."""
-    symbols, made = [Symbol(each.name) for each in inputs], []
+    symbols, made = [Symbol(input.name) for input in inputs], []
     for op, arguments, _ in rows:
         given = [
-            symbols[each[1]] if each[0] == "in" else made[each[1]] if each[0] == "row" else Constant(each[1])
-            for each in arguments
+            symbols[argument[1]]
+            if argument[0] == "in"
+            else made[argument[1]]
+            if argument[0] == "row"
+            else Constant(argument[1])
+            for argument in arguments
         ]
         made.append(_rounded(op.express(*given)) if floating else op.express(*given))
     return made
@@ -172,7 +176,7 @@ class _Fusion:
             for each in used(step):
                 self.uses.setdefault(each, []).append(position)
         self.outside = set(leaving(program))
-        self.products = {each.results[0] for each in program.steps if makes_product(each, self.layouts)}
+        self.products = {step.results[0] for step in program.steps if makes_product(step, self.layouts)}
         self.open: list[_Group] = []
         self.steps: list[Step | Check] = []
         self.places: dict[int, int] = {id(step): position for position, step in enumerate(program.steps)}
@@ -206,11 +210,17 @@ class _Fusion:
         ):
             return None
         (result,) = step.results
-        tensors = [each for each in step.inputs if issubclass(type(each), Value)]
+        tensors = [input for input in step.inputs if issubclass(type(input), Value)]
         layout = self.layouts[result]
-        if not tensors or layout.size == 0 or any(self.layouts[each].device is not layout.device for each in tensors):
+        if (
+            not tensors
+            or layout.size == 0
+            or any(self.layouts[tensor].device is not layout.device for tensor in tensors)
+        ):
             return None
-        arguments = tuple([self.layouts[each] if issubclass(type(each), Value) else type(each) for each in step.inputs])
+        arguments = tuple(
+            [self.layouts[input] if issubclass(type(input), Value) else type(input) for input in step.inputs]
+        )
         compute = step.op.types(arguments, step.parameters)[0]
         whole = all(each.dtype.compute is each.dtype for each in (layout, *(self.layouts[k] for k in tensors)))
         # parts of complex numbers have another dtype than the loop
@@ -221,7 +231,7 @@ class _Fusion:
         group.
         """
         layout = self.layouts[step.results[0]]
-        needs = [each for each in step.inputs if issubclass(type(each), Value)]
+        needs = [input for input in step.inputs if issubclass(type(input), Value)]
         makers = [group for group in self.open if any(each in group.made for each in needs)]
         form = tuple(layout.shape), dtype, layout.device
         fitting = [
@@ -260,8 +270,8 @@ class _Fusion:
         if roots & group.made:
             return True
         if isinstance(step, Step) and step.in_place:
-            written = {self.effects.root[each] for each in step.results}
-            return any(self.effects.root[each] in written for each in group.tensors)
+            written = {self.effects.root[result] for result in step.results}
+            return any(self.effects.root[tensor] in written for tensor in group.tensors)
         return False
 
     def _view(self, step: Step) -> None:
@@ -287,7 +297,7 @@ class _Fusion:
             if step.results[0] in self.outside or any(place not in own for place in self.uses.get(step.results[0], ()))
         ]
         tensors = (
-            {each for step in members for each in step.inputs if issubclass(type(each), Value)}
+            {input for step in members for input in step.inputs if issubclass(type(input), Value)}
             - made
             - self.constants.keys()
         )
@@ -302,10 +312,10 @@ class _Fusion:
         reduction or a product.
         """
         first = members[0]
-        given = {self.effects.root[each] for each in first.inputs if issubclass(type(each), Value)}
+        given = {self.effects.root[input] for input in first.inputs if issubclass(type(input), Value)}
         return (
             len(members) > 1
-            or any(issubclass(type(each), Value) and each in self.constants for each in first.inputs)
+            or any(issubclass(type(input), Value) and input in self.constants for input in first.inputs)
             or self._reduced(first.results[0])
             or bool(given & self.products)
         )
@@ -341,9 +351,9 @@ class _Fusion:
             return "in", places[key]
 
         for step in members:
-            arguments = tuple(place(each) for each in step.inputs)
+            arguments = tuple(place(input) for input in step.inputs)
             if step.op in (table.add, table.mul):  # in a canonical order, so that equal loops have equal texts
-                arguments = tuple(sorted(arguments, key=lambda each: each[0] != "row"))
+                arguments = tuple(sorted(arguments, key=lambda argument: argument[0] != "row"))
             rows.append((step.op, arguments, group.dtype))
         layouts = tuple(self.layouts[members[k].results[0]] for k in kept)
         op = Fused(tuple(rows), tuple(inputs), tuple(kept), layouts, group.dtype, group.shape)

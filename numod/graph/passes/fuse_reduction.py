@@ -82,9 +82,11 @@ def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
     reduction.
     """
     x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
-    tensors = [each for each in maker.inputs if issubclass(type(each), Value)]
+    tensors = [input for input in maker.inputs if issubclass(type(input), Value)]
     last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
-    dense = x.dense and all(program.layouts[each].dense and program.layouts[each].shape == x.shape for each in tensors)
+    dense = x.dense and all(
+        program.layouts[tensor].dense and program.layouts[tensor].shape == x.shape for tensor in tensors
+    )
     whole = len(maker.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
     return (
         last

@@ -56,15 +56,15 @@ class _Overwriting:
         ):
             return None
         layout = self.program.layouts[step.results[0]]
-        tensors = dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value))
+        tensors = dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value))
         # in large programs a single row uses the eager op's kernel, which is compiled already
         if isinstance(step.op, Pointwise) and layout.size >= LARGE:
             return None
-        roots = [self._root(each) for each in tensors]
+        roots = [self._root(tensor) for tensor in tensors]
         fitting = (
-            each
-            for each in tensors
-            if self.program.layouts[each] is layout and layout.dense and self._root(each) in self.made
+            tensor
+            for tensor in tensors
+            if self.program.layouts[tensor] is layout and layout.dense and self._root(tensor) in self.made
         )
         return next(
             (

@@ -42,7 +42,7 @@ def out_of_place(program: Program) -> Program:
         own = target is not None and effects.root[target] == target and target not in program.held
         if own and not (target in viewed and last_view.get(target, -1) >= position):
             if _planned(step, layouts) is layouts[target]:
-                fresh = Value(max(each.number for each in layouts) + 1)
+                fresh = Value(max(layout.number for layout in layouts) + 1)
                 layouts[fresh] = layouts[target]
                 names[target] = fresh
                 step = Step(step.op, step.inputs, step.parameters, (fresh,), False, step.where)
@@ -57,7 +57,7 @@ def out_of_place(program: Program) -> Program:
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
     """The layout of the op's result if computed out of place."""
     arguments = described(step, layouts)
-    if not any(isinstance(each, Layout) for each in arguments):
+    if not any(isinstance(argument, Layout) for argument in arguments):
         return None
     try:
         return step.op.prepare(arguments, step.parameters).layout
@@ -96,14 +96,14 @@ def without_repeats(program: Program) -> Program:
 def _settled(step: Step, effects: Effects) -> bool:
     """Whether a step's inputs and results are never modified, and its results do not leave the program."""
     return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(
-        effects.private(each) for each in step.results
+        effects.private(result) for result in step.results
     )
 
 
 def _key(step: Step) -> tuple:
     return (
         step.op,
-        tuple([each if issubclass(type(each), Value) else (type(each), repr(each)) for each in step.inputs]),
+        tuple([input if issubclass(type(input), Value) else (type(input), repr(input)) for input in step.inputs]),
         *map(exactly, step.parameters),
     )
 
@@ -119,7 +119,7 @@ def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tu
     """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is
     none.
     """
-    tensors = [each for each in step.inputs if issubclass(type(each), Value)]
+    tensors = [input for input in step.inputs if issubclass(type(input), Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:
@@ -165,8 +165,8 @@ def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> boo
         return True
     if step.in_place:
         return not step.results or any(
-            not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results
+            not isinstance(effects.root[result], Value) or effects.root[result] in roots for result in step.results
         )
     if step.op is EMPTY or not step.op.is_view:
-        return any(each in needed or each in roots for each in step.results)
-    return any(each in needed for each in step.results)
+        return any(result in needed or result in roots for result in step.results)
+    return any(result in needed for result in step.results)

@@ -31,7 +31,7 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
     """
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
     before, after = (
-        sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program)
+        sum(isinstance(step, Step) for step in program.steps) for program in (executable.recorded, executable.program)
     )
     parts = [
         f"Program: {after} steps, of {before} recorded",
@@ -41,8 +41,8 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
     ]
     parts[2:2] = [frozen(executable.frozen)] if executable.freezing else []
     kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
-    parts += [f"Source of {each.name}\n\n{each.source}" for each in kernels if source]
-    parts += [_code(each, assembly, llvm) for each in kernels if assembly or llvm]
+    parts += [f"Source of {kernel.name}\n\n{kernel.source}" for kernel in kernels if source]
+    parts += [_code(kernel, assembly, llvm) for kernel in kernels if assembly or llvm]
     return "\n\n".join(parts)
 
 
@@ -85,7 +85,7 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
         if len(step.results) < 4
         else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
     )
-    shapes = ", ".join(_shape(each, program) for each in step.results[:2])
+    shapes = ", ".join(_shape(result, program) for result in step.results[:2])
     line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
     if costs and not step.op.is_view:
         line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
@@ -93,8 +93,8 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
 
 
 def _arguments(step: Step) -> str:
-    shown = [name(each) for each in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
-    return ", ".join(shown + [_parameter(each) for each in step.parameters if not callable(each)])
+    shown = [name(input) for input in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
+    return ", ".join(shown + [_parameter(parameter) for parameter in step.parameters if not callable(parameter)])
 
 
 def _parameter(each: Any) -> str:
@@ -120,7 +120,7 @@ def _shape(value: Value, program: Program) -> str:
 
 
 def _names(values: list[Value], program: Program) -> str:
-    return ", ".join(f"{name(each)} {_shape(each, program)}" for each in values) or "none"
+    return ", ".join(f"{name(value)} {_shape(value, program)}" for value in values) or "none"
 
 
 def _structure(outputs: Any) -> str:
@@ -129,7 +129,7 @@ def _structure(outputs: Any) -> str:
 
 
 def _flops(program: Program, step: Step) -> int:
-    results = tuple([program.layouts[each] for each in step.results])
+    results = tuple([program.layouts[result] for result in step.results])
     if isinstance(step.op, (Fused, FusedReduction)):
         closing = isinstance(step.op, FusedReduction)
         return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (
@@ -150,7 +150,7 @@ def _flops(program: Program, step: Step) -> int:
 
 def _bytes(program: Program, step: Step) -> int:
     return cost.bytes_moved(
-        step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results])
+        step.op, described(step, program.layouts), tuple([program.layouts[result] for result in step.results])
     )
 
 
@@ -161,7 +161,7 @@ def frozen(values: list[Frozen]) -> str:
         "again after a write to what they depend on"
     ]
     return "\n".join(
-        lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)]
+        lines + [line for value in values for step in value.program.steps for line in _step(step, value.program, False)]
     )
 
 
@@ -169,13 +169,13 @@ def frozen(values: list[Frozen]) -> str:
 
 
 def _kernels(section: Section) -> str:
-    calls = [each for each in section.calls if isinstance(each, Call)]
-    counts = Counter(each.kernel.name if each.kernel else f"{each.step.op.name} (host)" for each in calls)
+    calls = [call for call in section.calls if isinstance(call, Call)]
+    counts = Counter(call.kernel.name if call.kernel else f"{call.step.op.name} (host)" for call in calls)
     form = f"{len(calls)} launches {'in turn' if section.replay is None else 'as one graph'}"
     if section.linked:
         form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]
-    checks = sum(isinstance(each, Test) for each in section.calls)
+    checks = sum(isinstance(call, Test) for call in section.calls)
     return "\n".join(
         lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else [])
     )
@@ -204,10 +204,10 @@ def memory(executable: Executable) -> str:
     """Bytes by kind, and the arena's layout: offset and lifetime (first and last call) of each intermediate value."""
     lowered = executable.lowered
     buffers: dict[Buffer, None] = {}
-    for each in lowered.calls:
-        if isinstance(each, Call):
-            buffers.update(dict.fromkeys((*each.reads, *each.writes)))
-    totals = {kind: sum(each.nbytes for each in buffers if each.kind == kind) for kind in _KINDS}
+    for call in lowered.calls:
+        if isinstance(call, Call):
+            buffers.update(dict.fromkeys((*call.reads, *call.writes)))
+    totals = {kind: sum(buffer.nbytes for buffer in buffers if buffer.kind == kind) for kind in _KINDS}
     lines = ["Memory, bytes", *(f"  {total:12,} {_KINDS[kind]}" for kind, total in totals.items() if total)]
     if not totals["local"]:
         return "\n".join(lines)
@@ -220,7 +220,7 @@ def memory(executable: Executable) -> str:
 def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[str]:
     values = {span.buffer: value for value, span in reversed(lowered.places.items())}
     alive = lifetimes(lowered)
-    shown = {each: name(values[each]) if each in values else "scratch" for each in places if each.nbytes}
+    shown = {place: name(values[place]) if place in values else "scratch" for place in places if place.nbytes}
     lines = [
         f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}"
         for each, known in shown.items()

@@ -18,16 +18,16 @@ def dot(program: Program) -> str:
     ]
     source: dict[Value, str] = {}
     for kind, values in (("input", program.inputs), ("held", program.held)):
-        for each in values:
-            source[each] = f"{kind}{each.number}"
-            lines.append(f'  {source[each]} [shape=oval, label="{kind} {name(each)}\\n{_shape(each, program)}"];')
+        for value in values:
+            source[value] = f"{kind}{value.number}"
+            lines.append(f'  {source[value]} [shape=oval, label="{kind} {name(value)}\\n{_shape(value, program)}"];')
     for number, step in enumerate(program.steps):
         lines += _step(number, step, program, source)
     left: list[Value] = []
     replace(program.outputs, lambda each: left.append(each) if issubclass(type(each), Value) else None)
     for kind, values in (
         ("result", left),
-        ("gradient", [each for each in program.gradients.values() if each is not None]),
+        ("gradient", [gradient for gradient in program.gradients.values() if gradient is not None]),
     ):
         for number, each in enumerate(values):
             lines += [
@@ -51,7 +51,7 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
         ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
     )
     lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
-    for each in dict.fromkeys(each for each in step.inputs if issubclass(type(each), Value)):
+    for each in dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value)):
         lines.append(f"  {source[each]} -> {node} {_label(each, program)};")
     source.update(dict.fromkeys(step.results, node))
     return lines

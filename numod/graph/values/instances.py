@@ -46,7 +46,7 @@ def is_instance(value: Any) -> bool:
     """Whether it is a plain object that holds tensors, and else only numbers, texts, containers and such objects."""
     return (
         _is_plain_object(value)
-        and any(issubclass(type(each), Tensor) for each in _leaves(value))
+        and any(issubclass(type(leave), Tensor) for leave in _leaves(value))
         and _is_kept(value, _DEPTH)
     )
 
@@ -84,7 +84,9 @@ def _is_kept(value: Any, depth: int) -> bool:
         return True
     if _is_container(value):
         return all(_is_kept(each, depth - 1) for each in (value.values() if issubclass(type(value), dict) else value))
-    return _is_plain_object(value) and all(_is_kept(each, depth - 1) for each in objects.attributes(value).values())
+    return _is_plain_object(value) and all(
+        _is_kept(attribute, depth - 1) for attribute in objects.attributes(value).values()
+    )
 
 
 def _is_container(value: Any) -> bool:
@@ -140,14 +142,16 @@ def _taken(value: Any, found: list) -> Any:
         return [_taken(each, found) for each in value]
     if is_tuple(value):
         return tuple.__new__(type(value), [_taken(each, found) for each in value])
-    return Instance(type(value), {key: _taken(each, found) for key, each in objects.attributes(value).items()})
+    return Instance(
+        type(value), {key: _taken(attribute, found) for key, attribute in objects.attributes(value).items()}
+    )
 
 
 def made(value: Any) -> Any:
     """The opposite of `taken`."""
     if type(value) is Instance:
         result = objects.base_of(value.kind).__new__(value.kind)
-        objects.set_attributes(result, {key: made(each) for key, each in value.attributes.items()})
+        objects.set_attributes(result, {key: made(attribute) for key, attribute in value.attributes.items()})
         return result
     if not holds_parts(value):
         return value
@@ -191,5 +195,5 @@ def known_elsewhere(found: list) -> bool:
     owner = [object()]
     objects = [owner[0], *found]
     found.clear()
-    counts = [sys.getrefcount(each) for each in objects]
+    counts = [sys.getrefcount(object_) for object_ in objects]
     return any(count != counts[0] for count in counts) or any(map(weakref.getweakrefcount, objects))

@@ -125,10 +125,10 @@ def counts_of(schedules: Sequence) -> list[dict]:
     """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them,
     and optimizers' groups.
     """
-    inner = [part for each in schedules for part in getattr(each, "_schedulers", ())]
+    inner = [part for schedule in schedules for part in getattr(schedule, "_schedulers", ())]
     return [
         *map(vars, schedules),
-        *(group for each in schedules for group in each.optimizer.param_groups),
+        *(group for schedule in schedules for group in schedule.optimizer.param_groups),
         *(counts_of(inner) if inner else ()),
     ]
 

@@ -68,8 +68,8 @@ _LOOKS = (
     "__ceil__",
     "__invert__",
     *(
-        f"__{reflected}{each}__"
-        for each in ("divmod", "and", "or", "xor", "lshift", "rshift")
+        f"__{reflected}{name}__"
+        for name in ("divmod", "and", "or", "xor", "lshift", "rshift")
         for reflected in ("", "r")
     ),
 )
@@ -160,10 +160,10 @@ class LazyScalar:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them
         what the number does.
         """
-        kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}
+        kinds = {input.dtype for input in inputs if isinstance(input, Tensor) and input.dtype is not dtypes.bool_}
         taken = (
             isinstance(op, Pointwise)
-            and any(each is self for each in inputs)
+            and any(input is self for input in inputs)
             and len(kinds) == 1
             and not _is_foreign(self)
         )
@@ -207,9 +207,9 @@ def _as_number(thing: Any) -> Any:
     """
     if not _is_foreign(thing):
         return thing
-    for each in active_listeners():
-        if hasattr(each, "confused"):
-            each.confused = True
+    for active_listener in active_listeners():
+        if hasattr(active_listener, "confused"):
+            active_listener.confused = True
     made = LazyScalar._made.__get__(thing)
     # this thread may still hold it when the recording ends, which is no fault of the function
     made[:] = [each for each in made if each[0]() is not thing]
@@ -290,10 +290,12 @@ def _exact(reading: Any) -> Tensor | float | int | None:
         if tensor.dtype is dtypes.int64 and ((tensor >= _LARGEST) | (tensor <= -_LARGEST))._observe():
             return None
         return tensor.to(_WIDE[tensor.dtype]).reshape(()) if tensor.dtype in _WIDE else None
-    operands = [_exact(each) for each in reading.operands]
-    if any(each is None for each in operands):
+    operands = [_exact(operand) for operand in reading.operands]
+    if any(operand is None for operand in operands):
         return None
-    whole = all(type(each) is int or (isinstance(each, Tensor) and each.dtype is dtypes.int64) for each in operands)
+    whole = all(
+        type(operand) is int or (isinstance(operand, Tensor) and operand.dtype is dtypes.int64) for operand in operands
+    )
     if whole and reading.operation != "truediv" and not reading.operation.startswith("math."):
         if reading.operation == "pow":
             return _whole_power(*operands)
@@ -305,7 +307,8 @@ def _exact(reading: Any) -> Tensor | float | int | None:
         )
         return compute(reading.operation, operands) if known else None
     operands = [
-        float(each) if type(each) is int else each.double() if isinstance(each, Tensor) else each for each in operands
+        float(operand) if type(operand) is int else operand.double() if isinstance(operand, Tensor) else operand
+        for operand in operands
     ]
     if reading.operation in ("pow", "math.pow"):
         return _power(*operands)
@@ -387,8 +390,9 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
             return pow(value_of_looked_at(self), *map(value_of_looked_at, others))
         operands = tuple(reading_of(each) if type(each) is LazyScalar else each for each in (self, *others))
         known = all(
-            type(each) in (bool, int, float, complex) or (type(each) is ScalarExpression and each.operation != "numpy")
-            for each in operands
+            type(operand) in (bool, int, float, complex)
+            or (type(operand) is ScalarExpression and operand.operation != "numpy")
+            for operand in operands
         )
         if not known or (operation in _DIVISIONS and _may_be_zero(operands[0 if reflected else 1])):
             look()  # an array shares the tensor's memory, which may change until the run has ended
@@ -423,9 +427,9 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
     Of those that are known before a run begins, runs check that it is the same; of others it may be a flag, a guard.
     """
     readings = [reading_of(each) if type(each) is LazyScalar else each for each in (self, other)]
-    if any(_bound(each) > _LARGEST for each in readings):
+    if any(_bound(reading) > _LARGEST for reading in readings):
         return None
-    pair = [_exact(each) for each in readings]
+    pair = [_exact(reading) for reading in readings]
     if any(each is None for each in pair):
         return None
     found = function_of(operation)(*[each.double() if isinstance(each, Tensor) else float(each) for each in pair])
@@ -449,12 +453,12 @@ def _function(name: str) -> Callable:
     """A function of the math module that also takes what stands for numbers known before a run begins."""
 
     def function(*operands: Any) -> Any:
-        first = next((each for each in operands if type(each) is LazyScalar), None)
+        first = next((operand for operand in operands if type(operand) is LazyScalar), None)
         if first is None or not all(map(_is_early, operands)):
             return getattr(math, name)(*map(value_of_looked_at, operands))
         if name == "log" and len(operands) == 2:  # to a base, which Python computes so too
             return function(operands[0]) / function(operands[1])
-        given = tuple(reading_of(each) if type(each) is LazyScalar else each for each in operands)
+        given = tuple(reading_of(operand) if type(operand) is LazyScalar else operand for operand in operands)
         return LazyScalar(
             ScalarExpression(f"math.{name}", given),
             LazyScalar._look.__get__(first),

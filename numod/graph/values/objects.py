@@ -206,8 +206,8 @@ def rebuilt(value: Any, items: Iterable, inside: dict[str, Any]) -> Any:
     elif base in MAPPINGS:
         if base is defaultdict:
             DEFAULT.__set__(result, DEFAULT.__get__(value))
-        for key, each in zip(members_of(value), items):
-            base.__setitem__(result, key, each)
+        for key, item in zip(members_of(value), items):
+            base.__setitem__(result, key, item)
     set_attributes(result, inside)
     return result
 

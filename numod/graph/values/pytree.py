@@ -129,13 +129,13 @@ def replace(
     if type(structure) is LazyScalar:
         return function(structure)
     if type(structure) is ScalarExpression:
-        return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
+        return read(structure.operation, tuple([replace(operand, function, read) for operand in structure.operands]))
     if not is_structure(structure):
         return function(structure)
     structure, _ = _exactly(structure)
     if has_identity(structure) and (found := whole(structure)) is not None:
         return found
-    return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
+    return remade(structure, [replace(part, function, read, whole) for part in parts(structure)])
 
 
 class Given:

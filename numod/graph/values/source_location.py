@@ -53,12 +53,18 @@ def _uses(code: types.CodeType) -> Iterator[tuple[int, set[str], bool, bool]]:
     starts = dict(dis.findlinestarts(code))
     found: dict[int, list] = {}
     line = code.co_firstlineno
-    for each in dis.get_instructions(code):
-        line = starts.get(each.offset) or line
+    for get_instruction in dis.get_instructions(code):
+        line = starts.get(get_instruction.offset) or line
         entry = found.setdefault(line, [set(), False, False])
-        entry[0].update([each.argval] if isinstance(each.argval, str) else ())
-        entry[1] |= each.opname in ("STORE_SUBSCR", "STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_SUBSCR")
-        entry[2] |= each.opname in _CALLS
+        entry[0].update([get_instruction.argval] if isinstance(get_instruction.argval, str) else ())
+        entry[1] |= get_instruction.opname in (
+            "STORE_SUBSCR",
+            "STORE_ATTR",
+            "STORE_GLOBAL",
+            "STORE_DEREF",
+            "DELETE_SUBSCR",
+        )
+        entry[2] |= get_instruction.opname in _CALLS
     yield from ((number, *entry) for number, entry in found.items())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

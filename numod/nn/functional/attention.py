@@ -70,22 +70,23 @@ def _attention(
     """Attention by the blockwise kernel if it applies, else composed of ops."""
     tensors = (query, key, value) if mask is None else (query, key, value, mask)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        shapes = ", ".join(str(tuple(each.shape)) for each in tensors[:3])
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors[:3])
         raise RuntimeError(
             f"scaled_dot_product_attention: sizes differ; query, key and value are {shapes}, expected (..., L, E), "
             "(..., S, E) and (..., S, Ev)"
         )
-    lead = broadcast_shapes("scaled_dot_product_attention", [each.shape[:-2] for each in tensors])
+    lead = broadcast_shapes("scaled_dot_product_attention", [tensor.shape[:-2] for tensor in tensors])
     if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1], causal or mask is not None) or (
         mask is not None and mask.requires_grad
     ):
         return f.matmul(dropout(op.attention_weights(query, key, mask, scale, causal), dropout_p), value)
-    ends = [each.shape[-2:] for each in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
+    ends = [tensor.shape[-2:] for tensor in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
     tensors = [
-        each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)
+        tensor if tensor.shape == (*lead, *end) else f.expand(tensor, (*lead, *end))
+        for tensor, end in zip(tensors, ends)
     ]
     if len(lead) > op.LEADS:
-        tensors = [f.flatten(each, 0, len(lead) - op.LEADS) for each in tensors]
+        tensors = [f.flatten(tensor, 0, len(lead) - op.LEADS) for tensor in tensors]
     drawn = 0, 0
     if dropout_p > 0.0:
         # refuses numbers that examples of `func.vmap` would share or not, other than they are to

@@ -128,7 +128,7 @@ def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation
         order = (0, 1, k + 2, *range(2, k + 2), *range(k + 3, x.ndim))
         x, weight = (f.flatten(f.permute(each, order) if k else each, 1, 2) for each in (x, weight))
     stride, padding, dilation = (
-        tuple(each for k, each in enumerate(values) if k not in covered) for values in (stride, padding, dilation)
+        tuple(value for k, value in enumerate(values) if k not in covered) for values in (stride, padding, dilation)
     )
     # a longer one, too, leaves one window; scratch memory goes by it
     stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, x.shape[2:], padding))

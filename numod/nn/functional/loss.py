@@ -35,13 +35,18 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
             stacklevel=6,
         )
     dense = (
-        own.dense and other.dense and own.shape == other.shape and all([as_tensor_of(each) is None for each in numbers])
+        own.dense
+        and other.dense
+        and own.shape == other.shape
+        and all([as_tensor_of(number) is None for number in numbers])
     )
     if (
         reduction in ("mean", "sum")
         and own.size
         and dense
-        and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)])
+        and all(
+            [number._layout.dense and number.shape == own.shape for number in numbers if isinstance(number, Tensor)]
+        )
     ):
         return apply(r.closing(row), (input, target, *numbers), (1.0 / own.size if reduction == "mean" else 1,))
     return reduced(row(input, target, *numbers), reduction)

@@ -184,9 +184,9 @@ def _are_alike(x: Layout, *others: Layout | None) -> bool:
 
 
 def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
-    for name, each in tensors.items():
-        if each is not None and tuple(each.shape) != (channels,):
-            raise RuntimeError(f"{name} should contain {channels} elements not {each.numel()}")
+    for name, tensor in tensors.items():
+        if tensor is not None and tuple(tensor.shape) != (channels,):
+            raise RuntimeError(f"{name} should contain {channels} elements not {tensor.numel()}")
 
 
 def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:

@@ -398,7 +398,7 @@ def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> l
     flat: list[list[int]] = [[0]]
     for begin, k, n in zip(starts, window, plane):
         flat = [[base * n + at + offset for base in bases for offset in range(k)] for bases in flat for at in begin]
-    return [each for bases in flat for each in bases]
+    return [base for bases in flat for base in bases]
 
 
 def _starts(sample: float, n: int, out: int, kernel: int) -> list[int]:

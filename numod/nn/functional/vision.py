@@ -267,9 +267,9 @@ def _target_sizes(
             "Input and scale_factor must have the same number of spatial dimensions, but got "
             f"input with spatial dimensions of {list(x.shape[2:])} and scale_factor of shape {factor}."
         )
-    if not all(isfinite(n * each) for n, each in zip(x.shape[2:], factors)):
+    if not all(isfinite(n * factor) for n, factor in zip(x.shape[2:], factors)):
         raise RuntimeError(f"interpolate: sizes {list(x.shape[2:])} times scale_factor {factor} are not finite")
-    sizes = [floor(n * each) for n, each in zip(x.shape[2:], factors)]
+    sizes = [floor(n * factor) for n, factor in zip(x.shape[2:], factors)]
     return sizes, [None] * ndim if recompute else factors
 
 

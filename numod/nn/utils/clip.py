@@ -32,7 +32,7 @@ def get_total_norm(
     tensors, norm_type = _as_list(tensors), float(norm_type)
     if not tensors:
         return tensor(0.0)
-    norms = [each.norm(norm_type).to(tensors[0].device) for each in tensors]
+    norms = [tensor.norm(norm_type).to(tensors[0].device) for tensor in tensors]
     total = stack(norms).norm(norm_type)
     if error_if_nonfinite and not total.isfinite()._observe():
         raise RuntimeError(
@@ -101,4 +101,4 @@ def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [each.grad for each in with_gradients(_as_list(parameters))]
+    return [with_gradient.grad for with_gradient in with_gradients(_as_list(parameters))]

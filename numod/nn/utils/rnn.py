@@ -341,12 +341,12 @@ def pad_sequence(
     sequences = list(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
-    for k, each in enumerate(sequences):
-        if not isinstance(each, Tensor):
+    for k, sequence in enumerate(sequences):
+        if not isinstance(sequence, Tensor):
             raise TypeError(
-                f"pad_sequence(): expected Tensor as element {k} in argument 0, but got {type(each).__name__}"
+                f"pad_sequence(): expected Tensor as element {k} in argument 0, but got {type(sequence).__name__}"
             )
-    longest = max(each.shape[0] for each in sequences)
+    longest = max(sequence.shape[0] for sequence in sequences)
     padded = []
     for each in sequences:
         missing = longest - each.shape[0]
@@ -364,7 +364,7 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences (length, ...) packed."""
     return pack_padded_sequence(
-        pad_sequence(sequences), [each.shape[0] for each in sequences], enforce_sorted=enforce_sorted
+        pad_sequence(sequences), [sequence.shape[0] for sequence in sequences], enforce_sorted=enforce_sorted
     )
 
 

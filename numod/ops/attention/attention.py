@@ -134,7 +134,7 @@ class _Blocked(Op):
         lanes, workers = tiles.host().lanes(storage.itemsize), min(_WORKERS, tasks)
         block = min(_KEYS, -(-count // 48) * 48)  # whole panels on every processor
         panels = tiles.panel(width, lanes), tiles.panel(depth, lanes)
-        needed = tuple((workers * each, storage) for each in parts(block, *panels))
+        needed = tuple((workers * part, storage) for part in parts(block, *panels))
         numbers = (
             *_numbers(inputs, mask_at, parameters),
             block,
@@ -199,7 +199,7 @@ class Attention(_Blocked):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         query, _, value, mask, *_ = arguments
-        device = single_device(self.name, [each for each in arguments if isinstance(each, Layout)])
+        device = single_device(self.name, [argument for argument in arguments if isinstance(argument, Layout)])
         *lead, length, depth = query.shape
         results = (
             layout((*lead, length, value.shape[-1]), query.dtype, device),

@@ -192,13 +192,13 @@ def _transform(
             False,
             scale,
         )
-    tables, held = [each.astype(kind.storage) for each in tables], []
+    tables, held = [table.astype(kind.storage) for table in tables], []
 
     def run(source: object, target: object) -> None:
-        held[:] = held or [device.backend.upload(each) for each in tables]
+        held[:] = held or [device.backend.upload(table) for table in tables]
         for k, (stage, places, constants) in enumerate(stages):
             result = target if k == len(stages) - 1 else device.empty(outer * length * inside, kind.storage)
-            stage(source, *[held[each or 0] for each in places], result, *constants)
+            stage(source, *[held[place or 0] for place in places], result, *constants)
             source = result
 
     return run

@@ -201,7 +201,7 @@ def _pairs_gradient(g: object, x: object, out: object, p: float, recording: bool
     halves = [
         each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out)
     ]
-    g, out = [(each + each.T).unsqueeze(0) for each in halves]
+    g, out = [(halve + halve.T).unsqueeze(0) for halve in halves]
     return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p, recording).squeeze(0)
 
 

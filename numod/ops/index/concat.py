@@ -33,23 +33,23 @@ class Cat(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
         first = arguments[0]
-        for k, each in enumerate(arguments):
-            if each.ndim != first.ndim:
-                raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {each.ndim}")
-            if any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
+        for k, argument in enumerate(arguments):
+            if argument.ndim != first.ndim:
+                raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {argument.ndim}")
+            if any(a != b for d, (a, b) in enumerate(zip(argument.shape, first.shape)) if d != dim):
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {dim}. Expected "
-                    f"{tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
+                    f"{tuple(first.shape)} but got {tuple(argument.shape)} for tensor number {k} in the list."
                 )
-        result = dtypes.result_type([each.dtype for each in arguments], [], [])
-        sizes = [each.shape[dim] for each in arguments]
+        result = dtypes.result_type([argument.dtype for argument in arguments], [], [])
+        sizes = [argument.shape[dim] for argument in arguments]
         shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
         out = layout(shape, result, single_device("cat", list(arguments)))
         if (
             len(arguments) > 1
             and out.size <= _SMALL
             and not out.device.backend.is_gpu
-            and all(each.dense and each.dtype is result for each in arguments)
+            and all(argument.dense and argument.dtype is result for argument in arguments)
         ):
             return _together(out, dim, sizes)
         strides = dense_strides(shape)
@@ -70,7 +70,7 @@ class Cat(Op):
         """The gradient of the inputs at these positions: their parts of g."""
 
         def parts(g: object, layouts: tuple, dim: int) -> list:
-            ends = [*accumulate(each.shape[dim] for each in layouts)]
+            ends = [*accumulate(layout.shape[dim] for layout in layouts)]
             return [g.narrow(dim, ends[k] - layouts[k].shape[dim], layouts[k].shape[dim]) for k in wanted]
 
         return parts

@@ -58,7 +58,7 @@ class Factorization(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first = arguments[0]
         device = single_device(f"linalg.{self.name}", arguments)
-        made = self.shapes(*(tuple(each.shape) for each in arguments), *parameters)
+        made = self.shapes(*(tuple(argument.shape) for argument in arguments), *parameters)
         made = dict(zip(self.outputs, made)) if self.outputs else {self.name: made}
         results = tuple(
             layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device)
@@ -68,10 +68,10 @@ class Factorization(Op):
             return Plan(results if self.outputs else results[0], self._on_device(arguments, results, parameters))
 
         def launch(*buffers: np.ndarray) -> None:
-            arrays = [data[: each.size].reshape(each.shape) for each, data in zip(arguments, buffers)]
+            arrays = [data[: argument.size].reshape(argument.shape) for argument, data in zip(arguments, buffers)]
             found = self.run(arrays, parameters)
-            for each, data, value in zip(results, buffers[len(arrays) :], found if self.outputs else (found,)):
-                data[: each.size].reshape(each.shape)[...] = value
+            for result, data, value in zip(results, buffers[len(arrays) :], found if self.outputs else (found,)):
+                data[: result.size].reshape(result.shape)[...] = value
 
         return Plan(results if self.outputs else results[0], launch)
 
@@ -95,10 +95,10 @@ class Factorization(Op):
             # the graph compiler's placeholders have none: it calls this as it is, since it waits
             buffers[0].dtype  # noqa: B018
             if run is None:  # of an empty matrix nothing is read
-                found = self.run([np.empty(each.shape, each.storage) for each in arguments], parameters)
-                for each, data, value in zip(results, buffers[len(arguments) :], found if self.outputs else (found,)):
-                    if each.size:
-                        data.copy_to_device(np.ascontiguousarray(value, each.storage).reshape(-1))
+                found = self.run([np.empty(argument.shape, argument.storage) for argument in arguments], parameters)
+                for result, data, value in zip(results, buffers[len(arguments) :], found if self.outputs else (found,)):
+                    if result.size:
+                        data.copy_to_device(np.ascontiguousarray(value, result.storage).reshape(-1))
                 return
             if (infos := run(*buffers)) is not None and (infos := device.backend.download(infos)).any():
                 number = int(infos.nonzero()[0][0])
@@ -120,7 +120,7 @@ class Factorization(Op):
         """The error for the first matrix of the batch for which LAPACK fails."""
         for number, place in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
-                blas.limited(self.compute, [each[place] for each in arrays], parameters)
+                blas.limited(self.compute, [array[place] for array in arrays], parameters)
             except np.linalg.LinAlgError:
                 break
         return self.refusal(number if place else None, blas.limited(self.why[1], [arrays[0][place]]))

@@ -39,7 +39,7 @@ def _triangular(a: object, b: object, upper: bool, unit: bool = False) -> object
 
 def _known(grads: list, results: tuple) -> list:
     """The gradients, zero for results that have none."""
-    return [like.new_zeros(like.shape) if each is None else each for each, like in zip(grads, results)]
+    return [like.new_zeros(like.shape) if grad is None else grad for grad, like in zip(grads, results)]
 
 
 def _gaps(values: object, powers: int = 1) -> object:

@@ -77,7 +77,7 @@ class Band(Op):
         launch = bind.launcher(
             x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
         )
-        return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
+        return Plan(out, launch, (x.size // n, m, n, *(min(max(parameter, -m), n) for parameter in parameters)))
 
 
 class Triangle(Op):

@@ -29,11 +29,11 @@ class Epilogue:
 
     def tensors(self) -> list[writer.Input]:
         """The tensors it reads besides the product."""
-        return [each for each in self.loop.inputs if each.tensor and each.name != self.product]
+        return [input for input in self.loop.inputs if input.tensor and input.name != self.product]
 
     def numbers(self) -> list[writer.Input]:
         """The numbers it computes with."""
-        return [each for each in self.loop.inputs if not each.tensor]
+        return [input for input in self.loop.inputs if not input.tensor]
 
     def sizes(self) -> tuple[int, ...]:
         """The steps that are not part of the text."""
@@ -47,7 +47,7 @@ class Epilogue:
         """Whether all it reads lies row behind row, as a dense result of so many columns does: several rows are as
         one.
         """
-        return all(each[1:] == (columns, 1) for each in self.steps)
+        return all(step[1:] == (columns, 1) for step in self.steps)
 
     def joined(self, source: str, bias: str = "") -> str:
         """A kernel's text with this in it.
@@ -56,13 +56,13 @@ class Epilogue:
         element.
         """
         steps = dict(zip(self.tensors(), self.steps))
-        names = [_array(*each) for each in steps.items()] + self.loop.written()
+        names = [_array(*item) for item in steps.items()] + self.loop.written()
         names += [
             f"_{step}_{each.name}"
             for each, ends in steps.items()
             for step in ("batch", "row", "column")[: 3 if ends[2] > 1 else 2]
         ]
-        names += [each.name for each in self.numbers()]
+        names += [number.name for number in self.numbers()]
         start = "".join(f"    {line}\n" for line in writer.converted_numbers(self.loop))
         text = source.replace("):\n", f"{''.join(f', {each}' for each in names)}):\n{start}", 1)
         indent, *place = re.search(rf"^( *)FINISH\({', '.join(['(.*)'] * 5)}\)", text, flags=re.M).groups()
@@ -84,7 +84,7 @@ class Epilogue:
         index |= dict.fromkeys(["out", *self.loop.written()], "uintp(_line + _j)")
         lines = [
             f"_line = {line}",
-            *(f"_line_{each.name} = ({batch}) * _batch_{each.name} + ({row}) * _row_{each.name}" for each in steps),
+            *(f"_line_{step.name} = ({batch}) * _batch_{step.name} + ({row}) * _row_{step.name}" for step in steps),
         ]
         for each, step in steps.items():
             if not step[2]:
@@ -93,15 +93,19 @@ class Epilogue:
                     f"{writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp(_line_{each.name})')}"
                 )
         loop = [f"for _j in range({low}, {high}):", f"    {self.product} = out[uintp(_line + _j)]{bias}"]
-        if bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
+        if bias and not any(output.over for output in self.loop.outputs):  # the product is a result too
             loop.append(f"    out[uintp(_line + _j)] = {self.product}")
         return lines, loop + ["    " + each for each in writer.body(self.loop, index)]
 
     def types(self) -> list[str]:
         """Of its further arguments, in a signature."""
-        outputs = [each for each in self.loop.outputs if each.over is None]
+        outputs = [output for output in self.loop.outputs if output.over is None]
         arrays = [f"{each.dtype.storage.name}[]" for each in (*self.tensors(), *outputs)]
-        return [*arrays, *["int64"] * len(self.sizes()), *(writer.number_type(each.dtype) for each in self.numbers())]
+        return [
+            *arrays,
+            *["int64"] * len(self.sizes()),
+            *(writer.number_type(number.dtype) for number in self.numbers()),
+        ]
 
 
 def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
@@ -120,9 +124,9 @@ def _apart(loop: list[str]) -> tuple[str, list[str]]:
     """
     text = "\n".join(loop)
     nodes = list(ast.walk(parsed(text)))
-    functions = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
-    names = [each for each in nodes if isinstance(each, ast.Name) and id(each) not in functions]
-    given = sorted({each.id for each in names} - {each.id for each in names if isinstance(each.ctx, ast.Store)})
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in functions]
+    given = sorted({name.id for name in names} - {name.id for name in names if isinstance(name.ctx, ast.Store)})
     # functions that kernels share are told apart by their names
     call = f"finish_{zlib.crc32(text.encode()):08x}({', '.join(given)})"
     return f"@shared_function\ndef {call}:\n    " + text.replace("\n", "\n    ") + "\n", [call]

@@ -242,7 +242,12 @@ class Matmul(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         wrong = next(
-            (name for name, each, flag in zip(self.parameters, arguments, parameters) if flag and each.ndim < 2), None
+            (
+                name
+                for name, argument, flag in zip(self.parameters, arguments, parameters)
+                if flag and argument.ndim < 2
+            ),
+            None,
         )
         return wrong and f"attribute {wrong!r} must be False for a vector"
 
@@ -258,7 +263,7 @@ def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
     """The factors as they are multiplied: transposed where the flags say so, a vector as a row on the left and a column
     on the right.
     """
-    a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+    a, b = (_transposed(argument) if flag else argument for argument, flag in zip(arguments, parameters))
     a = a if a.ndim > 1 else layout((1, *a.shape), a.dtype, a.device, (a.size * a.strides[0], *a.strides))
     return a, b if b.ndim > 1 else layout((*b.shape, 1), b.dtype, b.device, (*b.strides, 1))
 
@@ -346,7 +351,7 @@ class Linear(Op):
         )
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
+        device = single_device("linear", [argument for argument in arguments if isinstance(argument, Layout)])
         out = layout(self.shape(arguments, parameters), arguments[0].dtype, device)
         if out.size == 0:
             return Plan(out, lambda *_: None)

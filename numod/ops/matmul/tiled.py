@@ -192,23 +192,23 @@ def finished(
     packed: bool = False,
 ) -> Callable | None:
     a, b, bias = factors
-    steps = [broadcast_strides(each, shape) for each in tensors]
+    steps = [broadcast_strides(tensor, shape) for tensor in tensors]
     batch = broadcast_shapes(name, [a.shape[:-2], b.shape[:-2]])
     if batch:
         sizes, ends = emit.collapse(
             batch,
             [
                 *(broadcast_strides(each, (*batch, *each.shape[-2:]))[:-2] for each in (a, b)),
-                *(each[:-2] for each in steps),
+                *(step[:-2] for step in steps),
             ],
         )
         (a_batch, b_batch), places = (
-            (each[-1] for each in ends[:2]),
-            [(end[-1], *each[-2:]) for end, each in zip(ends[2:], steps)],
+            (end[-1] for end in ends[:2]),
+            [(end[-1], *step[-2:]) for end, step in zip(ends[2:], steps)],
         )
     else:
-        sizes, ends = emit.collapse(shape[:-1], [each[:-1] for each in steps])
-        a_batch, b_batch, places = 0, 0, [(0, end[-1], each[-1]) for end, each in zip(ends, steps)]
+        sizes, ends = emit.collapse(shape[:-1], [step[:-1] for step in steps])
+        a_batch, b_batch, places = 0, 0, [(0, end[-1], step[-1]) for end, step in zip(ends, steps)]
     finish = Epilogue(loop, product, tuple(places))
     run = (
         tiled_launcher(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None, packed)

@@ -358,7 +358,7 @@ class Norm(Op):
         else:
             source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if columns else specialized(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
-        there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
+        there, empty, storage = [isinstance(argument, Layout) for argument in arguments], x.device.empty, x.storage
         own = [(2 * x.shape[1], np.dtype("float64"))] if columns else []
 
         def launch(*buffers: object) -> None:

@@ -344,7 +344,7 @@ class FusedMapReduce(Op):
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return " ".join(f"{each}#[*s]:any" for each in self.inputs) + "; scale=number"
+        return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
@@ -352,17 +352,17 @@ class FusedMapReduce(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (scale,) = parameters
-        tensors = [each for each in arguments if isinstance(each, Layout)]
+        tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         compute, _ = self.row.types(arguments)
         out = layout((), compute, single_device(self.name, tensors))
         n = tensors[0].size
         inputs = tuple(
             writer.Input(
                 writer.argument_name(name),
-                each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each),
-                isinstance(each, Layout),
+                argument.dtype if isinstance(argument, Layout) else dtypes.of_scalar_type(argument),
+                isinstance(argument, Layout),
             )
-            for name, each in zip(self.inputs, arguments)
+            for name, argument in zip(self.inputs, arguments)
         )
         finish = self.mean if scale != 1 else _TOTAL
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
@@ -385,7 +385,9 @@ def total(
     if on_gpu:
         return two_passes(flat(name, device, _partial(fold), inputs, n, chunks), constants, fold, name, partial, n), ()
     return _with_memory(
-        flat(name, device, fold, inputs, n, chunks, joined=True), len([each for each in inputs if each.tensor]), partial
+        flat(name, device, fold, inputs, n, chunks, joined=True),
+        len([input for input in inputs if input.tensor]),
+        partial,
     ), constants
 
 
@@ -414,8 +416,8 @@ def two_passes(
     run_last, constants_last = _divided(last, name, partial, [outs], [step], [chunks], [walk], outs, count)
 
     def launch(*arguments: object) -> None:
-        *given, out = (each for each in arguments if not isinstance(each, (int, float)))
-        numbers = [each for each in arguments if isinstance(each, (int, float))]
+        *given, out = (argument for argument in arguments if not isinstance(argument, (int, float)))
+        numbers = [argument for argument in arguments if isinstance(argument, (int, float))]
         between = partial.device.empty(partial.size, partial.storage)
         run_first(*given, between, *numbers, *constants)
         run_last(between, out, *constants_last)

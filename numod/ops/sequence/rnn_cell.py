@@ -108,12 +108,12 @@ class Cell(Op):
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return " ".join(f"{each}[_ _]:f" for each in self.inputs) + ";"
+        return " ".join(f"{input}[_ _]:f" for input in self.inputs) + ";"
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named = dict(zip(self.inputs, arguments))
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype
-        if any(each.dtype is not dtype for each in arguments) or not dtype.is_floating_point:
+        if any(argument.dtype is not dtype for argument in arguments) or not dtype.is_floating_point:
             raise RuntimeError(
                 f"{self.name}: expected tensors of one floating dtype, got "
                 f"{', '.join(str(each.dtype) for each in arguments)}; convert with .to()"
@@ -155,7 +155,7 @@ gru_cell_gradient = Cell(
 
 
 def lstm_gradients(grads: list, gates: object, c: object, c_out: object, recording: bool) -> tuple:
-    dh, dc = (c.new_zeros(c.shape) if each is None else each.contiguous() for each in grads)
+    dh, dc = (c.new_zeros(c.shape) if grad is None else grad.contiguous() for grad in grads)
     if not recording:
         return lstm_cell_gradient.apply((dh, dc, gates, c, c_out))
     i, f, g, o = gates.chunk(4, 1)

@@ -284,7 +284,7 @@ class Layer(Op):
             workers = max(1, min(threads.get_num_threads(), shared))
             needed = (
                 (padded * inner, dtype.storage),
-                *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch.values()],
+                *[((batch + workers * height) * sizes[value], dtype.storage) for value in self.scratch.values()],
             )
             run(*buffers, *device.backend.scratch(needed), *constants, workers)
 
@@ -294,7 +294,7 @@ class Layer(Op):
 def _height(batch: int) -> int:
     """Rows of the tiles for so many sequences."""
     most = tiles.host().rows
-    return next((each for each in tiles.HEIGHTS if each >= min(batch, most)), most)
+    return next((height for height in tiles.HEIGHTS if height >= min(batch, most)), most)
 
 
 def runs(x: object, *others: object) -> bool:
@@ -367,7 +367,7 @@ def _step_by_step(
 
 
 def _dense(grads: list, results: tuple) -> list:
-    return [like.new_zeros(like.shape) if each is None else each.contiguous() for each, like in zip(grads, results)]
+    return [like.new_zeros(like.shape) if grad is None else grad.contiguous() for grad, like in zip(grads, results)]
 
 
 def _lstm_back(given: list, x: object, y: object, before: tuple, after: tuple) -> tuple:

@@ -173,7 +173,7 @@ def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
     values = value if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
     if len(values) != len(optimizer.param_groups):
         raise ValueError(f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(values)}")
-    return [each.clone() if isinstance(each, Tensor) else each for each in values]
+    return [value.clone() if isinstance(value, Tensor) else value for value in values]
 
 
 class FunctionLR(LRScheduler):
@@ -199,7 +199,8 @@ class FunctionLR(LRScheduler):
         return {
             **state,
             "lr_lambdas": [
-                None if isinstance(each, types.FunctionType) else dict(each.__dict__) for each in self.lr_lambdas
+                None if isinstance(lr_lambda, types.FunctionType) else dict(lr_lambda.__dict__)
+                for lr_lambda in self.lr_lambdas
             ],
         }
 

@@ -17,18 +17,18 @@ def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind:
     if not schedulers:
         raise ValueError(f"{kind} expects at least one scheduler to be chained, but got no scheduler.")
     optimizer = optimizer or schedulers[0].optimizer
-    for k, each in enumerate(schedulers):
-        if not hasattr(each, "optimizer"):
+    for k, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
             raise TypeError(f"{kind} at index {k} should have `optimizer` as its attribute.")
-        if isinstance(each, ReduceLROnPlateau):
+        if isinstance(scheduler, ReduceLROnPlateau):
             raise ValueError(
                 f"{kind} does not support `ReduceLROnPlateau` scheduler as it requires "
                 f"additional kwargs to be specified when calling `step`, but got one at index {k}."
             )
-        if each.optimizer is not optimizer:
+        if scheduler.optimizer is not optimizer:
             raise ValueError(
                 f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler "
-                f"{type(each).__name__} at index {k} with another one."
+                f"{type(scheduler).__name__} at index {k} with another one."
             )
     return optimizer
 
@@ -39,13 +39,13 @@ class _Combined(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; the schedulers as their own state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
-        return {**state, "_schedulers": [each.state_dict() for each in self._schedulers]}
+        return {**state, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`, which is not modified."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
-        for each, state in zip(self._schedulers, state_dict["_schedulers"]):
-            each.load_state_dict(state)
+        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
+            scheduler.load_state_dict(state)
 
 
 class SequentialLR(_Combined):
@@ -83,11 +83,11 @@ class SequentialLR(_Combined):
 
 def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
     """Take back the step that a schedule makes when it is created, so that each begins when its turn comes."""
-    for each in schedulers:
-        if isinstance(each, _Combined):
-            _undo_first_steps(each._schedulers)
+    for scheduler in schedulers:
+        if isinstance(scheduler, _Combined):
+            _undo_first_steps(scheduler._schedulers)
         else:
-            each.last_epoch -= 1
+            scheduler.last_epoch -= 1
 
 
 class ChainedScheduler(_Combined):
@@ -100,8 +100,8 @@ class ChainedScheduler(_Combined):
 
     def step(self) -> None:
         """A step of every schedule."""
-        for each in self._schedulers:
-            each.step()
+        for scheduler in self._schedulers:
+            scheduler.step()
         self._last_lr = rates_of(self.optimizer)
 
     def _update_lr(self, epoch: int) -> None:
@@ -110,10 +110,10 @@ class ChainedScheduler(_Combined):
         """
         for group in self.optimizer.param_groups:
             set_rate(group, group["initial_lr"])
-        for each in self._schedulers:
-            each.last_epoch, each._is_initial = epoch - 1, True
-            each._update_lr()
-            each._is_initial = False
+        for scheduler in self._schedulers:
+            scheduler.last_epoch, scheduler._is_initial = epoch - 1, True
+            scheduler._update_lr()
+            scheduler._is_initial = False
         self._last_lr = rates_of(self.optimizer)
 
 

@@ -204,7 +204,7 @@ class OneCycleLR(LRScheduler):
                 (last, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
         self._schedule_phases = [
-            dict(zip(("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"), each)) for each in ends
+            dict(zip(("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum"), end)) for end in ends
         ]
         self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         rates = per_group("max_lr", max_lr, optimizer)

@@ -60,7 +60,7 @@ class MultiStepLR(LRScheduler):
         return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
 
     def _get_closed_form_lr(self) -> list[float]:
-        passed = sum(1 for each in self.milestones.elements() if each <= self.last_epoch)
+        passed = sum(1 for element in self.milestones.elements() if element <= self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
 

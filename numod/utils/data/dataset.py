@@ -56,13 +56,13 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
             raise IndexError("TensorDataset: expected at least one tensor, got none")
-        sizes = [each.size(0) for each in tensors]
+        sizes = [tensor.size(0) for tensor in tensors]
         if len(set(sizes)) > 1:
             raise AssertionError(f"Size mismatch between tensors: the first dimensions are {sizes}, and must be equal")
         self.tensors = tensors
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        return tuple(each[index] for each in self.tensors)
+        return tuple(tensor[index] for tensor in self.tensors)
 
     def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, ...]]:
         columns = NotImplemented if rewrites(self, TensorDataset, "__getitem__") else gather(self.tensors, indices)
@@ -88,9 +88,9 @@ class ConcatDataset(Dataset[Sample]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
-        if any(isinstance(each, IterableDataset) for each in self.datasets):
+        if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset; chain streams with ChainDataset")
-        self.cumulative_sizes = list(itertools.accumulate(len(each) for each in self.datasets))
+        self.cumulative_sizes = list(itertools.accumulate(len(dataset) for dataset in self.datasets))
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -115,19 +115,19 @@ class ChainDataset(IterableDataset[Sample]):
         self.datasets = datasets
 
     def __iter__(self) -> Iterator[Sample]:
-        for each in self._streams():
-            yield from each
+        for stream in self._streams():
+            yield from stream
 
     def __len__(self) -> int:
-        return sum(len(each) for each in self._streams())
+        return sum(len(stream) for stream in self._streams())
 
     def _streams(self) -> Iterator[IterableDataset]:
-        for each in self.datasets:
-            if not isinstance(each, IterableDataset):
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
                 raise AssertionError(
-                    f"ChainDataset only supports IterableDataset, got {type(each).__name__}; use ConcatDataset"
+                    f"ChainDataset only supports IterableDataset, got {type(dataset).__name__}; use ConcatDataset"
                 )
-            yield each
+            yield dataset
 
 
 class StackDataset(Dataset):
@@ -145,7 +145,7 @@ class StackDataset(Dataset):
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets = kwargs or args
-        sizes = [len(each) for each in self._columns()]
+        sizes = [len(column) for column in self._columns()]
         if len(set(sizes)) > 1:
             raise ValueError(f"Size mismatch between datasets: {sizes}")
         self._length = sizes[0]
@@ -157,10 +157,10 @@ class StackDataset(Dataset):
         return dict(zip(self.datasets, parts)) if isinstance(self.datasets, dict) else tuple(parts)
 
     def __getitem__(self, index: int) -> tuple | dict:
-        return self._sample(each[index] for each in self._columns())
+        return self._sample(column[index] for column in self._columns())
 
     def __getitems__(self, indices: Sequence[int]) -> list:
-        columns = [fetch_samples(each, indices) for each in self._columns()]
+        columns = [fetch_samples(column, indices) for column in self._columns()]
         for column in columns:
             if len(column) != len(indices):
                 raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")

@@ -134,8 +134,8 @@ def _end(processes: list[BaseProcess], connections: list[Connection], owner: int
     """Close the connections, upon which the workers end; the ones that do not are made to."""
     if os.getpid() != owner:
         return
-    for each in connections:
-        each.close()
+    for connection in connections:
+        connection.close()
     try:
         _join(processes, GRACE)
     finally:  # a second Ctrl-C while we wait must leave nothing behind either

@@ -28,8 +28,8 @@ def test_classes_by_dtype() -> None:
         and len(numod.HalfStorage()) == 0
     )
     assert {
-        each: getattr(numod, f"{each}Storage").dtype
-        for each in ("Double", "Bool", "BFloat16", "ComplexFloat", "Char", "Short", "Int", "ComplexDouble")
+        name: getattr(numod, f"{name}Storage").dtype
+        for name in ("Double", "Bool", "BFloat16", "ComplexFloat", "Char", "Short", "Int", "ComplexDouble")
     }.keys()
 
 

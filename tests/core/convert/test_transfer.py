@@ -157,7 +157,7 @@ def test_arrays_and_tensors_in_one_formula():
 # ---- DLPack
 
 
-@pytest.mark.parametrize("dtype", [each for each in DTYPES if each != "bool"])
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype != "bool"])
 def test_dlpack_with_numpy(dtype):
     x = numod.tensor([[1, 2], [3, 4]], dtype=getattr(numod, dtype))
     array = np.from_dlpack(x)

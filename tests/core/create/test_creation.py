@@ -188,7 +188,7 @@ def test_bad_sizes(call, exception, message):
 def test_arange(bounds):
     result = numod.arange(*bounds)
     reference = np.arange(*bounds)
-    assert result.dtype is (numod.int64 if all(isinstance(each, int) for each in bounds) else numod.float32)
+    assert result.dtype is (numod.int64 if all(isinstance(bound, int) for bound in bounds) else numod.float32)
     assert result.shape == reference.shape
     np.testing.assert_allclose(result.numpy(), reference, rtol=1e-6)
 

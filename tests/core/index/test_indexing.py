@@ -134,8 +134,8 @@ def expression(seed):
         items.insert(choice.randint(0, len(items)), None)
     if choice.random() < 0.3:
         full = (
-            [k for k, each in enumerate(items) if each == slice(None)]
-            if all(not isinstance(each, (list, np.ndarray)) for each in items)
+            [k for k, item in enumerate(items) if item == slice(None)]
+            if all(not isinstance(item, (list, np.ndarray)) for item in items)
             else []
         )
         if full:
@@ -146,18 +146,18 @@ def expression(seed):
 def without_ints(x, index):
     """The view after all ints, and the index that is left."""
     items = list(index)
-    if any(each is ... for each in items):
-        where = next(k for k, each in enumerate(items) if each is ...)
+    if any(item is ... for item in items):
+        where = next(k for k, item in enumerate(items) if item is ...)
         items[where] = slice(None)
     picks = []
-    for each in items:
-        if each is not None:
+    for item in items:
+        if item is not None:
             picks.extend(
-                [each]
-                if isinstance(each, int)
-                else [slice(None)] * (each.ndim if isinstance(each, np.ndarray) and each.dtype == bool else 1)
+                [item]
+                if isinstance(item, int)
+                else [slice(None)] * (item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1)
             )
-    return x[(*picks, ...)], tuple(each for each in items if not isinstance(each, int))
+    return x[(*picks, ...)], tuple(item for item in items if not isinstance(item, int))
 
 
 @pytest.mark.parametrize("seed", range(150))

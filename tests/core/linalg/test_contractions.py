@@ -27,10 +27,10 @@ def drawn(*shapes: tuple) -> list[np.ndarray]:
 def test_einsum(equation: str, turned: bool) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))
     tensors = [
-        numod.tensor(np.ascontiguousarray(each.T)).permute(tuple(range(each.ndim))[::-1])
+        numod.tensor(np.ascontiguousarray(array.T)).permute(tuple(range(array.ndim))[::-1])
         if turned
-        else numod.tensor(each)
-        for each in arrays
+        else numod.tensor(array)
+        for array in arrays
     ]
     np.testing.assert_allclose(
         numod.einsum(equation, *tensors).numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12
@@ -61,7 +61,7 @@ def test_einsum_of_lists_and_of_dtypes() -> None:
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "ii->i", "ii", "bij,bjk->bik", "i,j->ij", "ij->", "bn,anm,bm->ba"])
 def test_gradients(equation: str) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))
-    tensors = [numod.tensor(each, requires_grad=True) for each in arrays]
+    tensors = [numod.tensor(array, requires_grad=True) for array in arrays]
     assert gradcheck(lambda *xs: numod.einsum(equation, *xs), tensors) and gradgradcheck(
         lambda *xs: numod.einsum(equation, *xs), tensors
     )

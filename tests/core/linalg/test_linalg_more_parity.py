@@ -34,11 +34,14 @@ def same(function, *arrays: np.ndarray, tolerance: float = 1e-8) -> None:
     """Results, gradients and gradients of gradients."""
     found = []
     for t in (numod, torch):
-        inputs = [t.tensor(each, requires_grad=each.dtype.kind == "f") for each in arrays]
+        inputs = [t.tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays]
         results = flat(function(t, *inputs))
-        kept = [tuple(each.detach().numpy() for each in results), [str(each.dtype).split(".")[1] for each in results]]
-        loss = sum((each * each).sum() for each in results if each.requires_grad)
-        if any(each.requires_grad for each in results):
+        kept = [
+            tuple(result.detach().numpy() for result in results),
+            [str(result.dtype).split(".")[1] for result in results],
+        ]
+        loss = sum((result * result).sum() for result in results if result.requires_grad)
+        if any(result.requires_grad for result in results):
             first = t.autograd.grad(loss, inputs, create_graph=True)
             second = t.autograd.grad(sum((each * each).sum() for each in first), inputs, allow_unused=True)
             kept[0] += tuple(each.detach().numpy() for each in (*first, *(each for each in second if each is not None)))

@@ -46,8 +46,8 @@ def test_factors_multiply_to_the_matrix(function, array: np.ndarray) -> None:
         parts[1] = parts[1].diag()
         parts[0], parts[2] = parts[0][:, :2], parts[2][:2]
     product = parts[0]
-    for each in parts[1:]:
-        product = product @ each
+    for part in parts[1:]:
+        product = product @ part
     np.testing.assert_allclose(product.numpy(), array, atol=1e-12)
 
 

@@ -95,7 +95,7 @@ CASES = {
 
 
 def outcome(library, function, arrays: tuple) -> list[np.ndarray]:
-    inputs = [library.tensor(each, requires_grad=True) for each in arrays]
+    inputs = [library.tensor(array, requires_grad=True) for array in arrays]
     result = function(library, *inputs)
     weight = np.random.default_rng(1).normal(size=tuple(result.shape))
     first = library.autograd.grad(

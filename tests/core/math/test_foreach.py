@@ -16,7 +16,7 @@ ARRAYS = [np.linspace(0.2, 0.9, 4), np.linspace(-0.8, 0.5, 6).reshape(2, 3)]
 
 
 def tensors() -> list[numod.Tensor]:
-    return [numod.tensor(each) for each in ARRAYS]
+    return [numod.tensor(array) for array in ARRAYS]
 
 
 def near(found: tuple, wanted: list) -> bool:
@@ -40,7 +40,7 @@ def near(found: tuple, wanted: list) -> bool:
         ("addcmul", (tensors(), tensors()), {"value": 0.5}, lambda x, k: x + 0.5 * x * x),
         ("addcmul", (tensors(), tensors()), {"scalars": [0.5, 2.0]}, lambda x, k: x + [0.5, 2.0][k] * x * x),
         ("addcmul", (tensors(), tensors(), numod.tensor([0.5, 2.0])), {}, lambda x, k: x + [0.5, 2.0][k] * x * x),
-        ("lerp", ([each * 3 for each in tensors()], 0.25), {}, lambda x, k: 1.5 * x),
+        ("lerp", ([tensor * 3 for tensor in tensors()], 0.25), {}, lambda x, k: 1.5 * x),
     ],
 )
 def test_values(name: str, arguments: tuple, named: dict, reference) -> None:
@@ -51,10 +51,10 @@ def test_values(name: str, arguments: tuple, named: dict, reference) -> None:
 
 
 def test_norms_copies_and_zeros() -> None:
-    assert near(numod._foreach_norm(tensors()), [np.linalg.norm(each) for each in ARRAYS])
-    assert near(numod._foreach_norm(tensors(), 1), [np.abs(each).sum() for each in ARRAYS])
-    assert near(numod._foreach_norm(tensors(), ord=1), [np.abs(each).sum() for each in ARRAYS])
-    assert near(numod._foreach_powsum(tensors(), 3), [(np.abs(each) ** 3).sum() for each in ARRAYS])
+    assert near(numod._foreach_norm(tensors()), [np.linalg.norm(array) for array in ARRAYS])
+    assert near(numod._foreach_norm(tensors(), 1), [np.abs(array).sum() for array in ARRAYS])
+    assert near(numod._foreach_norm(tensors(), ord=1), [np.abs(array).sum() for array in ARRAYS])
+    assert near(numod._foreach_powsum(tensors(), 3), [(np.abs(array) ** 3).sum() for array in ARRAYS])
     written, own = tensors(), numod._foreach_clone(tensors())
     numod._foreach_zero_(written)
     assert not any(each.any() for each in written)

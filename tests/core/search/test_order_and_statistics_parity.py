@@ -431,7 +431,7 @@ FORMS = """
 """
 
 
-@pytest.mark.parametrize("form", [each.strip() for line in FORMS.strip().splitlines() for each in line.split(" | ")])
+@pytest.mark.parametrize("form", [word.strip() for line in FORMS.strip().splitlines() for word in line.split(" | ")])
 @pytest.mark.filterwarnings("ignore")
 def test_ways_to_call(form):
     found = []

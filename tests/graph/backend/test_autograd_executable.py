@@ -25,11 +25,11 @@ def test_functional_calls_and_gradients_as_functions() -> None:
 
     def descend(weights: dict, x: numod.Tensor) -> dict:
         slopes = numod.func.grad(loss)(weights, x)
-        return {name: each - 0.1 * slopes[name] for name, each in weights.items()}
+        return {name: weight - 0.1 * slopes[name] for name, weight in weights.items()}
 
     for function in (loss, numod.func.grad(loss), numod.func.value_and_grad(loss), descend):
         compiled = compile(function)
-        for given in (weights, weights, {name: each.clone() for name, each in weights.items()}, weights):
+        for given in (weights, weights, {name: weight.clone() for name, weight in weights.items()}, weights):
             assert equal(compiled(given, x), function(given, x))
         assert compiled.recorded == 2
 
@@ -387,7 +387,7 @@ def test_hooks_and_the_graph_of_second_gradients() -> None:
                 result.retain_grad()
                 hidden.register_hook(lambda gradient: calls.append(4) or gradient * 7)
             slopes = numod.autograd.grad((result * hidden).sum(), (leaf, weight), create_graph=True)
-            total = sum(each.square().sum() for each in slopes)
+            total = sum(slope.square().sum() for slope in slopes)
             found += [
                 *slopes,
                 *numod.autograd.grad(total, (leaf, weight, result, hidden), retain_graph=True),

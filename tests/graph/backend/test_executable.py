@@ -22,7 +22,7 @@ def test_threads(linked: bool | None) -> None:
     function = lambda x: (x @ x.t()).tanh().sum(0)  # noqa: E731
     compiled, wrong = compiled_natively(function, options={"linked": linked}), []
     inputs = [X + k for k in range(4)]
-    expected = [function(each) for each in inputs]
+    expected = [function(input) for input in inputs]
 
     def work(k: int) -> None:
         for _ in range(50):
@@ -115,7 +115,7 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
     models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
     # behind a batch norm of two rows gradients are next to nothing: Adam would make steps of their rounding
-    optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
+    optimizers = [numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in models]
     eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]))
     for target in ([0, 1], [1, 0], [1, 1], [0, 2], [1, -100], [0, 1], [-1, 0], [0, 0]):
         outcomes = []

@@ -55,12 +55,13 @@ def test_training_steps_with_dropout_are_those_of_eager() -> None:
     for wrap in (lambda f: f, in_turn):
         (model, optimizer), run = make(), wrap(step)
         results.append(
-            [run(model, optimizer, x, y).item() for _ in range(5)] + [each.tolist() for each in model.parameters()]
+            [run(model, optimizer, x, y).item() for _ in range(5)]
+            + [parameter.tolist() for parameter in model.parameters()]
         )
     assert short(run) and results[0] == results[1]
     with pytest.raises(IndexError):  # the check of the classes fails: the long way, and eager's words
         run(model, optimizer, x, numod.tensor([0, 3, 1, 1]))
-    assert {int(each["step"]) for each in optimizer.state.values()} == {5}
+    assert {int(value["step"]) for value in optimizer.state.values()} == {5}
     assert run(model, optimizer, x, y).item() > 0
 
 

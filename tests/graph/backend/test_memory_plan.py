@@ -14,19 +14,19 @@ def test_each_buffer_lies_at_the_lowest_free_offset() -> None:
     chance = random.Random(0)
     for count in (0, 1, 2, 40, 80):
         buffers = [Buffer("local", chance.choice([1, 16, 17, 100]), np.dtype(np.float32), None) for _ in range(count)]
-        alive = {each: (first := chance.randrange(30), first + chance.choice([0, 1, 5, 30])) for each in buffers}
+        alive = {buffer: (first := chance.randrange(30), first + chance.choice([0, 1, 5, 30])) for buffer in buffers}
         places, size = memory_plan._placed(buffers, alive)
         end = lambda each: places[each] + -(-each.nbytes // memory_plan.ALIGNMENT) * memory_plan.ALIGNMENT  # noqa: B023, E731
         assert size == max(map(end, buffers), default=0)
-        for number, each in enumerate(buffers):
+        for number, buffer in enumerate(buffers):
             beside = [
                 other
                 for other in buffers[:number]
-                if alive[other][0] <= alive[each][1] and alive[each][0] <= alive[other][1]
+                if alive[other][0] <= alive[buffer][1] and alive[buffer][0] <= alive[other][1]
             ]
             free = [
                 at
                 for at in [0, *map(end, beside)]
-                if all(at + each.nbytes <= places[other] or end(other) <= at for other in beside)
+                if all(at + buffer.nbytes <= places[other] or end(other) <= at for other in beside)
             ]
-            assert places[each] == min(free)
+            assert places[buffer] == min(free)

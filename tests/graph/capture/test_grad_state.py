@@ -55,7 +55,9 @@ def test_gradients_dropped_by_the_user_or_the_step() -> None:
 
     pair = Pair(make=after)
     pair.run(1, 2, 3)
-    pair.both(lambda model, _: [setattr(each, "grad", numod.ones_like(each)) for each in model.parameters()])
+    pair.both(
+        lambda model, _: [setattr(parameter, "grad", numod.ones_like(parameter)) for parameter in model.parameters()]
+    )
     pair.run(4, 5)
 
 
@@ -94,9 +96,9 @@ def test_retain_graph_and_a_graph_used_up() -> None:
     for _ in range(3):
         loss = compiled(batch(1)[0]).sum()
         loss.backward(retain_graph=True)
-        once = [each.grad.clone() for each in compiled.parameters()]
+        once = [parameter.grad.clone() for parameter in compiled.parameters()]
         loss.backward()
-        assert all(equal(each.grad, 2 * g) for each, g in zip(compiled.parameters(), once))
+        assert all(equal(parameter.grad, 2 * g) for parameter, g in zip(compiled.parameters(), once))
         with pytest.raises(RuntimeError, match="second time"):
             loss.backward()
         compiled.zero_grad()
@@ -166,8 +168,8 @@ def test_accumulation_over_several_calls_is_recorded_a_few_times(where: str) -> 
             if where == "outside" and k % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
-            found += [each.detach().clone() for each in model.parameters()] + [
-                each.grad if each.grad is None else each.grad.clone() for each in model.parameters()
+            found += [parameter.detach().clone() for parameter in model.parameters()] + [
+                parameter.grad if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()
             ]
         return found, step
 

@@ -261,7 +261,7 @@ def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     compiled, x = compile(lambda x, rate, turn, n: sum([x * k for k in range(turn)], x * rate) * n), numod.randn(3)
     for k in range(12):
         assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
-    assert compiled.specialised_on == {(2,)} and all(len(each) <= 3 for each in compiled.numbers.values())
+    assert compiled.specialised_on == {(2,)} and all(len(number) <= 3 for number in compiled.numbers.values())
     assert compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
 
 
@@ -455,10 +455,10 @@ def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
             assert equal(choosing(x, n - 1), x * held[n - 1])
     assert sized.recorded == 12 and choosing.recorded == 8
     texts = [
-        each.executable.section.kernel.key
+        version.executable.section.kernel.key
         for versions in sized.versions.values()
-        for each in versions
-        if each.executable.section.linked
+        for version in versions
+        if version.executable.section.linked
     ]
     assert len(set(texts)) <= 4
 

@@ -93,7 +93,7 @@ def tuples_and_lists_made_anew() -> tuple:
 
         def act(self, x: numod.Tensor) -> numod.Tensor:
             first, second = self.state or (numod.zeros(2), numod.ones(2))
-            self.state, self.layers = (second + x, first), [each + x for each in self.layers]
+            self.state, self.layers = (second + x, first), [layer + x for layer in self.layers]
             return first * 2
 
     agent = Agent()
@@ -156,8 +156,8 @@ def test_a_compiled_method_serves_several_objects() -> None:
 
     agents = [Agent(1.0), Agent(3.0)]
     for k in range(6):
-        for each in agents:
-            assert each.act(numod.ones(2)).tolist() == [2 * (k + 1) * each.scale] * 2
+        for agent in agents:
+            assert agent.act(numod.ones(2)).tolist() == [2 * (k + 1) * agent.scale] * 2
 
 
 def test_modes_that_are_left_changed_are_refused() -> None:

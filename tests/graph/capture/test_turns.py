@@ -141,7 +141,10 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
         # it would have kept 8 for ever
         assert other.found == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0
         module.scale = 16.0
-        assert compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3 and compiled.dynamic_variant is not None
+        assert (
+            compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3
+            and compiled.dynamic_variant is not None
+        )
 
 
 def test_a_function_may_wait_for_a_thread_that_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,7 +276,7 @@ def test_partials_and_callable_objects_are_looked_into() -> None:
     functions = [compile(partly), compile(factor), compile(lambda x: inside(x))]
     for k in range(4):
         held[0], factor.factor, inside.keywords["more"] = k, k + 1.0, k + 2.0
-        assert [each(X).sum().item() for each in functions] == [15.0 * k, 15.0 * (k + 1), 15.0 + 6 * (k + 2)]
+        assert [function(X).sum().item() for function in functions] == [15.0 * k, 15.0 * (k + 1), 15.0 + 6 * (k + 2)]
 
 
 def test_a_loss_scale_is_followed() -> None:
@@ -367,7 +367,7 @@ HELD: dict[str, tuple[object, Callable, Callable]] = {
     "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
     "a name in text": (with_rate(Settings()), lambda held: getattr(held, "rate"), put),  # noqa: B009
     "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put),
-    "all names": (with_rate(Settings()), lambda held: sum(vars(held)[each] for each in ["rate"]), put),
+    "all names": (with_rate(Settings()), lambda held: sum(vars(held)[name] for name in ["rate"]), put),
     "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put),
     "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put),
     "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
@@ -385,7 +385,7 @@ HELD: dict[str, tuple[object, Callable, Callable]] = {
         "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held,
             value: held.maps[1].update(rate=value)),
     "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
-    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held,
+    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(value for value in held.values()), lambda held,
         value: held.update(a=held.pop("a"), b=value)),
         "a tuple": (with_rate(Settings()), lambda held: held.rate[0] if isinstance(held.rate, tuple) else held.rate,
             lambda held, value: put(held, (value, 2.0))),
@@ -516,7 +516,7 @@ TEXT = "x * LATE['factor']"
 def test_functions_of_the_library_that_others_are_put_in_the_place_of(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [lambda x: F.relu(x), lambda x: numod.nn.functional.relu(x), lambda x: x.scaled()]
     monkeypatch.setattr(numod.Tensor, "scaled", lambda x: x * 5, raising=False)
-    compiled = [compile(each) for each in calls]
+    compiled = [compile(call) for call in calls]
     for factor in (None, 2.0, 3.0):
         if factor is not None:
             monkeypatch.setattr(F, "relu", lambda x, factor=factor: x * factor)
@@ -730,7 +730,7 @@ def test_another_backward_of_a_function_with_a_gradient_of_its_own() -> None:
 def test_the_order_in_which_arguments_are_named() -> None:
     compiled = compile(lambda **named: ({name: 2 for name in named}, X * 2))
     for names in ("ab", "ab", "ba", "ab", "ba"):
-        assert list(compiled(**{each: 1.0 for each in names})[0]) == list(names)
+        assert list(compiled(**{name: 1.0 for name in names})[0]) == list(names)
 
 
 class Given:
@@ -918,10 +918,10 @@ def test_the_order_of_sets_and_of_dictionaries_with_tuples_for_keys() -> None:
 
     @compile
     def mixed(x: numod.Tensor) -> numod.Tensor:
-        for each in powers.values():
-            x = x * each + 1
-        for each in members:
-            x = x / 2 + each
+        for power in powers.values():
+            x = x * power + 1
+        for member in members:
+            x = x / 2 + member
         return x
 
     for _ in range(2):
@@ -1015,7 +1015,7 @@ def test_methods_in_the_stead_of_those_that_only_the_library_calls() -> None:
         for k in range(5):
             First.count = 1 if k > 2 else 2
             function(X)
-            found += [each.detach().clone() for each in weights]
+            found += [weight.detach().clone() for weight in weights]
         return found
 
     assert equal(run(lambda function: function), run(compile))
@@ -1075,7 +1075,7 @@ def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
         lambda x: x * proxy["a"], lambda x: x * memory[0],
         lambda x: x * len(proxy),
     ]  # fmt: skip
-    compiled = [compile(each) for each in uses]
+    compiled = [compile(use) for use in uses]
     changes = [
         lambda: None,
         lambda: entries.update(a=7.0),
@@ -1117,7 +1117,7 @@ def test_weak_dictionaries_and_sets() -> None:
         lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys),
         lambda x: x * len(members),
     ]  # fmt: skip
-    compiled = [compile(each) for each in uses]
+    compiled = [compile(use) for use in uses]
     for scale in (2.0, 2.0, 3.0, 3.0):
         held.scale, keys[held] = scale, scale
         assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))

@@ -204,8 +204,8 @@ def test_hooks_of_steps_are_recorded_and_guarded(everywhere: bool) -> None:
         scale[0] = 2.0
         pair.run(5, 6)
     finally:
-        for each in handles:
-            each.remove()
+        for handle in handles:
+            handle.remove()
     pair.run(7, 8)
 
 

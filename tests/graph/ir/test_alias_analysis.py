@@ -95,7 +95,7 @@ def test_results_and_gradients_of_earlier_calls_stay() -> None:
     pair.run(1, 2, 3)
     x, y = batch(4)
     first = pair.compiled(x, y)
-    gradients = [each.grad for each in pair.models[1].parameters()]
+    gradients = [parameter.grad for parameter in pair.models[1].parameters()]
     before = [each.clone() for each in (first, *gradients)]
     pair.compiled(*batch(5))
     assert equal([first, *gradients], before)

@@ -74,7 +74,10 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
 
 def test_what_is_found() -> None:
     keys = "xabababababyccccccccz"
-    assert [each for each in stretches(keys) if each.turns > 1] == [RepeatedRun(1, 2, 5), RepeatedRun(12, 1, 8)]
-    assert sum(each.period * each.turns for each in stretches(keys)) == len(keys)
-    assert all(each.turns == 1 for each in stretches(keys[:5])) and stretches("") == []
+    assert [stretch for stretch in stretches(keys) if stretch.turns > 1] == [
+        RepeatedRun(1, 2, 5),
+        RepeatedRun(12, 1, 8),
+    ]
+    assert sum(stretch.period * stretch.turns for stretch in stretches(keys)) == len(keys)
+    assert all(stretch.turns == 1 for stretch in stretches(keys[:5])) and stretches("") == []
     assert stretches("abcabcabcabc", limit=2) == [RepeatedRun(k, 1, 1) for k in range(12)]

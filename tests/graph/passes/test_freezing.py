@@ -40,7 +40,7 @@ def same(model: nn.Module, frozen: object, x: numod.Tensor, calls: int = 3) -> N
 
 def steps(frozen: object) -> list[str]:
     verify(frozen.graph)
-    return [each.op.name for each in frozen.graph.steps]
+    return [step.op.name for step in frozen.graph.steps]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_products_of_packed_weights(sizes: tuple, rows: int, dtype: numod.dtype,
     model = mlp(*sizes).to(dtype)
     frozen = freeze(model, linked)
     same(model, frozen, numod.randn(rows, sizes[0], dtype=dtype))
-    assert any("packed_linear" in each for each in steps(frozen)) == (rows >= 8)
+    assert any("packed_linear" in step for step in steps(frozen)) == (rows >= 8)
 
 
 def test_without_bias_and_with_other_uses_of_the_weight() -> None:
@@ -73,7 +73,7 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
     frozen = freeze(function)
     same(function, frozen, numod.randn(130, 64))
     # a small matrix is read as it lies
-    assert any("packed_matmul" in each for each in steps(frozen)) == (transposed or columns == 300)
+    assert any("packed_matmul" in step for step in steps(frozen)) == (transposed or columns == 300)
 
 
 # weights transformed before the tiles, and after them
@@ -81,7 +81,7 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
 def test_transformed_weights_of_convolutions(channels: int, features: int, size: int) -> None:
     model = nn.Sequential(nn.Conv2d(channels, features, 3, 1, 1), nn.ReLU()).eval()
     frozen, x = freeze(model), numod.randn(3, channels, size, size)
-    assert numod.equal(frozen(x), model(x)) and any("spread_convolution" in each for each in steps(frozen))
+    assert numod.equal(frozen(x), model(x)) and any("spread_convolution" in step for step in steps(frozen))
     x[0, 0, 0, 0] = numod.inf
     assert numod.equal(frozen(x).isnan(), model(x).isnan())
     model[0].weight.mul_(2)
@@ -107,7 +107,7 @@ def test_batch_norm_is_scale_and_shift() -> None:
     frozen, x = freeze(model), numod.randn(2, 3, 9, 9)
     for _ in range(3):
         assert numod.equal(frozen(x), model(x))
-    assert [each for each in steps(frozen) if each not in ("view", "reshape", "unsqueeze")] == [
+    assert [step for step in steps(frozen) if step not in ("view", "reshape", "unsqueeze")] == [
         "convolution_addcmul_relu"
     ]
     assert "Frozen: 2 values, 48 bytes" in frozen.explain()
@@ -120,8 +120,8 @@ def written(model: nn.Module) -> list:
     optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
 
     def step() -> None:
-        for each in model.parameters():
-            each.grad = numod.ones_like(each)
+        for parameter in model.parameters():
+            parameter.grad = numod.ones_like(parameter)
         optimizer.step()
 
     other = {name: each + 1 for name, each in model.state_dict().items()}

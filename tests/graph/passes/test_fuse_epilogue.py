@@ -39,7 +39,7 @@ def names(function: object, *inputs: numod.Tensor) -> list[str]:
         for found in (smaller(*inputs), compiled(*inputs)):
             for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected)), strict=True):
                 assert a.dtype is b.dtype and np.array_equal(a.numpy(), b.numpy())
-    return [each.op.name for each in smaller.steps if not each.op.is_view]
+    return [step.op.name for step in smaller.steps if not step.op.is_view]
 
 
 def test_against_numpy() -> None:
@@ -89,7 +89,7 @@ KEPT_APART = {
 def test_loops_that_stay_apart(case: str) -> None:
     with numod.no_grad():
         smaller, _ = optimise(trace(KEPT_APART[case], X))
-    assert not any(isinstance(each.op, WithEpilogue) for each in smaller.steps)
+    assert not any(isinstance(step.op, WithEpilogue) for step in smaller.steps)
     names(KEPT_APART[case], X)
 
 
@@ -130,7 +130,7 @@ def test_a_training_step_is_eagers() -> None:
         assert step(X).item() == pytest.approx(compiled(X).item(), rel=1e-6)
     for a, b in zip(eager.parameters(), model.parameters()):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
-    ops = [each.op.name for each in compiled.graph.steps if isinstance(each.op, WithEpilogue)]
+    ops = [step.op.name for step in compiled.graph.steps if isinstance(step.op, WithEpilogue)]
     assert ops == ["linear_gelu", "linear_relu", "matmul_relu_grad_x", "matmul_gelu_grad_x"]
 
 

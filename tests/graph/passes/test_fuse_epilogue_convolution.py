@@ -47,7 +47,7 @@ def names(function: object, *inputs: numod.Tensor) -> list[str]:
                 same(compiled(*inputs), expected)
         finally:
             numod.set_num_threads(before)
-    return [each.op.name for each in smaller.steps if not each.op.is_view]
+    return [step.op.name for step in smaller.steps if not step.op.is_view]
 
 
 def reference(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_against_numpy(stride: int, padding: int, size: int, features: int, imag
         found = call(x).numpy()
     expected = (plain + bias.numpy().reshape(-1, 1, 1)) * scale.numpy() + residual.numpy()
     np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-4, atol=2e-4)
-    assert any(isinstance(each.op, WithEpilogue) for each in call.graph.steps)
+    assert any(isinstance(step.op, WithEpilogue) for step in call.graph.steps)
 
 
 CASES = {
@@ -133,7 +133,7 @@ KEPT_APART = {
 
 @pytest.mark.parametrize("case", KEPT_APART)
 def test_loops_that_stay_apart(case: str) -> None:
-    assert all("convolution_" not in each for each in names(KEPT_APART[case], X))
+    assert all("convolution_" not in name for name in names(KEPT_APART[case], X))
 
 
 def test_float64() -> None:
@@ -237,7 +237,7 @@ def test_a_training_step_is_eagers() -> None:
         assert step(X).item() == pytest.approx(compiled(X).item(), rel=1e-6)
     for a, b in zip(eager.parameters(), model.parameters()):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
-    assert [each.op.name for each in compiled.graph.steps if isinstance(each.op, WithEpilogue)] == [
+    assert [step.op.name for step in compiled.graph.steps if isinstance(step.op, WithEpilogue)] == [
         "convolution_add_tanh",
         "convolution_add_relu",
     ]

@@ -134,7 +134,7 @@ def test_dead_steps_go_but_draws_stay() -> None:
 def test_constants_go_into_the_loop() -> None:
     x = numod.randn(3)
     (step,) = steps(lambda: x * numod.full((3,), 0.1) + numod.ones(3))
-    assert [each for each in step.inputs if not isinstance(each, (int, float))] == list(step.inputs)
+    assert [input for input in step.inputs if not isinstance(input, (int, float))] == list(step.inputs)
     assert ("constant", float(np.float32(0.1))) in step.op.rows[0][1]
 
 
@@ -159,7 +159,7 @@ def test_writes_seen_through_a_view_stay_writes() -> None:
         y.relu_()
         return row * 2, y
 
-    assert any(each.in_place for each in steps(function))
+    assert any(step.in_place for step in steps(function))
 
 
 def test_a_reduction_closes_the_loop_that_feeds_it() -> None:

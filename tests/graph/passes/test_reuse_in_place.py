@@ -34,7 +34,7 @@ def ready(function: Callable, *inputs: numod.Tensor) -> Executable:
 
 
 def overwritten(executable: Executable) -> int:
-    return sum(each.in_place for each in executable.program.steps)
+    return sum(step.in_place for step in executable.program.steps)
 
 
 def test_layers_share_one_stretch_of_memory() -> None:
@@ -86,10 +86,10 @@ def test_a_backward_pass_runs_twice(linked: bool | None) -> None:
         model.zero_grad()
         loss = compiled(X).square().sum()
         loss.backward(retain_graph=True)
-        once = [each.grad.clone() for each in model.parameters()]
+        once = [parameter.grad.clone() for parameter in model.parameters()]
         loss.backward()
-        for each, gradient in zip(model.parameters(), once):
-            np.testing.assert_allclose(each.grad.numpy(), 2 * gradient.numpy(), rtol=1e-6)
+        for parameter, gradient in zip(model.parameters(), once):
+            np.testing.assert_allclose(parameter.grad.numpy(), 2 * gradient.numpy(), rtol=1e-6)
 
 
 def test_buffers_that_are_alive_together_lie_apart() -> None:

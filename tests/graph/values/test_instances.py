@@ -97,7 +97,7 @@ def test_a_new_object_lies_there_after_every_call(make: Callable, gradients: boo
         if gradients:
             for net, result, parts in ((eager, expected, now), (other, found, kept)):
                 net.zero_grad()
-                (result.sum() + sum(each.sin().sum() for each in parts)).backward()
+                (result.sum() + sum(part.sin().sum() for part in parts)).backward()
             numod.testing.assert_close(other.layer.weight.grad, eager.layer.weight.grad)
     assert before < compiled.compiled.recorded <= 3
 

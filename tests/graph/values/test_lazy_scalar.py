@@ -353,8 +353,8 @@ def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for k in range(10):
-            for each in models:
-                each.scale, each.bound = each.scale + k, k / 1.0
+            for model in models:
+                model.scale, model.bound = model.scale + k, k / 1.0
             assert equal(compiled(x), models[1](x)) and models[0].scale == models[1].scale
 
 

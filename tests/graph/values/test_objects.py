@@ -174,9 +174,9 @@ class Output(OrderedDict):
     logits: Any = None
 
     def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):
-            if getattr(self, each.name) is not None:
-                self[each.name] = getattr(self, each.name)
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) is not None:
+                self[field.name] = getattr(self, field.name)
 
     def __getitem__(self, key: Any) -> Any:
         return dict(self.items())[key] if isinstance(key, str) else tuple(self.values())[key]

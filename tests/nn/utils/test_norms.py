@@ -68,11 +68,11 @@ def test_the_largest_singular_value_becomes_one(normalize):
 
 def test_spectral_norm_of_an_evaluation_keeps_its_vectors():
     layer = parametrizations.spectral_norm(nn.Linear(5, 4)).eval()
-    before = [each.tolist() for each in layer.buffers()]
+    before = [buffer.tolist() for buffer in layer.buffers()]
     layer(numod.ones(1, 5))
-    assert [each.tolist() for each in layer.buffers()] == before
+    assert [buffer.tolist() for buffer in layer.buffers()] == before
     layer.train()(numod.ones(1, 5))
-    assert [each.tolist() for each in layer.buffers()] != before
+    assert [buffer.tolist() for buffer in layer.buffers()] != before
 
 
 def test_a_transposed_convolution_counts_its_outputs_second():
@@ -81,8 +81,8 @@ def test_a_transposed_convolution_counts_its_outputs_second():
             super().__init__()
             self.weight = nn.Parameter(numod.tensor(BLOCK))
 
-    assert [each.shape for each in parametrizations.spectral_norm(ConvTranspose1d()).buffers()] == [(3,), (8,)]
-    assert [each.shape for each in utils.spectral_norm(ConvTranspose1d()).buffers()] == [(3,), (8,)]
+    assert [buffer.shape for buffer in parametrizations.spectral_norm(ConvTranspose1d()).buffers()] == [(3,), (8,)]
+    assert [buffer.shape for buffer in utils.spectral_norm(ConvTranspose1d()).buffers()] == [(3,), (8,)]
 
 
 def test_an_old_state_of_spectral_norm_gives_the_weight_it_had():

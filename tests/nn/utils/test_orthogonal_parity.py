@@ -60,7 +60,7 @@ def test_the_same_start_and_assignment(shape, kind):
 @pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 5), (2, 4, 3)], ids=str)
 def test_the_same_reflections(shape):
     results = [state(build(lib, shape, "householder", False)) for lib in LIBRARIES]
-    for ours, theirs in zip(*(each.values() for each in results)):
+    for ours, theirs in zip(*(result.values() for result in results)):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 

@@ -167,7 +167,7 @@ def test_assignment(names):
 def gradients(lib, names):
     module = registering(*names)(lib)
     module(lib.ones(2, 3)).square().sum().backward()
-    return [values(each.grad) for each in module.parameters()]
+    return [values(parameter.grad) for parameter in module.parameters()]
 
 
 @pytest.mark.parametrize("names", CHAINS, ids="-".join)
@@ -298,8 +298,8 @@ def test_state_dict_round_trip():
     def action(lib):
         module, other = registering("RankOne", "Double")(lib), registering("RankOne", "Double")(lib)
         with lib.no_grad():
-            for each in other.parameters():
-                each.mul_(3)
+            for parameter in other.parameters():
+                parameter.mul_(3)
         answer = str(module.load_state_dict(other.state_dict()))
         try:
             layer(lib).load_state_dict(other.state_dict())
@@ -315,7 +315,7 @@ def test_transfer():
         lib.nn.utils.parametrize.register_parametrization(source, "bias", pieces(lib)["Double"]())
         result = lib.nn.utils.parametrize.transfer_parametrizations_and_params(source, target)
         bare = lib.nn.utils.parametrize.transfer_parametrizations_and_params(source, lib.nn.Module(), "bias")
-        shared = [each is other for each, other in zip(source.parameters(), target.parameters())]
+        shared = [parameter is other for parameter, other in zip(source.parameters(), target.parameters())]
         return view(target, lib), result is target, shared, list(bare.state_dict()), values(bare.bias)
 
     same(action)
@@ -361,7 +361,7 @@ def test_weight_norm(dim, older):
             optimizer.zero_grad()
             net(2.0).square().backward()
             optimizer.step()
-        keys, shapes = list(net.state_dict()), [tuple(each.shape) for each in net.parameters()]
+        keys, shapes = list(net.state_dict()), [tuple(parameter.shape) for parameter in net.parameters()]
         net(1.0)
         before = values(net.weight)
         utils.remove_weight_norm(net) if older else utils.parametrize.remove_parametrizations(net, "weight")
@@ -429,7 +429,7 @@ def test_spectral_norm(older):
             outputs.append(
                 (
                     values(output),
-                    [[round(x, 3) for x in values(each.grad)] for each in net.parameters()],
+                    [[round(x, 3) for x in values(parameter.grad)] for parameter in net.parameters()],
                     values(net.weight),
                 )
             )
@@ -478,7 +478,7 @@ def test_spectral_norm_of_a_vector_and_a_block():
         return (
             values(net.bias),
             list(net.state_dict()),
-            [tuple(each.shape) for each in block.state_dict().values()],
+            [tuple(value.shape) for value in block.state_dict().values()],
             [round(x, 2) for x in values(block.weight)],
         )
 

@@ -29,11 +29,11 @@ def values(tensor):
 
 def view(module, lib):
     parts = [each for each in module.modules() if hasattr(each, "weight")]
-    hooks = [[describe(hook) for hook in each._forward_pre_hooks.values()] for each in parts]
+    hooks = [[describe(hook) for hook in part._forward_pre_hooks.values()] for part in parts]
     state = {name: values(each) for name, each in module.state_dict().items()}
     weights = [
-        (values(getattr(each, name)), type(getattr(each, name)).__name__)
-        for each in parts
+        (values(getattr(part, name)), type(getattr(part, name)).__name__)
+        for part in parts
         for name in ("weight", "bias")
     ]
     return {

@@ -68,7 +68,10 @@ def find(library, path):
 
 
 def parameters_of(function):
-    return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
+    return [
+        (parameter.name, parameter.kind, parameter.default)
+        for parameter in inspect.signature(function).parameters.values()
+    ]
 
 
 @pytest.mark.parametrize("path", list(names()))

@@ -113,7 +113,7 @@ CASES = {
 def test_gradients(name):
     options, mask = CASES[name]
     options = options if mask is None else {**options, "attn_mask": numod.tensor(mask)}
-    given = [each.requires_grad_() for each in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 1, 5, 4))]
+    given = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 1, 5, 4))]
     assert gradcheck(lambda *each: attention(*each, **options), given)
     assert gradgradcheck(lambda *each: attention(*each, **options), given)
 
@@ -133,11 +133,11 @@ def test_gradients_across_blocks(monkeypatch):
 
 
 def test_a_mask_may_have_a_gradient():
-    assert gradcheck(attention, [each.requires_grad_() for each in tensors((4, 3), (5, 3), (5, 2), (4, 5))])
+    assert gradcheck(attention, [tensor.requires_grad_() for tensor in tensors((4, 3), (5, 3), (5, 2), (4, 5))])
 
 
 def test_dropout_is_that_of_the_composed_form(monkeypatch):
-    q, k, v = [each.requires_grad_() for each in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 2, 5, 4))]
+    q, k, v = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 2, 5, 4))]
     found = []
     for limit in (1, 1 << 60):
         monkeypatch.setattr(op, "_SMALL", limit)
@@ -185,7 +185,7 @@ def test_nan_of_any_bits():
 
 
 def test_half_precision():
-    q, k, v = (each.to(numod.bfloat16) for each in tensors((2, 9, 4), (2, 8, 4), (2, 8, 4)))
+    q, k, v = (tensor.to(numod.bfloat16) for tensor in tensors((2, 9, 4), (2, 8, 4), (2, 8, 4)))
     found = attention(q, k, v)
     assert found.dtype is numod.bfloat16
     np.testing.assert_allclose(
@@ -204,7 +204,7 @@ def test_empty():
 @pytest.mark.parametrize("causal", [False, True])
 def test_memory(causal):
     """Far from the 16 MB that all scores would take, forward and backward."""
-    q, k, v = [each.requires_grad_() for each in tensors((2048, 8), (2048, 8), (2048, 8), dtype=np.float32)]
+    q, k, v = [tensor.requires_grad_() for tensor in tensors((2048, 8), (2048, 8), (2048, 8), dtype=np.float32)]
     attention(q, k, v).sum().backward()  # compile
     tracemalloc.start()
     attention(q, k, v, is_causal=causal).sum().backward()
@@ -234,7 +234,7 @@ def test_errors():
 
 @pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])
 def test_few_queries_of_many_keys(monkeypatch, masked, causal):
-    q, k, v = [each.requires_grad_() for each in tensors((2, 2, 3, 8), (2, 2, 50, 8), (2, 2, 50, 4))]
+    q, k, v = [tensor.requires_grad_() for tensor in tensors((2, 2, 3, 8), (2, 2, 50, 8), (2, 2, 50, 4))]
     mask = numod.from_numpy(data(3, 50, seed=9) > 0) if masked else None
     found = []
     for few in (0, 4):

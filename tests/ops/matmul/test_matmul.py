@@ -377,11 +377,11 @@ def test_gradients_of_linear_together_and_apart(rows, outputs, size, wanted):
         numod.tensor(g.T.copy()).T
     )
     expected = {"x": g @ weight, "weight": g.T @ x, "bias": g.sum(0)}
-    for name, each in tensors.items():
-        if each.requires_grad:
-            np.testing.assert_allclose(each.grad.numpy(), expected[name], rtol=1e-4, atol=1e-5)
+    for name, tensor in tensors.items():
+        if tensor.requires_grad:
+            np.testing.assert_allclose(tensor.grad.numpy(), expected[name], rtol=1e-4, atol=1e-5)
         else:
-            assert each.grad is None
+            assert tensor.grad is None
 
 
 def test_a_frozen_input_may_be_written_before_backward():

@@ -55,7 +55,7 @@ def run(
     ]
     out, _, _ = norm.apply(tuple(inputs), parameters)
     out.backward(numod.tensor(g, dtype=dtype))
-    return [out.detach().numpy(), *(None if each is None else each.grad.numpy() for each in inputs)]
+    return [out.detach().numpy(), *(None if input is None else input.grad.numpy() for input in inputs)]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def normals(seed, offset, count, wide=True):
 def belows(seed, offset, bound, count):
     """64 bits times the bound, over 2^64; of a bound beyond 32 bits 63 bits modulo the bound."""
     numbers = [high << 32 | low for high, low, *_ in (words(seed, offset, k) for k in range(count))]
-    return np.array([each * bound >> 64 if bound < 1 << 32 else (each >> 1) % bound for each in numbers])
+    return np.array([number * bound >> 64 if bound < 1 << 32 else (number >> 1) % bound for number in numbers])
 
 
 def test_philox_known_answers():
