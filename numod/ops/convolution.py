@@ -25,7 +25,9 @@ from .finish import Finish
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_strides
 
-_FEW_WEIGHTS = 1 << 15  # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
+_FEW_WEIGHTS = (
+    1 << 15
+)  # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
 
 
 class Convolution(Op):
@@ -47,7 +49,9 @@ class Convolution(Op):
         stride, padding, dilation, groups, shape = parameters
         given = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
         x, weight = given.get("x", shape), given.get("weight", shape)
-        result = shape if len(given.keys() & {"x", "weight"}) == 2 else given.get("given")  # the given shape may be less: output padding can add a whole stride
+        result = (
+            shape if len(given.keys() & {"x", "weight"}) == 2 else given.get("given")
+        )  # the given shape may be less: output padding can add a whole stride
         return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
     @property
@@ -61,22 +65,32 @@ class Convolution(Op):
         """As `Op.misfit`."""
         stride, padding, dilation, groups, shape = parameters
         rank = arguments[0].ndim
-        if not 3 <= rank <= 5 or any(len(each) != rank - 2 for each in (padding, dilation)) or any(each.ndim != rank for each in arguments):
+        if (
+            not 3 <= rank <= 5
+            or any(len(each) != rank - 2 for each in (padding, dilation))
+            or any(each.ndim != rank for each in arguments)
+        ):
             return f"inputs must have 3 to 5 dimensions and attributes one entry for each spatial one, got {rank}, padding {padding} and dilation {dilation}"
         if (shape is None and self.inputs[0] != "x") or (shape is not None and len(shape) != rank):
             return f"attribute 'shape' must have {rank} sizes, got {shape}"
         x, weight, result = self.shapes(*arguments, parameters)
         fits = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1] and weight[0] % groups == 0
-        if not fits or any(not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))):
+        if not fits or any(
+            not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))
+        ):
             return f"x {x}, weight {weight} and result {result} must fit each other with attribute 'groups' {groups}"
         return None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first, second, *given = arguments
         if first.dtype is not second.dtype:
-            raise RuntimeError(f"Input type ({first.dtype}) and weight type ({second.dtype}) should be the same; convert one with .to()")
+            raise RuntimeError(
+                f"Input type ({first.dtype}) and weight type ({second.dtype}) should be the same; convert one with .to()"
+            )
         if first.dtype is dtypes.bool_:
-            raise NotImplementedError(f'"{self.name}" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
+            raise NotImplementedError(
+                f"\"{self.name}\" not implemented for 'Bool'; convert first, for example with .to(numod.float32)"
+            )
         x, weight, result = self.shapes(first, second, parameters)
         shape = {"convolution_input": x, "convolution_weight": weight}.get(self.name, result)
         out = layout(shape, first.dtype, single_device(self.name, [first, second]))
@@ -87,21 +101,33 @@ class Convolution(Op):
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
-        return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers)
+        return Plan(
+            out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers
+        )
 
-    def _fast(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None, given: bool) -> tuple[Callable, tuple]:
+    def _fast(
+        self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None, given: bool
+    ) -> tuple[Callable, tuple]:
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
         if given or self._by_winograd(out, x, weight, result, parameters[:4]):
             return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish, given), ()
-        product = None if self is convolution_weight else product_launcher(self.name, out, x, weight, result, parameters[:4], finish)
+        product = (
+            None
+            if self is convolution_weight
+            else product_launcher(self.name, out, x, weight, result, parameters[:4], finish)
+        )
         if product is not None:
             return product, ()
         if self is convolution_input and folds(x, weight, result, parameters[0], parameters[3], tiles.host().rows):
             return fold_launcher(out, numbers, weight, parameters[2]), ()
-        if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
+        if (
+            self is convolution_input
+            and prod(parameters[0]) == 1
+            and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS)
+        ):
             return turned_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
@@ -126,19 +152,38 @@ class Convolution(Op):
         first, second = arguments
         x, weight, result = self.shapes(first, second, parameters)
         usual = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
-        taken = usual and self._by_winograd(layout(result, first.dtype, first.device), x, weight, result, parameters[:4])
+        taken = usual and self._by_winograd(
+            layout(result, first.dtype, first.device), x, weight, result, parameters[:4]
+        )
         return Packing(1, spread_weight, (), spread_convolution) if taken else None
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: writer.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+    def finished(
+        self,
+        name: str,
+        arguments: tuple,
+        parameters: tuple,
+        loop: writer.Loop,
+        product: str,
+        shape: tuple,
+        tensors: list[Layout],
+    ) -> Callable | None:
         """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""
         first, second, *given = arguments
         x, weight, result = self.shapes(first, second, parameters)
         steps = [broadcast_strides(each, shape) for each in tensors]
         sizes, ends = emit.collapse(shape[2:], [each[2:] for each in steps])
-        if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in (*x, *weight, *result) or tuple(shape) != tuple(result) or len(sizes) > 1:
+        if (
+            first.device.type != "cpu"
+            or not first.dtype.is_floating_point
+            or 0 in (*x, *weight, *result)
+            or tuple(shape) != tuple(result)
+            or len(sizes) > 1
+        ):
             return None
         finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
-        run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given))
+        run, constants = self._fast(
+            layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given)
+        )
         return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
 
 
@@ -169,13 +214,18 @@ def _work(result: tuple, weight: tuple) -> int:
 
 def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:
     """Spatial sizes of a convolution's result."""
-    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation))
+    return tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation)
+    )
 
 
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
 convolution_input = Convolution("convolution_input", ("given", "weight"), input_direct)
 convolution_weight = Convolution("convolution_weight", ("given", "x"), weight_direct)
-spread_weight, spread_convolution = SpreadWeight("spread_weight"), SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct)
+spread_weight, spread_convolution = (
+    SpreadWeight("spread_weight"),
+    SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct),
+)
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:
@@ -183,7 +233,10 @@ def _gradient(op: Convolution, *order: str) -> Callable:
 
     def gradient(**named: object) -> object:
         stride, padding, dilation, groups = (named[name] for name in Convolution.parameters[:4])
-        return op.apply(tuple(named[name].contiguous() for name in order), (stride, padding, dilation, groups, tuple(named["shape_of"].shape)))
+        return op.apply(
+            tuple(named[name].contiguous() for name in order),
+            (stride, padding, dilation, groups, tuple(named["shape_of"].shape)),
+        )
 
     asked = (*order, *Convolution.parameters[:4], "layout")
     function = lambda *values: gradient(**dict(zip((*asked[:-1], "shape_of"), values)))  # noqa: E731
@@ -191,6 +244,15 @@ def _gradient(op: Convolution, *order: str) -> Callable:
     return function
 
 
-convolution.gradients = {"x": _gradient(convolution_input, "g", "weight"), "weight": _gradient(convolution_weight, "g", "x")}
-convolution_input.gradients = {"given": _gradient(convolution, "g", "weight"), "weight": _gradient(convolution_weight, "given", "g")}
-convolution_weight.gradients = {"given": _gradient(convolution, "x", "g"), "x": _gradient(convolution_input, "given", "g")}
+convolution.gradients = {
+    "x": _gradient(convolution_input, "g", "weight"),
+    "weight": _gradient(convolution_weight, "g", "x"),
+}
+convolution_input.gradients = {
+    "given": _gradient(convolution, "g", "weight"),
+    "weight": _gradient(convolution_weight, "given", "g"),
+}
+convolution_weight.gradients = {
+    "given": _gradient(convolution, "x", "g"),
+    "x": _gradient(convolution_input, "given", "g"),
+}

@@ -41,5 +41,13 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     signature = bind.signature(number, number, summed.name, numbers=len(constants))
     source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
-    run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
+    run = bind.launcher(
+        out.device,
+        f"{name}_blocks",
+        source,
+        signature,
+        out.dtype,
+        parts * groups * rows * columns * inner // 4,
+        team=team,
+    )
     return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())

@@ -58,11 +58,22 @@ def _source(kernel: Callable, constants: tuple[tuple[str, object], ...]) -> str:
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: str(names[found[1]]), text)
 
 
-def geometry(x: tuple, weight: tuple, result: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> tuple[int, ...]:
+def geometry(
+    x: tuple, weight: tuple, result: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
+) -> tuple[int, ...]:
     """The numbers of `GEOMETRY`; missing spatial dimensions have size and stride 1."""
 
     def three(values: tuple, filler: int) -> tuple:
         return (filler,) * (3 - len(values)) + tuple(values)
 
     sizes = (*three(x[2:], 1), *three(weight[2:], 1), *three(result[2:], 1))
-    return (x[0], groups, weight[1], weight[0] // groups, *sizes, *three(stride, 1), *three(padding, 0), *three(dilation, 1))
+    return (
+        x[0],
+        groups,
+        weight[1],
+        weight[0] // groups,
+        *sizes,
+        *three(stride, 1),
+        *three(padding, 0),
+        *three(dilation, 1),
+    )

@@ -46,12 +46,20 @@ def add_windows(sums, out):
     plane a task."""
     windows, taps = out_d * out_h * out_w, kernel_d * kernel_h * kernel_w
     for plane in parallel_range(images * groups * channels):
-        channel, group, image = int64(plane) % channels, int64(plane) // channels % groups, int64(plane) // (channels * groups)
+        channel, group, image = (
+            int64(plane) % channels,
+            int64(plane) // channels % groups,
+            int64(plane) // (channels * groups),
+        )
         base = int64(plane) * depth * height * width
         for k in range(depth * height * width):
             out[uintp(base + k)] = 0
         for window in range(windows):
-            z, y, left = window // (out_h * out_w) * stride_d - pad_d, window // out_w % out_h * stride_h - pad_h, window % out_w * stride_w - pad_w
+            z, y, left = (
+                window // (out_h * out_w) * stride_d - pad_d,
+                window // out_w % out_h * stride_h - pad_h,
+                window % out_w * stride_w - pad_w,
+            )
             source = (((group * images + image) * windows + window) * channels + channel) * taps
             first, end = max(int64(0), -(left // STEP)), min(kernel_w, (width - 1 - left) // STEP + 1)
             for line in range(kernel_d * kernel_h):
@@ -67,13 +75,29 @@ def fold_launcher(out: Layout, numbers: tuple, weight: tuple, dilation: tuple) -
     images, groups, channels, features, *sizes = numbers
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
     turn = bind.launcher(
-        out.device, "turn_outputs_by_window", bind.source_of(turn_outputs_by_window), bind.signature(out, out, numbers=4), out.dtype,
+        out.device,
+        "turn_outputs_by_window",
+        bind.source_of(turn_outputs_by_window),
+        bind.signature(out, out, numbers=4),
+        out.dtype,
         images * weight[0] * windows,
     )
     product = matmul.prepare(
-        tuple(layout((groups, *shape), out.dtype, out.device) for shape in ((images * windows, features), (features, channels * taps))), (False, False)
+        tuple(
+            layout((groups, *shape), out.dtype, out.device)
+            for shape in ((images * windows, features), (features, channels * taps))
+        ),
+        (False, False),
     )
-    add = launcher("convolution_input", add_windows, out, (out.storage.name,) * 2, 0, product.layout.size, (("STEP", 1 if dilation[-1] == 1 else "step_w"),))
+    add = launcher(
+        "convolution_input",
+        add_windows,
+        out,
+        (out.storage.name,) * 2,
+        0,
+        product.layout.size,
+        (("STEP", 1 if dilation[-1] == 1 else "step_w"),),
+    )
     empty = out.device.empty
 
     def launch(g: object, weight: object, result: object) -> None:

@@ -18,7 +18,9 @@ from .convolution_direct import GEOMETRY, geometry, launcher
 from .finish import Finish
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
-_SMALL = 1 << 15  # where registers are few (16): caches are small too, and of tiles of few rows each reads the grid again
+_SMALL = (
+    1 << 15
+)  # where registers are few (16): caches are small too, and of tiles of few rows each reads the grid again
 _WORKERS = 8  # grids: one for each turn of the parallel loop
 _TASKS = 4  # parts to cut a convolution into at least, so that threads can share it
 _LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
@@ -47,15 +49,34 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
     """out = weight (features, taps) @ patches, of the images and output rows that a grid holds at a time."""
     taps = channels * kernel_d * kernel_h * kernel_w
     own_rows = -(-features // TILE_ROWS) * TILE_ROWS
-    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_columns(
+        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+    )
     fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     pad_features(weight, padded, features, own_rows, taps)
     if shares > 1:  # all images are on one grid, and the features are shared out
         for channel in parallel_range(channels):
             c = int64(channel)
             spread_images(
-                x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
-                images, 1, depth, height, width, stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
+                x,
+                c * depth * height * width,
+                channels * depth * height * width,
+                grid,
+                c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
+                images,
+                1,
+                depth,
+                height,
+                width,
+                stride_d,
+                stride_h,
+                stride_w,
+                low_d,
+                low_h,
+                columns,
+                variants,
+                GRID,
+                KERNEL,
             )
     for turn in parallel_range(workers):
         own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
@@ -65,21 +86,80 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
             count, lines = min(stack, images - image), min(rows, out_h - first)
             if shares == 1:
                 spread_images(
-                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels,
-                    depth, height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    x,
+                    (image * groups + group) * channels * depth * height * width,
+                    groups * channels * depth * height * width,
+                    grid,
+                    own,
+                    count,
+                    channels,
+                    depth,
+                    height,
+                    width,
+                    stride_d,
+                    stride_h,
+                    stride_w,
+                    low_d,
+                    low_h + first,
+                    columns,
+                    variants,
+                    GRID,
+                    KERNEL,
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(features, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
             target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
             if padded.size > 0:
                 multiply_grid(
-                    padded, (group * own_rows + top) * taps, taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run,
-                    deep, tile, own_tile, TILE_ROWS, LANES,
+                    padded,
+                    (group * own_rows + top) * taps,
+                    taps,
+                    held,
+                    taps,
+                    grid,
+                    own,
+                    table,
+                    0,
+                    out,
+                    target,
+                    STEPS,
+                    count,
+                    out_d,
+                    lines,
+                    out_w,
+                    GRID,
+                    run,
+                    deep,
+                    tile,
+                    own_tile,
+                    TILE_ROWS,
+                    LANES,
                 )
             else:
                 multiply_grid(
-                    weight, (group * features + top) * taps, taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, run,
-                    deep, tile, own_tile, TILE_ROWS, LANES,
+                    weight,
+                    (group * features + top) * taps,
+                    taps,
+                    held,
+                    taps,
+                    grid,
+                    own,
+                    table,
+                    0,
+                    out,
+                    target,
+                    STEPS,
+                    count,
+                    out_d,
+                    lines,
+                    out_w,
+                    GRID,
+                    run,
+                    deep,
+                    tile,
+                    own_tile,
+                    TILE_ROWS,
+                    LANES,
                 )
             low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
             for plane in range(count * held):
@@ -99,7 +179,9 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
     fill_columns(columns, kernel_w, pad_w, step_w, stride_w, 0, low_w, variants, apart, plane)
     phases = stride_d * stride_h * stride_w
     found = int64(0)
-    for phase in range(phases):  # order: the taps, phase by phase; after them where each phase begins. table: where in the grid they lead
+    for phase in range(
+        phases
+    ):  # order: the taps, phase by phase; after them where each phase begins. table: where in the grid they lead
         r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
         order[taps + phase] = found
         for tap in range(taps):
@@ -124,15 +206,42 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
         for part in parallel_range(groups * most):
             group, top = int64(part) // most, int64(part) % most * PACKED * TILE_ROWS
             pack_taps(
-                weight, (group * features * channels + top) * taps, features, channels, taps, panels, (group * own_rows + top) * features * taps,
-                min(PACKED * TILE_ROWS, own_rows - top), TILE_ROWS, channels - top, order, phases,
+                weight,
+                (group * features * channels + top) * taps,
+                features,
+                channels,
+                taps,
+                panels,
+                (group * own_rows + top) * features * taps,
+                min(PACKED * TILE_ROWS, own_rows - top),
+                TILE_ROWS,
+                channels - top,
+                order,
+                phases,
             )
     if shares > 1:  # as in forward_grid
         for feature in parallel_range(features):
             o = int64(feature)
             spread_images(
-                g, o * out_d * out_h * out_w, features * out_d * out_h * out_w, grid, o * variants * plane, images, 1, out_d, out_h, out_w,
-                1, 1, 1, low_d, low_h, columns, variants, GRID, KERNEL,
+                g,
+                o * out_d * out_h * out_w,
+                features * out_d * out_h * out_w,
+                grid,
+                o * variants * plane,
+                images,
+                1,
+                out_d,
+                out_h,
+                out_w,
+                1,
+                1,
+                1,
+                low_d,
+                low_h,
+                columns,
+                variants,
+                GRID,
+                KERNEL,
             )
     for turn in parallel_range(workers):
         own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
@@ -142,8 +251,25 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
             count = min(stack, images - image)
             if shares == 1:
                 spread_images(
-                    g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, grid, own, count, features,
-                    out_d, out_h, out_w, 1, 1, 1, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    g,
+                    (image * groups + group) * features * out_d * out_h * out_w,
+                    groups * features * out_d * out_h * out_w,
+                    grid,
+                    own,
+                    count,
+                    features,
+                    out_d,
+                    out_h,
+                    out_w,
+                    1,
+                    1,
+                    1,
+                    low_d,
+                    low_h + first,
+                    columns,
+                    variants,
+                    GRID,
+                    KERNEL,
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
@@ -152,18 +278,60 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                 panel, packed = int64(turn) * TILE_ROWS * features * taps, TILE_ROWS
             for row in range(top, top + held, packed):
                 if shares > 1:
-                    pack_taps(weight, row * taps, features, channels, taps, panels, panel, TILE_ROWS, TILE_ROWS, channels - row, order, phases)
+                    pack_taps(
+                        weight,
+                        row * taps,
+                        features,
+                        channels,
+                        taps,
+                        panels,
+                        panel,
+                        TILE_ROWS,
+                        TILE_ROWS,
+                        channels - row,
+                        order,
+                        phases,
+                    )
                 for phase in range(phases):
                     r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
-                    slabs, width_here = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
+                    slabs, width_here = (
+                        (depth - r_d + stride_d - 1) // stride_d,
+                        (width - r_w + stride_w - 1) // stride_w,
+                    )
                     lines = min(rows, (height - r_h + stride_h - 1) // stride_h - first)
                     begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-                    target = ((((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
+                    target = (
+                        (((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h
+                    ) * width + r_w
                     if lines > 0 and slabs > 0 and width_here > 0:
                         multiply_grid(
-                            panels, panel + TILE_ROWS * features * begin, features * taps, min(packed, top + held - row), features * reached, grid, own, table,
-                            features * begin, out, target, groups * channels * depth * height * width, depth * height * width, stride_d * height * width,
-                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, run, deep, tile, own_tile, TILE_ROWS, LANES,
+                            panels,
+                            panel + TILE_ROWS * features * begin,
+                            features * taps,
+                            min(packed, top + held - row),
+                            features * reached,
+                            grid,
+                            own,
+                            table,
+                            features * begin,
+                            out,
+                            target,
+                            groups * channels * depth * height * width,
+                            depth * height * width,
+                            stride_d * height * width,
+                            stride_h * width,
+                            stride_w,
+                            count,
+                            slabs,
+                            lines,
+                            width_here,
+                            GRID,
+                            run,
+                            deep,
+                            tile,
+                            own_tile,
+                            TILE_ROWS,
+                            LANES,
                         )
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
@@ -180,7 +348,9 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
     taps = channels * kernel_d * kernel_h * kernel_w
     own_taps, own_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-features // LANES) * LANES
     panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
-    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_columns(
+        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+    )
     fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for tap in range(taps, own_taps):
         table[tap] = 0
@@ -197,23 +367,102 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
             lines = min(rows, out_h - first)
             end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
             spread_images(
-                x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth,
-                height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                x,
+                (image * groups + group) * channels * depth * height * width,
+                groups * channels * depth * height * width,
+                grid,
+                own,
+                count,
+                channels,
+                depth,
+                height,
+                width,
+                stride_d,
+                stride_h,
+                stride_w,
+                low_d,
+                low_h + first,
+                columns,
+                variants,
+                GRID,
+                KERNEL,
             )
             turn_outputs(
-                g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, out_d * out_h * out_w, features,
-                turned, panels, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
+                g,
+                (image * groups + group) * features * out_d * out_h * out_w,
+                groups * features * out_d * out_h * out_w,
+                out_d * out_h * out_w,
+                features,
+                turned,
+                panels,
+                first,
+                count,
+                out_d,
+                lines,
+                out_h,
+                out_w,
+                grid_h,
+                stack,
+                grid_w,
+                end,
+                panel,
+                LANES,
             )
             for feature in range(0, own_features, panel):
                 held = min(panel, own_features - feature)
                 for tap in range(0, own_taps, TILE_ROWS):
                     into = mine + (group * own_taps + tap) * own_features + feature
                     if held > 2 * LANES:
-                        spread3(grid, own, 0, 1, turned, panels + feature * end, panel, table, tap, sums, into, own_features, end, 1)
+                        spread3(
+                            grid,
+                            own,
+                            0,
+                            1,
+                            turned,
+                            panels + feature * end,
+                            panel,
+                            table,
+                            tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            1,
+                        )
                     elif held > LANES:
-                        spread2(grid, own, 0, 1, turned, panels + feature * end, panel, table, tap, sums, into, own_features, end, 1)
+                        spread2(
+                            grid,
+                            own,
+                            0,
+                            1,
+                            turned,
+                            panels + feature * end,
+                            panel,
+                            table,
+                            tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            1,
+                        )
                     else:
-                        spread1(grid, own, 0, 1, turned, panels + feature * end, panel, table, tap, sums, into, own_features, end, 1)
+                        spread1(
+                            grid,
+                            own,
+                            0,
+                            1,
+                            turned,
+                            panels + feature * end,
+                            panel,
+                            table,
+                            tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            1,
+                        )
     for part in parallel_range(groups * own_taps // TILE_ROWS):
         group, tap = int64(part) * TILE_ROWS // own_taps, int64(part) * TILE_ROWS % own_taps
         for feature in range(features):
@@ -231,7 +480,9 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
     taps = channels * kernel_d * kernel_h * kernel_w
     own_features = -(-features // LANES) * LANES
     panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES
-    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_columns(
+        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+    )
     fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for tap in range(taps, table.size):
         table[tap] = 0
@@ -239,14 +490,48 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
     for channel in parallel_range(channels):
         c = int64(channel)
         spread_images(
-            x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
-            images, 1, depth, height, width, stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
+            x,
+            c * depth * height * width,
+            channels * depth * height * width,
+            grid,
+            c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
+            images,
+            1,
+            depth,
+            height,
+            width,
+            stride_d,
+            stride_h,
+            stride_w,
+            low_d,
+            low_h,
+            columns,
+            variants,
+            GRID,
+            KERNEL,
         )
     for part in parallel_range((features + panel - 1) // panel):
         feature = int64(part) * panel
         turn_outputs(
-            g, feature * out_d * out_h * out_w, features * out_d * out_h * out_w, out_d * out_h * out_w, min(panel, features - feature), turned, feature * end,
-            0, images, out_d, out_h, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
+            g,
+            feature * out_d * out_h * out_w,
+            features * out_d * out_h * out_w,
+            out_d * out_h * out_w,
+            min(panel, features - feature),
+            turned,
+            feature * end,
+            0,
+            images,
+            out_d,
+            out_h,
+            out_h,
+            out_w,
+            grid_h,
+            stack,
+            grid_w,
+            end,
+            panel,
+            LANES,
         )
     for turn in parallel_range(workers):
         mine = int64(turn) * rows * own_features
@@ -257,11 +542,56 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
                 for tap in range(0, held, TILE_ROWS):
                     into = mine + tap * own_features + feature
                     if width_here > 2 * LANES:
-                        spread3(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+                        spread3(
+                            grid,
+                            0,
+                            0,
+                            1,
+                            turned,
+                            feature * end,
+                            panel,
+                            table,
+                            first + tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            0,
+                        )
                     elif width_here > LANES:
-                        spread2(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+                        spread2(
+                            grid,
+                            0,
+                            0,
+                            1,
+                            turned,
+                            feature * end,
+                            panel,
+                            table,
+                            first + tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            0,
+                        )
                     else:
-                        spread1(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+                        spread1(
+                            grid,
+                            0,
+                            0,
+                            1,
+                            turned,
+                            feature * end,
+                            panel,
+                            table,
+                            first + tap,
+                            sums,
+                            into,
+                            own_features,
+                            end,
+                            0,
+                        )
             whole = True
             for tap in range(held):
                 for feature in range(features):
@@ -277,7 +607,9 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
 def weight_lines(g, x, out, given, grid, table, columns, PLACES):
     """out = the products of each feature's g and the grid shifted by each tap: few features and channels a group, many groups."""
     taps = channels * kernel_d * kernel_h * kernel_w
-    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_columns(
+        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+    )
     fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for turn in parallel_range(workers):
         own, mine = int64(turn) * size, int64(turn) * (given.size // workers)
@@ -291,13 +623,44 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                 lines = min(rows, out_h - first)
                 end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
                 spread_images(
-                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels,
-                    depth, height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    x,
+                    (image * groups + group) * channels * depth * height * width,
+                    groups * channels * depth * height * width,
+                    grid,
+                    own,
+                    count,
+                    channels,
+                    depth,
+                    height,
+                    width,
+                    stride_d,
+                    stride_h,
+                    stride_w,
+                    low_d,
+                    low_h + first,
+                    columns,
+                    variants,
+                    GRID,
+                    KERNEL,
                 )
                 for feature in range(features):
                     base = ((image * groups + group) * features + feature) * out_d * out_h * out_w
                     spread_outputs(
-                        g, base, groups * features * out_d * out_h * out_w, given, mine, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end
+                        g,
+                        base,
+                        groups * features * out_d * out_h * out_w,
+                        given,
+                        mine,
+                        first,
+                        count,
+                        out_d,
+                        lines,
+                        out_h,
+                        out_w,
+                        grid_h,
+                        stack,
+                        grid_w,
+                        end,
                     )
                     for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
                         second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
@@ -322,7 +685,10 @@ def turn_weight(weight, turned, groups, features, channels, taps):
     for row in parallel_range(groups * features):
         group, feature = int64(row) // features, int64(row) % features
         for channel in range(channels):
-            target, last = ((group * channels + channel) * features + feature) * taps, (int64(row) * channels + channel + 1) * taps - 1
+            target, last = (
+                ((group * channels + channel) * features + feature) * taps,
+                (int64(row) * channels + channel + 1) * taps - 1,
+            )
             for tap in range(taps):
                 turned[uintp(target + tap)] = weight[uintp(last - tap)]
 
@@ -336,7 +702,14 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
     numbers, turned = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
     sizes = groups, weight[0] // groups, weight[1], prod(weight[2:])
     array, make = f"{out.storage.name}[]", out.device.backend.scratch
-    turn = bind.launcher(out.device, "turn_weight", bind.source_of(turn_weight), f"{array}, {array}, int64, int64, int64, int64", out.dtype, 0)
+    turn = bind.launcher(
+        out.device,
+        "turn_weight",
+        bind.source_of(turn_weight),
+        f"{array}, {array}, int64, int64, int64, int64",
+        out.dtype,
+        0,
+    )
     run, shared_by = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
 
     def launch(given: object, weight: object, result: object) -> None:
@@ -348,7 +721,9 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
     return launch
 
 
-def grid_launcher(op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
+def grid_launcher(
+    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
     run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
     make = out.device.backend.scratch
@@ -366,8 +741,18 @@ def _grid_kernel(
     """The launcher of op's kernel, and a function of the number of threads: the scratch memory that it is given after its three tensors, and the constants
     after that. Each worker has memory of its own, and more workers than threads would not find theirs in the cache; only where workers sum up there are
     always as many."""
-    backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
-    groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)
+    backward, on_weight, storage, index = (
+        op == "convolution_input",
+        op == "convolution_weight",
+        out.storage,
+        np.dtype("int64"),
+    )
+    groups, channels, features, lanes = (
+        parameters[3],
+        weight[1],
+        weight[0] // parameters[3],
+        tiles.host().lanes(out.storage.itemsize),
+    )
     few = (max(channels, features) if on_weight else channels if backward else features) <= _FEW
     tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
     places, reach = _cut(numbers, backward, on_weight, channels if backward else features)
@@ -378,9 +763,21 @@ def _grid_kernel(
     places["size"] += 2 * tiles.LINE * lanes
     tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
     if places["deep"] < _ALL:
-        tile_size *= -(-(channels if backward else features) // tile_rows) * (-(-places["run"] // (tiles.VECTORS * lanes)) + 1)
+        tile_size *= -(-(channels if backward else features) // tile_rows) * (
+            -(-places["run"] // (tiles.VECTORS * lanes)) + 1
+        )
     columns = weight[-1] + places["variants"], index
-    kernel = input_grid if backward else forward_grid if not on_weight else weight_lines if few else weight_whole if whole else weight_grid
+    kernel = (
+        input_grid
+        if backward
+        else forward_grid
+        if not on_weight
+        else weight_lines
+        if few
+        else weight_whole
+        if whole
+        else weight_grid
+    )
 
     @cache
     def shared_by(threads: int) -> tuple[tuple, tuple]:
@@ -389,7 +786,14 @@ def _grid_kernel(
         grid, tile = (grids * places["size"], storage), (workers * tile_size, storage)
         if backward:
             packed = groups * _ceil(channels, tile_rows) if places["shares"] == 1 else workers * tile_rows
-            scratch = ((packed * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
+            scratch = (
+                (packed * elements, storage),
+                grid,
+                tile,
+                (elements, index),
+                columns,
+                (prod(weight[2:]) + prod(parameters[0]) + 1, index),
+            )
         elif not on_weight:
             padded = 0 if features % tile_rows == 0 else groups * _ceil(features, tile_rows) * taps
             scratch = ((padded, storage), grid, tile, (taps, index), columns)
@@ -402,7 +806,12 @@ def _grid_kernel(
         return scratch, (workers, *[int(places[name]) for name in _PLACES[1:]], *numbers)
 
     words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
-    words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "PACKED": _PACKED, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
+    words |= {
+        "TILE_ROWS": tile_rows,
+        "LANES": lanes,
+        "PACKED": _PACKED,
+        "multiply_grid": "multiply_grid_lines" if few else "multiply_grid",
+    }
     arrays = (*[storage.name] * 3, *(each.name for _, each in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), shared_by
@@ -422,8 +831,16 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     images, groups = named["images"], named["groups"]
     lows, spans, counts, phases, strides = [], [], [], [], [named[f"stride_{letter}"] for letter in "dhw"]
     for axis, letter in zip(("depth", "height", "width"), "dhw"):
-        stride, pad, reach = named[f"stride_{letter}"], named[f"pad_{letter}"], (named[f"kernel_{letter}"] - 1) * named[f"step_{letter}"]
-        low, high = ((pad - reach) // stride, (stride - 1 + pad) // stride) if backward else (-pad // stride, (reach - pad) // stride)
+        stride, pad, reach = (
+            named[f"stride_{letter}"],
+            named[f"pad_{letter}"],
+            (named[f"kernel_{letter}"] - 1) * named[f"step_{letter}"],
+        )
+        low, high = (
+            ((pad - reach) // stride, (stride - 1 + pad) // stride)
+            if backward
+            else (-pad // stride, (reach - pad) // stride)
+        )
         lows.append(low)
         spans.append(high - low)
         counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
@@ -434,13 +851,18 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     apart = named["kernel_w"] == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
         spans[2], phases[2] = 0, named["kernel_w"]
-    planes, most = prod(phases) * named["features" if backward else "channels"], (_SMALL if small else _GRID) * (2 if apart else 1)
+    planes, most = (
+        prod(phases) * named["features" if backward else "channels"],
+        (_SMALL if small else _GRID) * (2 if apart else 1),
+    )
     line = planes * (counts[2] + spans[2])
     image = line * (counts[0] + spans[0]) * (counts[1] + spans[1])
     rows = counts[1]
 
     def positions(stack: int) -> int:
-        return (((counts[0] - 1) * (counts[1] + spans[1]) + counts[1] - 1) * stack + stack - 1) * (counts[2] + spans[2]) + counts[2]
+        return (((counts[0] - 1) * (counts[1] + spans[1]) + counts[1] - 1) * stack + stack - 1) * (
+            counts[2] + spans[2]
+        ) + counts[2]
 
     if on_weight:
         weights = prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"]
@@ -452,7 +874,9 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     stack = images
     if not alone:
         stack = max(1, min(most // image, images * groups // _TASKS, images))
-        stack = min(range(stack, 0, -1), key=lambda count: -(-positions(count) // 16) / count)  # the fewest vectors for an image
+        stack = min(
+            range(stack, 0, -1), key=lambda count: -(-positions(count) // 16) / count
+        )  # the fewest vectors for an image
         if counts[0] == 1 and spans[0] == 0:
             rows = min(rows, max(_ROWS, most // line - spans[1], 1))
             if images * groups < _TASKS and image > _GRID // 8:

@@ -13,17 +13,32 @@ from .finish import Finish
 from .product_tiles import tiled_launcher
 
 
-_AGAIN = 1 << 18  # elements of a weight up to which every image may read it again; a grid of several images reads it once
+_AGAIN = (
+    1 << 18
+)  # elements of a weight up to which every image may read it again; a grid of several images reads it once
 
 
-def product_launcher(op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None) -> Callable | None:
+def product_launcher(
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None
+) -> Callable | None:
     """A launch of the products of `op`, which is not the weight's gradient. None where the convolution is none such, or a grid is faster."""
-    (stride, _, _, groups), (features, channels), positions, back = parameters, weight[:2], prod(x[2:]), op == "convolution_input"
-    if prod((*stride, *weight[2:], groups)) > 1 or x[2:] != result[2:] or positions < tiles.host().lanes(out.storage.itemsize):
+    (stride, _, _, groups), (features, channels), positions, back = (
+        parameters,
+        weight[:2],
+        prod(x[2:]),
+        op == "convolution_input",
+    )
+    if (
+        prod((*stride, *weight[2:], groups)) > 1
+        or x[2:] != result[2:]
+        or positions < tiles.host().lanes(out.storage.itemsize)
+    ):
         return None
     if x[0] > 1 and prod(weight) > _AGAIN and not back:
         return None
-    shape, steps, inner = ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)
+    shape, steps, inner = (
+        ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)
+    )
     a, b = layout(shape, out.dtype, out.device, steps), layout((inner, positions), out.dtype, out.device)
     run = tiled_launcher(op, a, b, x[0], 0, inner * positions, finish)
     nothing = out.device.empty(0, out.storage)

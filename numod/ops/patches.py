@@ -61,7 +61,9 @@ class Patches(Op):
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
         shape, kernel, counts, dilation, padding, stride, back = parameters
-        made = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation))
+        made = tuple(
+            (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)
+        )
         if counts != made:
             return f"attribute 'counts' must be {made}, got {counts}"
         if back and sizes["c"] % (kernel[0] * kernel[1]):
@@ -72,12 +74,21 @@ class Patches(Op):
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (sizes, kernel, counts, *steps, back) = arguments, parameters
         taps = kernel[0] * kernel[1]
-        shape = (x.shape[0], x.shape[1] // taps, *sizes) if back else (x.shape[0], x.shape[1] * taps, counts[0] * counts[1])
+        shape = (
+            (x.shape[0], x.shape[1] // taps, *sizes) if back else (x.shape[0], x.shape[1] * taps, counts[0] * counts[1])
+        )
         out = layout(shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
         line = (sizes if back else counts)[1]
-        numbers = (out.size // line, *sizes, *kernel, *counts, *[n for pair in steps for n in pair], 1 if x.device.backend.FLAT else line)
+        numbers = (
+            out.size // line,
+            *sizes,
+            *kernel,
+            *counts,
+            *[n for pair in steps for n in pair],
+            1 if x.device.backend.FLAT else line,
+        )
         text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)

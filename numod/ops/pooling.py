@@ -30,7 +30,12 @@ _GEOMETRY = (
     "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
 )  # fmt: skip
 _FIRST, _LAST = "window_start(o, width, out_w, 0, 0, 1)", "window_stop(o, width, out_w, 0, 0, 1, 0)"
-_ALONE = ("TURNS", "out_w"), ("SPAN", 1), ("FIRST", _FIRST), ("TAPS", f"{_LAST} - {_FIRST}")  # adaptive windows, which begin at no regular steps
+_ALONE = (
+    ("TURNS", "out_w"),
+    ("SPAN", 1),
+    ("FIRST", _FIRST),
+    ("TAPS", f"{_LAST} - {_FIRST}"),
+)  # adaptive windows, which begin at no regular steps
 _WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h"
 
 
@@ -44,11 +49,20 @@ def max_pool_kernel(x, out, indices):
         plane = quotient(level, out_d)
         oh, od = row - level * out_h, level - plane * out_d
         plane *= depth * height * width
-        d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d)
-        h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h)
+        d_first, d_last = (
+            window_start(od, depth, out_d, stride_d, pad_d, step_d),
+            window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d),
+        )
+        h_first, h_last = (
+            window_start(oh, height, out_h, stride_h, pad_h, step_h),
+            window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h),
+        )
         for place in range(begin, begin + RUN):
             ow = place - row * out_w
-            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
+            w_first, w_last = (
+                window_start(ow, width, out_w, stride_w, pad_w, step_w),
+                window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w),
+            )
             where = (d_first * height + h_first) * width + w_first
             best = x[uintp(plane + where)]
             d = d_first
@@ -81,14 +95,40 @@ def greatest_lines(x, out, folded, table, workers, line, margin):
             for place in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (out_h + od)
                 down_greatest(
-                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width,
-                    folded, own + (place - first) * line + margin, table, 0,
+                    x,
+                    at,
+                    (table[d] * height + table[h]) * width,
+                    table[d + 1],
+                    step_d * height * width,
+                    table[h + 1],
+                    step_h * width,
+                    width,
+                    folded,
+                    own + (place - first) * line + margin,
+                    table,
+                    0,
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
                 begun = own + (place - first) * line + margin
                 for o in range(TURNS):
-                    along_greatest_STEP(folded, begun + FIRST, table, 0, step_w, TAPS, out, place * out_w + o, table, 0, SPAN, x, 0, 1.0, STRIDE)
+                    along_greatest_STEP(
+                        folded,
+                        begun + FIRST,
+                        table,
+                        0,
+                        step_w,
+                        TAPS,
+                        out,
+                        place * out_w + o,
+                        table,
+                        0,
+                        SPAN,
+                        x,
+                        0,
+                        1.0,
+                        STRIDE,
+                    )
 
 
 def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
@@ -105,15 +145,27 @@ def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
             for place in range(first, min(first + BLOCK, end)):
                 h, d, into = 3 * oh, 3 * (out_h + od), own + (place - first) * line + margin
                 down_placed(
-                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width, folded, into,
-                    places, into,
+                    x,
+                    at,
+                    (table[d] * height + table[h]) * width,
+                    table[d + 1],
+                    step_d * height * width,
+                    table[h + 1],
+                    step_h * width,
+                    width,
+                    folded,
+                    into,
+                    places,
+                    into,
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
                 begun = own + (place - first) * line + margin
                 for o in range(TURNS):
                     at_first, to = begun + FIRST, place * out_w + o
-                    along_placed_STEP(folded, at_first, places, at_first, step_w, TAPS, out, to, indices, to, SPAN, x, 0, 1.0, STRIDE)
+                    along_placed_STEP(
+                        folded, at_first, places, at_first, step_w, TAPS, out, to, indices, to, SPAN, x, 0, 1.0, STRIDE
+                    )
 
 
 def place_gradient_kernel(g, indices, out):
@@ -134,7 +186,11 @@ def place_gradient_elements(g, indices, out):
     What the windows are is told in the text, so that only the thread's number is divided. Up to AHEAD windows are read before one is compared: all these loads
     are under way at once. Neighbouring threads read neighbouring windows, and write neighbouring fours.
     """
-    total, given, found = cuda.local.array(4, g.dtype), cuda.local.array(AHEAD, g.dtype), cuda.local.array(AHEAD, indices.dtype)
+    total, given, found = (
+        cuda.local.array(4, g.dtype),
+        cuda.local.array(AHEAD, g.dtype),
+        cuda.local.array(AHEAD, indices.dtype),
+    )
     fours = quotient(width + 3, 4)
     for task in parallel_range(planes * depth * height * fours):
         line = quotient(int64(task), fours)
@@ -146,8 +202,14 @@ def place_gradient_elements(g, indices, out):
             total[j] = 0
         w_first = first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w)
         w_last = last_window(min(w + 3, width - 1), width, out_w, stride_w, pad_w)
-        for od in range(first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
-            for oh in range(first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
+        for od in range(
+            first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d),
+            last_window(d, depth, out_d, stride_d, pad_d),
+        ):
+            for oh in range(
+                first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h),
+                last_window(h, height, out_h, stride_h, pad_h),
+            ):
                 row = ((plane * out_d + od) * out_h + oh) * out_w
                 ow = w_first
                 while ow < w_last:
@@ -177,19 +239,32 @@ def average_kernel(x, out, counts_borders, divisor):
         plane = quotient(level, out_d)
         oh, od = row - level * out_h, level - plane * out_d
         plane *= depth * height * width
-        d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
-        h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
+        d_first, d_last = (
+            window_start(od, depth, out_d, stride_d, pad_d, 1),
+            window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d),
+        )
+        h_first, h_last = (
+            window_start(oh, height, out_h, stride_h, pad_h, 1),
+            window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h),
+        )
         sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
         sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
         for place in range(begin, begin + RUN):
             ow = place - row * out_w
-            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
+            w_first, w_last = (
+                window_start(ow, width, out_w, stride_w, pad_w, 1),
+                window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w),
+            )
             total = x.dtype.type(0)
             for d in range(d_first, d_last):
                 for h in range(h_first, h_last):
                     for w in range(w_first, w_last):
                         total += x[uintp(plane + (d * height + h) * width + w)]
-            size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+            size = (
+                divisor
+                if divisor != 0
+                else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+            )
             out[uintp(place)] = total / real(size)
 
 
@@ -197,8 +272,12 @@ def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_bo
     """The same of floats, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
     fill_windows(table, WINDOWS, counts_borders)
     for ow in range(out_w):
-        inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(ow, width, out_w, stride_w, pad_w, 1)
-        sizes[uintp(ow)] = divisor if divisor != 0 else window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+        inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(
+            ow, width, out_w, stride_w, pad_w, 1
+        )
+        sizes[uintp(ow)] = (
+            divisor if divisor != 0 else window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+        )
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
         for k in range(BLOCK * line):
@@ -210,8 +289,18 @@ def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_bo
             for place in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (out_h + od)
                 down_sum(
-                    x, at, (table[d] * height + table[h]) * width, table[d + 1], height * width, table[h + 1], width, width,
-                    folded, own + (place - first) * line + margin, table, 0,
+                    x,
+                    at,
+                    (table[d] * height + table[h]) * width,
+                    table[d + 1],
+                    height * width,
+                    table[h + 1],
+                    width,
+                    width,
+                    folded,
+                    own + (place - first) * line + margin,
+                    table,
+                    0,
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
@@ -219,7 +308,23 @@ def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_bo
                 down_h, down_d, _ = next_line(down_h, down_d, 0, out_h, out_d, 0)
                 begun = own + (place - first) * line + margin
                 for o in range(TURNS):
-                    along_sum_STEP(folded, begun + FIRST, table, 0, 1, TAPS, out, place * out_w + o, table, 0, SPAN, sizes, o, real(rows), STRIDE)
+                    along_sum_STEP(
+                        folded,
+                        begun + FIRST,
+                        table,
+                        0,
+                        1,
+                        TAPS,
+                        out,
+                        place * out_w + o,
+                        table,
+                        0,
+                        SPAN,
+                        sizes,
+                        o,
+                        real(rows),
+                        STRIDE,
+                    )
 
 
 def average_planes(x, out, counts_borders, divisor):
@@ -245,14 +350,27 @@ def average_gradient_kernel(g, out, counts_borders, divisor):
         for k in range(depth * height * width):
             out[uintp(plane + k)] = 0
         for od in range(out_d):
-            d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
+            d_first, d_last = (
+                window_start(od, depth, out_d, stride_d, pad_d, 1),
+                window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d),
+            )
             for oh in range(out_h):
-                h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
+                h_first, h_last = (
+                    window_start(oh, height, out_h, stride_h, pad_h, 1),
+                    window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h),
+                )
                 sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
                 sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
                 for ow in range(out_w):
-                    w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
-                    size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+                    w_first, w_last = (
+                        window_start(ow, width, out_w, stride_w, pad_w, 1),
+                        window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w),
+                    )
+                    size = (
+                        divisor
+                        if divisor != 0
+                        else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+                    )
                     share = g[uintp(((int64(task) * out_d + od) * out_h + oh) * out_w + ow)] / real(size)
                     for d in range(d_first, d_last):
                         for h in range(h_first, h_last):
@@ -268,15 +386,33 @@ def average_gradient_elements(g, out, counts_borders, divisor):
         level = quotient(line, height)
         plane = quotient(level, depth)
         w, h, d = place - line * width, line - level * height, level - plane * depth
-        for od in range(first_window(d, depth, out_d, stride_d, pad_d, 1, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
-            inside = window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d) - window_start(od, depth, out_d, stride_d, pad_d, 1)
+        for od in range(
+            first_window(d, depth, out_d, stride_d, pad_d, 1, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)
+        ):
+            inside = window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d) - window_start(
+                od, depth, out_d, stride_d, pad_d, 1
+            )
             deep = window_size(od, depth, stride_d, pad_d, kernel_d, inside, counts_borders)
-            for oh in range(first_window(h, height, out_h, stride_h, pad_h, 1, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
-                inside = window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h) - window_start(oh, height, out_h, stride_h, pad_h, 1)
+            for oh in range(
+                first_window(h, height, out_h, stride_h, pad_h, 1, kernel_h),
+                last_window(h, height, out_h, stride_h, pad_h),
+            ):
+                inside = window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h) - window_start(
+                    oh, height, out_h, stride_h, pad_h, 1
+                )
                 high = window_size(oh, height, stride_h, pad_h, kernel_h, inside, counts_borders)
-                for ow in range(first_window(w, width, out_w, stride_w, pad_w, 1, kernel_w), last_window(w, width, out_w, stride_w, pad_w)):
-                    inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(ow, width, out_w, stride_w, pad_w, 1)
-                    size = divisor if divisor != 0 else deep * high * window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+                for ow in range(
+                    first_window(w, width, out_w, stride_w, pad_w, 1, kernel_w),
+                    last_window(w, width, out_w, stride_w, pad_w),
+                ):
+                    inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(
+                        ow, width, out_w, stride_w, pad_w, 1
+                    )
+                    size = (
+                        divisor
+                        if divisor != 0
+                        else deep * high * window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+                    )
                     total += g[uintp(((plane * out_d + od) * out_h + oh) * out_w + ow)] / real(size)
         out[uintp(place)] = total
 
@@ -304,12 +440,19 @@ class _Pool(Op):
         constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
         signature = bind.signature(*arrays, *(kind for _, kind in scratch), numbers=len(constants))
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        words, fixed = _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),), ()
+        words, fixed = (
+            _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),),
+            (),
+        )
         work = planes * max(prod(places) * prod(window), prod(sizes))
         if kernel is place_gradient_elements:
-            most = (3 + (window[2] - 1) * dilation[2]) // stride[2] + 1 if stride[2] else _AHEAD  # windows that hold some of four neighbours
+            most = (
+                (3 + (window[2] - 1) * dilation[2]) // stride[2] + 1 if stride[2] else _AHEAD
+            )  # windows that hold some of four neighbours
             words, fixed, work = (("AHEAD", min(most, _AHEAD)),), _fixed(constants), planes * prod(sizes) // 4
-        run = bind.launcher(results[0].device, self.name, _source(kernel, words, fixed), signature, results[0].dtype, work, flags)
+        run = bind.launcher(
+            results[0].device, self.name, _source(kernel, words, fixed), signature, results[0].dtype, work, flags
+        )
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
         def launch(*arguments: object) -> None:
@@ -360,14 +503,24 @@ def _source(kernel: Callable, words: tuple[tuple[str, object], ...], fixed: tupl
 
 def _fixed(geometry: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     """Names and values of what a network has few of: its windows, and that there is no depth."""
-    return tuple((name, n) for name, n in zip(_GEOMETRY, geometry) if re.match("kernel|stride|pad|step", name) or name in ("depth", "out_d") and n == 1)
+    return tuple(
+        (name, n)
+        for name, n in zip(_GEOMETRY, geometry)
+        if re.match("kernel|stride|pad|step", name) or name in ("depth", "out_d") and n == 1
+    )
 
 
 def _words(stride: int) -> tuple[tuple[str, object], ...]:
     """What stands in a kernel of lines for their number, for the windows that one call folds, and for which of the functions it calls."""
     known = stride in (0, *lines.STRIDES)
     span = (("TURNS", 1), ("SPAN", "out_w"), ("FIRST", "-pad_w"), ("TAPS", "kernel_w")) if stride else _ALONE
-    return ("BLOCK", _BLOCK), ("STEP", (stride or 1) if known else "any"), (", STRIDE", "" if known else ", stride_w"), ("WINDOWS", _WINDOWS), *span
+    return (
+        ("BLOCK", _BLOCK),
+        ("STEP", (stride or 1) if known else "any"),
+        (", STRIDE", "" if known else ", stride_w"),
+        ("WINDOWS", _WINDOWS),
+        *span,
+    )
 
 
 def _in_lines(x: Layout) -> bool:
@@ -380,7 +533,11 @@ class MaxPool(_Pool):
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs, outputs = ("x",), ("values", "indices")
-    gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(grads[0], indices, (kernel, stride, padding, dilation), layout)}
+    gradients = {
+        "x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(
+            grads[0], indices, (kernel, stride, padding, dilation), layout
+        )
+    }
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
@@ -391,7 +548,9 @@ class MaxPool(_Pool):
         if _in_lines(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
             kernel, scratch = placed_lines, (folded, (folded[0], index.storage), table)
-        return self._plan(kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch)
+        return self._plan(
+            kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch
+        )
 
 
 class Greatest(_Pool):
@@ -409,10 +568,24 @@ class Greatest(_Pool):
         (x,) = arguments
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         if _in_lines(x):
-            return self._plan(greatest_lines, (out,), (x.storage, x.storage), x.shape, out.shape, parameters, *self._lines(x, parameters))
+            return self._plan(
+                greatest_lines,
+                (out,),
+                (x.storage, x.storage),
+                x.shape,
+                out.shape,
+                parameters,
+                *self._lines(x, parameters),
+            )
         both, empty = max_pool.prepare(arguments, parameters), x.device.empty
         places = both.layout[1]
-        return Plan(out, lambda given, values, *constants: both.launch(given, values, empty(places.size, places.storage), *constants), both.constants)
+        return Plan(
+            out,
+            lambda given, values, *constants: both.launch(
+                given, values, empty(places.size, places.storage), *constants
+            ),
+            both.constants,
+        )
 
 
 def _placed(g: object, indices: object, windows: tuple, layout: Layout) -> object:
@@ -428,7 +601,11 @@ class PlaceGradient(_Pool):
 
     takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("given", "indices")
-    gradients = {"given": lambda g, indices, kernel: g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)}
+    gradients = {
+        "given": lambda g, indices, kernel: (
+            g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)
+        )
+    }
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
@@ -445,7 +622,9 @@ class PlaceGradient(_Pool):
         given, indices = arguments
         out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
         kernel = place_gradient_elements if given.device.backend.FLAT else place_gradient_kernel
-        return self._plan(kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters)
+        return self._plan(
+            kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters
+        )
 
 
 class Average(_Pool):
@@ -476,7 +655,9 @@ class Average(_Pool):
         flat = x.device.backend.FLAT
         kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
         ndim = len(parameters[4])
-        whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])  # one window of all elements
+        whole = (
+            prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])
+        )  # one window of all elements
         whole = whole and not parameters[6] and x.dtype.is_floating_point
         if whole and flat and not self.backward:  # by blocks of threads, whose neighbours read neighbours
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
@@ -489,8 +670,20 @@ class Average(_Pool):
 
 
 def _other(op: Callable) -> Callable:
-    def gradient(g: object, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, layout: Layout, counts_borders: bool, divisor: int) -> object:
-        return op().apply((g.contiguous(),), (kernel, stride, padding, dilation, tuple(layout.shape[-len(kernel) :]), counts_borders, divisor))
+    def gradient(
+        g: object,
+        kernel: tuple,
+        stride: tuple,
+        padding: tuple,
+        dilation: tuple,
+        layout: Layout,
+        counts_borders: bool,
+        divisor: int,
+    ) -> object:
+        return op().apply(
+            (g.contiguous(),),
+            (kernel, stride, padding, dilation, tuple(layout.shape[-len(kernel) :]), counts_borders, divisor),
+        )
 
     return gradient
 

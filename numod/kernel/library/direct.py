@@ -64,7 +64,9 @@ def convolve_back(
                     h = (row % out_h) * stride_h - pad_h + b * step_h
                     if 0 <= d < depth and 0 <= h < height:
                         target = base + (d * height + h) * width
-                        tap = ((((group % groups) * features + o) * channels + place % channels) * kernel_d + a) * kernel_h + b
+                        tap = (
+                            (((group % groups) * features + o) * channels + place % channels) * kernel_d + a
+                        ) * kernel_h + b
                         for k in range(kernel_w):
                             shift = k * step_w - pad_w
                             low = max(0, -(shift // stride_w))
@@ -98,7 +100,11 @@ def correlate(
             d = (row // out_h) * stride_d - pad_d + a * step_d
             h = (row % out_h) * stride_h - pad_h + b * step_h
             if 0 <= d < depth and 0 <= h < height:
-                source = (((image * groups + feature // features) * channels + channel) * depth + d) * height * width + h * width + shift
+                source = (
+                    (((image * groups + feature // features) * channels + channel) * depth + d) * height * width
+                    + h * width
+                    + shift
+                )
                 given = ((image * groups * features + feature) * out_d * out_h + row) * out_w
                 if stride_w == 1:
                     for ow in range(low, high):

@@ -64,8 +64,13 @@ def spread_images(
                         slab = (d >= 0) & (d < depth)
                         if together & slab & (first < grid_w) & (first < width - start) & (top < bottom):
                             # all at once; where lines begin and end there are elements of their neighbours then
-                            source, last = base + ((c * depth + d) * height + low_h) * width + start, min(grid_w, width - start)
-                            copy_line(x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w)
+                            source, last = (
+                                base + ((c * depth + d) * height + low_h) * width + start,
+                                min(grid_w, width - start),
+                            )
+                            copy_line(
+                                x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w
+                            )
                             for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
                                 for j in range(first):
                                     grid[uintp(line + j)] = 0
@@ -74,19 +79,114 @@ def spread_images(
                             at += grid_h * grid_w
                             continue
                         for n in range(stack):  # an image at a time: its lines follow each other
-                            source, into = base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start, at + n * grid_w
-                            stop, last, x_step, step = bottom if slab & (n < count) else 0, width - start, s_h * width, stack * grid_w
-                            room, less = (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)  # to what has been written
+                            source, into = (
+                                base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start,
+                                at + n * grid_w,
+                            )
+                            stop, last, x_step, step = (
+                                bottom if slab & (n < count) else 0,
+                                width - start,
+                                s_h * width,
+                                stack * grid_w,
+                            )
+                            room, less = (
+                                (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)
+                            )  # to what has been written
                             if s_w == 1:
-                                split1(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split1(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 2:
-                                split2(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split2(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 4:
-                                split4(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split4(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 8:
-                                split8(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split8(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             elif s_w == 16:
-                                split16(x, source, x_step, first, last, top, stop, grid, into, step, plane, grid_h, grid_w, held, room, less)
+                                split16(
+                                    x,
+                                    source,
+                                    x_step,
+                                    first,
+                                    last,
+                                    top,
+                                    stop,
+                                    grid,
+                                    into,
+                                    step,
+                                    plane,
+                                    grid_h,
+                                    grid_w,
+                                    held,
+                                    room,
+                                    less,
+                                )
                             else:
                                 for i in range(grid_h):
                                     for t in range(held):
@@ -98,7 +198,27 @@ def spread_images(
 
 
 @shared_scalar
-def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h, s_d, s_h, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w):
+def fill_taps(
+    table,
+    channels,
+    kernel_d,
+    kernel_h,
+    kernel_w,
+    pad_d,
+    pad_h,
+    step_d,
+    step_h,
+    s_d,
+    s_h,
+    low_d,
+    low_h,
+    columns,
+    variants,
+    grid_d,
+    grid_h,
+    stack,
+    grid_w,
+):
     """table (taps) = where in the grid each element of the first output's patch lies."""
     tap = 0
     phase = variants * grid_d * grid_h * stack * grid_w
@@ -107,7 +227,9 @@ def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_
             v_d = a * step_d - pad_d
             for b in range(kernel_h):
                 v_h = b * step_h - pad_h
-                line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + ((v_d // s_d - low_d) * grid_h + v_h // s_h - low_h) * stack * grid_w
+                line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + (
+                    (v_d // s_d - low_d) * grid_h + v_h // s_h - low_h
+                ) * stack * grid_w
                 for k in range(kernel_w):
                     table[uintp(tap)] = line + columns[uintp(k)]
                     tap += 1
@@ -118,7 +240,9 @@ def pad_features(weight, padded, features, own_rows, taps):
     """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
     for row in range(padded.size // taps):
         group, feature = row // own_rows, row % own_rows
-        copy_line(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
+        copy_line(
+            weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps
+        )
 
 
 @shared_scalar
@@ -171,13 +295,60 @@ def multiply_grid(
                         position += slab - here
                         continue
                     n = min(reach - here, end - position)
-                    stop = position + min(n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
+                    stop = position + min(
+                        n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes
+                    )  # two and two are faster than three and one
                     if stop - position > 2 * lanes:
-                        shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted3(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     elif stop - position > lanes:
-                        shifted2(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted2(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     else:
-                        shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at + first, tile, into, 3 * lanes, left, first)
+                        shifted1(
+                            a,
+                            start,
+                            depth,
+                            1,
+                            grid,
+                            own + position,
+                            0,
+                            table,
+                            table_at + first,
+                            tile,
+                            into,
+                            3 * lanes,
+                            left,
+                            first,
+                        )
                     if done:
                         keep_tile(
                             tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
@@ -207,16 +378,63 @@ def multiply_grid_lines(
                         while w < columns:
                             more = columns - w
                             if more > 7 * lanes:
-                                line8(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 7 * lanes), depth, 0)
+                                line8(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - 7 * lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 8 * lanes
                             elif more > 3 * lanes:
-                                line4(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 3 * lanes), depth, 0)
+                                line4(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - 3 * lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 4 * lanes
                             elif more > lanes:
-                                line2(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - lanes), depth, 0)
+                                line2(
+                                    a,
+                                    left,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    min(lanes, more - lanes),
+                                    depth,
+                                    0,
+                                )
                                 w += 2 * lanes
                             else:
-                                line1(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0)
+                                line1(
+                                    a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0
+                                )
                                 w += lanes
         else:
             for position in range(0, end, 8 * lanes):
@@ -233,9 +451,19 @@ def keep_tile(
     tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
 ):  # fmt: skip
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
-    if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:  # they lie as in the tile
+    if (
+        grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns
+    ):  # they lie as in the tile
         for i in range(rows):
-            copy_line(tile, tile_at + i * tile_step, 0, stop - position, out, out_at + i * row_step + position, stop - position)
+            copy_line(
+                tile,
+                tile_at + i * tile_step,
+                0,
+                stop - position,
+                out,
+                out_at + i * row_step + position,
+                stop - position,
+            )
         return
     line = position // grid_w
     begin, image, h = position - line * grid_w, line % stack, line // stack
@@ -288,7 +516,9 @@ def turn_outputs(
 
 
 @scalar
-def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end):
+def spread_outputs(
+    g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end
+):
     """grid (positions to end) = a feature of g; 0 where a position is no output."""
     for line in range((end + grid_w - 1) // grid_w):
         image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)

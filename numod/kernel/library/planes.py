@@ -23,12 +23,21 @@ def fill_reach(reach, base, n, source, kernel, stride, pad, step, back):
                 v = v // stride if back else v
                 if 0 <= v < source:
                     taps, first, place = taps + 1, k, v
-        reach[uintp(base + 4 * i)], reach[uintp(base + 4 * i + 1)], reach[uintp(base + 4 * i + 2)], reach[uintp(base + 4 * i + 3)] = taps, first, place, 1
+        (
+            reach[uintp(base + 4 * i)],
+            reach[uintp(base + 4 * i + 1)],
+            reach[uintp(base + 4 * i + 2)],
+            reach[uintp(base + 4 * i + 3)],
+        ) = taps, first, place, 1
     apart, along = (stride, 1) if back else (1, stride)
     for turn in range(apart, n):
         here = base + 4 * (n - 1 - turn)
         there = here + 4 * apart
-        if reach[uintp(here)] == reach[uintp(there)] and reach[uintp(here + 1)] == reach[uintp(there + 1)] and reach[uintp(here + 2)] + along == reach[uintp(there + 2)]:
+        if (
+            reach[uintp(here)] == reach[uintp(there)]
+            and reach[uintp(here + 1)] == reach[uintp(there + 1)]
+            and reach[uintp(here + 2)] + along == reach[uintp(there + 2)]
+        ):
             reach[uintp(here + 3)] = reach[uintp(there + 3)] + 1
 
 
@@ -73,22 +82,76 @@ def turn_out(board, own, held, n, out, base, step, lanes):
 
 
 @shared_scalar
-def weigh_line(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, w_tap, rows, reach, base, n, apart, out, out_at, lanes):
+def weigh_line(
+    x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, w_tap, rows, reach, base, n, apart, out, out_at, lanes
+):
     """A line of a board: each of its n places the sum over `rows` and the columns that `reach` tells."""
     for phase in range(min(apart, n)):
         column = phase
         while column < n:
             at = base + 4 * column
             taps, alike = reach[uintp(at)], reach[uintp(at + 3)]
-            source, weight, target = x_at + reach[uintp(at + 2)] * lanes, w_at + reach[uintp(at + 1)] * w_tap, out_at + column * lanes
+            source, weight, target = (
+                x_at + reach[uintp(at + 2)] * lanes,
+                w_at + reach[uintp(at + 1)] * w_tap,
+                out_at + column * lanes,
+            )
             if alike >= 4:
-                weigh4(x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target, apart * lanes, 0)
+                weigh4(
+                    x,
+                    source,
+                    x_row,
+                    x_column,
+                    x_next,
+                    w,
+                    weight,
+                    w_row,
+                    w_column,
+                    rows,
+                    taps,
+                    out,
+                    target,
+                    apart * lanes,
+                    0,
+                )
                 column += 4 * apart
             elif alike >= 2:
-                weigh2(x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target, apart * lanes, 0)
+                weigh2(
+                    x,
+                    source,
+                    x_row,
+                    x_column,
+                    x_next,
+                    w,
+                    weight,
+                    w_row,
+                    w_column,
+                    rows,
+                    taps,
+                    out,
+                    target,
+                    apart * lanes,
+                    0,
+                )
                 column += 2 * apart
             else:
-                weigh1(x, source, x_row, x_column, x_next, w, weight, w_row, w_column, rows, taps, out, target, apart * lanes, 0)
+                weigh1(
+                    x,
+                    source,
+                    x_row,
+                    x_column,
+                    x_next,
+                    w,
+                    weight,
+                    w_row,
+                    w_column,
+                    rows,
+                    taps,
+                    out,
+                    target,
+                    apart * lanes,
+                    0,
+                )
                 column += apart
 
 
@@ -109,16 +172,27 @@ def correlate_lines(
     g, g_at, x, x_at, first, sums, sums_at, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, step_h, step_w, out_h, top, lanes,
 ):  # fmt: skip
     """sums (kernel_h, kernel_w, lanes) += the products of g, output lines from `first` on, and x, input lines from `top` on, both boards."""
-    low, high = first_meeting(0, pad_w, stride_w, step_w), end_of_meeting(kernel_w - 1, width, out_w, pad_w, stride_w, step_w)  # where all columns of the kernel meet
+    low, high = (
+        first_meeting(0, pad_w, stride_w, step_w),
+        end_of_meeting(kernel_w - 1, width, out_w, pad_w, stride_w, step_w),
+    )  # where all columns of the kernel meet
     for b in range(kernel_h):
         begin = max(first, first_meeting(b, pad_h, stride_h, step_h))
         rows = min(first + lines, end_of_meeting(b, height, out_h, pad_h, stride_h, step_h)) - begin
         if rows > 0:
-            given, source = g_at + (begin - first) * out_w * lanes, x_at + ((begin * stride_h - pad_h + b * step_h - top) * width - pad_w) * lanes
+            given, source = (
+                g_at + (begin - first) * out_w * lanes,
+                x_at + ((begin * stride_h - pad_h + b * step_h - top) * width - pad_w) * lanes,
+            )
             g_row, x_row, x_column, apart = out_w * lanes, stride_h * width * lanes, stride_w * lanes, step_w * lanes
             k = 0
             while k < kernel_w:
-                at, here, there, taps = sums_at + (b * kernel_w + k) * lanes, source + low * x_column + k * apart, given + low * lanes, max(0, high - low)
+                at, here, there, taps = (
+                    sums_at + (b * kernel_w + k) * lanes,
+                    source + low * x_column + k * apart,
+                    given + low * lanes,
+                    max(0, high - low),
+                )
                 if kernel_w - k >= 4:
                     weigh4(x, here, x_row, x_column, apart, g, there, g_row, lanes, rows, taps, sums, at, lanes, 1)
                     k += 4
@@ -129,10 +203,45 @@ def correlate_lines(
                     weigh1(x, here, x_row, x_column, apart, g, there, g_row, lanes, rows, taps, sums, at, lanes, 1)
                     k += 1
             for k in range(kernel_w):  # where only some do
-                begin_w, end_w = first_meeting(k, pad_w, stride_w, step_w), end_of_meeting(k, width, out_w, pad_w, stride_w, step_w)
+                begin_w, end_w = (
+                    first_meeting(k, pad_w, stride_w, step_w),
+                    end_of_meeting(k, width, out_w, pad_w, stride_w, step_w),
+                )
                 stop = min(low, end_w) if low < high else end_w
                 at = sums_at + (b * kernel_w + k) * lanes
                 if begin_w < stop:
-                    weigh1(x, source + begin_w * x_column + k * apart, x_row, x_column, apart, g, given + begin_w * lanes, g_row, lanes, rows, stop - begin_w, sums, at, lanes, 1)
+                    weigh1(
+                        x,
+                        source + begin_w * x_column + k * apart,
+                        x_row,
+                        x_column,
+                        apart,
+                        g,
+                        given + begin_w * lanes,
+                        g_row,
+                        lanes,
+                        rows,
+                        stop - begin_w,
+                        sums,
+                        at,
+                        lanes,
+                        1,
+                    )
                 if low < high and high < end_w:
-                    weigh1(x, source + high * x_column + k * apart, x_row, x_column, apart, g, given + high * lanes, g_row, lanes, rows, end_w - high, sums, at, lanes, 1)
+                    weigh1(
+                        x,
+                        source + high * x_column + k * apart,
+                        x_row,
+                        x_column,
+                        apart,
+                        g,
+                        given + high * lanes,
+                        g_row,
+                        lanes,
+                        rows,
+                        end_w - high,
+                        sums,
+                        at,
+                        lanes,
+                        1,
+                    )

@@ -39,7 +39,22 @@ def window_size(o, n, stride, pad, kernel, inside, counts_borders):
 
 
 @shared_scalar
-def fill_windows(table, depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h, counts_borders):
+def fill_windows(
+    table,
+    depth,
+    height,
+    kernel_d,
+    kernel_h,
+    out_d,
+    out_h,
+    stride_d,
+    stride_h,
+    pad_d,
+    pad_h,
+    step_d,
+    step_h,
+    counts_borders,
+):
     """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are inside, and what a mean divides by."""
     for o in range(out_h + out_d):
         if o < out_h:

@@ -18,7 +18,9 @@ def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows,
 
 
 @shared_scalar
-def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pad_h, pad_w, board, own, line, tiles, at, step, lanes):
+def spread_tiles(
+    x, base, image_step, first, held, high, wide, height, width, pad_h, pad_w, board, own, line, tiles, at, step, lanes
+):
     """tiles (16, held * wide; places `step` apart) = the transformed tiles of one channel, `held` rows from row `first` on. The board has its lines with their borders."""
     row = first
     while row < first + held:
@@ -35,7 +37,27 @@ def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pa
 
 
 @shared_scalar
-def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, width, pad_h, pad_w, board, own, tiles, at, tile_step, step, lanes):
+def spread_pixels(
+    x,
+    base,
+    image_step,
+    first,
+    held,
+    high,
+    wide,
+    reach,
+    height,
+    width,
+    pad_h,
+    pad_w,
+    board,
+    own,
+    tiles,
+    at,
+    tile_step,
+    step,
+    lanes,
+):
     """tiles (16, held * wide, lanes; tile_step and `step` apart) = the transformed tiles of as many planes as a vector has lanes; where `reach` is 0 those of outputs, of 2 x 2 elements."""
     row, line = first, (2 * wide + reach) * lanes
     while row < first + held:
@@ -47,7 +69,16 @@ def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, w
             for k in range(0, pad_w * lanes if inside else line):
                 board[uintp(to + k)] = 0
             if inside:
-                turn_in(x, base + row // high * image_step + h * width, height * width, lanes, width, board, to + pad_w * lanes, lanes)
+                turn_in(
+                    x,
+                    base + row // high * image_step + h * width,
+                    height * width,
+                    lanes,
+                    width,
+                    board,
+                    to + pad_w * lanes,
+                    lanes,
+                )
                 for k in range((pad_w + width) * lanes, line):
                     board[uintp(to + k)] = 0
         for i in range(count):
@@ -60,7 +91,27 @@ def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, w
 
 
 @shared_scalar
-def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_step, columns, products, own, step, features, depth, keep, most, wanted, rows, lanes, size):
+def multiply_places(
+    taps,
+    taps_at,
+    taps_step,
+    turned,
+    tiles,
+    tiles_at,
+    tiles_step,
+    columns,
+    products,
+    own,
+    step,
+    features,
+    depth,
+    keep,
+    most,
+    wanted,
+    rows,
+    lanes,
+    size,
+):
     """products (16, features, columns) = or, where `keep`, += taps (16, depth, features) @ tiles (16, depth, columns), as many columns as are `wanted`. Places are steps apart.
 
     The depth is summed up `most` at a time. `turned` taps are those of kernels whose elements come last to first.
@@ -72,11 +123,20 @@ def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_ste
         column = 0
         while column < wanted:
             left = wanted - column
-            vectors = 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1  # two and two are faster than three and one
+            vectors = (
+                3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
+            )  # two and two are faster than three and one
             for k in range(0, depth, most):
-                steps, add, b = min(most, depth - k), keep + k, address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size
+                steps, add, b = (
+                    min(most, depth - k),
+                    keep + k,
+                    address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size,
+                )
                 for row in range(0, features, rows):
-                    a, target = address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size, own + place * step + row * columns + column
+                    a, target = (
+                        address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size,
+                        own + place * step + row * columns + column,
+                    )
                     if vectors == 3:
                         tile3(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
                     elif vectors == 2:
@@ -87,7 +147,30 @@ def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_ste
 
 
 @scalar
-def combine_tiles(products, own, step, out, target, top, count, wide, out_h, out_w, x, source, weight, kernel, depth_step, turned, depth, height, width, pad_h, pad_w, lanes):
+def combine_tiles(
+    products,
+    own,
+    step,
+    out,
+    target,
+    top,
+    count,
+    wide,
+    out_h,
+    out_w,
+    x,
+    source,
+    weight,
+    kernel,
+    depth_step,
+    turned,
+    depth,
+    height,
+    width,
+    pad_h,
+    pad_w,
+    lanes,
+):
     """The lines of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`; lines that are not finite are summed up over elements that exist.
 
     A transform mixes 16 elements, so that an infinity, or a sum beyond the largest number, would be seen where the convolution has none.
@@ -95,10 +178,27 @@ def combine_tiles(products, own, step, out, target, top, count, wide, out_h, out
     for i in range(count):
         oh, odd = 2 * (top + i), 0
         for t in range(0, wide, lanes):
-            odd |= combine_lines(products, own + i * wide + t, step, out, target + oh * out_w + 2 * t, out_w, out_w - 2 * t, out_h - oh)
+            odd |= combine_lines(
+                products, own + i * wide + t, step, out, target + oh * out_w + 2 * t, out_w, out_w - 2 * t, out_h - oh
+            )
         if odd:
             for line in range(oh, min(oh + 2, out_h)):
-                sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target + line * out_w, line - pad_h, out_w, height, width, pad_w)
+                sum_line(
+                    x,
+                    source,
+                    weight,
+                    kernel,
+                    depth_step,
+                    turned,
+                    depth,
+                    out,
+                    target + line * out_w,
+                    line - pad_h,
+                    out_w,
+                    height,
+                    width,
+                    pad_w,
+                )
 
 
 @scalar
@@ -110,6 +210,9 @@ def sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target, 
         for tap in range(9):
             line, shift = h + tap // 3, tap % 3 - pad_w
             if 0 <= line < height:
-                value, start = weight[uintp(kernel + c * depth_step + (8 - tap if turned else tap))], source + (c * height + line) * width + shift
+                value, start = (
+                    weight[uintp(kernel + c * depth_step + (8 - tap if turned else tap))],
+                    source + (c * height + line) * width + shift,
+                )
                 for ow in range(max(0, -shift), min(out_w, width - shift)):
                     out[uintp(target + ow)] += value * x[uintp(start + ow)]
