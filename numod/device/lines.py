@@ -32,18 +32,18 @@ def functions() -> dict[str, Callable]:
 
     down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at + w] = the lines at x[x_at + first + d *
     slab_step + h * line_step] folded over d < slabs and h < lines, for w < n; what is left of the last register becomes neutral. Places count from x_at; none
-    is -1. along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o *
-    stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the stride, or "any", which takes it as another
-    argument behind `factor`. Arrays that a kind does not need are given, and not looked at.
+    is -1. along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor, stride): out[out_at + o] =
+    x[x_at + o * stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the stride, if it is known, or
+    "any". Arrays that a kind does not need are given, and not looked at.
     """
     found = {}
     for kind in ("sum", "greatest", "placed"):
         down = "x[x_at], first, slabs, slab_step, lines, line_step, n, into[into_at], places[places_at]"
         found[f"down_{kind}"] = primitive(f"down_{kind}", down, functools.partial(_emit_down, kind))
         for stride in (*STRIDES, "any"):
-            along = "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[sizes_at], real factor"
-            name, last, emit = f"along_{kind}_{stride}", ", stride" if stride == "any" else "", functools.partial(_emit_along, kind, stride)
-            found[name] = primitive(name, along + last, emit)
+            along = "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[sizes_at], real factor, stride"
+            name = f"along_{kind}_{stride}"
+            found[name] = primitive(name, along, functools.partial(_emit_along, kind, stride))
     return found
 
 

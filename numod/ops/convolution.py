@@ -101,9 +101,7 @@ class Convolution(Op):
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
-        return Plan(
-            out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers
-        )
+        return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, _work(result, weight)), numbers)
 
     def _fast(
         self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None, given: bool

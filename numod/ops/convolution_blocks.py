@@ -7,7 +7,7 @@ from math import prod
 
 from ..device import Layout
 from ..kernel import bind, block, tensor_cores
-from .convolution_direct import GEOMETRY
+from ..kernel.library.direct import Geometry
 from .parts import BUSY, divisor, in_parts
 
 _RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
@@ -18,8 +18,8 @@ def fits(x: tuple, result: tuple) -> bool:
     return 0 not in result and max(prod(x), prod(result)) < block.SHORT
 
 
-def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
-    """Launcher and constants of a convolution or a gradient, for the numbers of GEOMETRY.
+def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable, tuple]:
+    """Launcher and constants of a convolution or a gradient, for a geometry.
 
     Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all positions for the weight's gradient, else
     channels.
@@ -39,7 +39,7 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     constants = (parts * groups, rows, columns, inner, *numbers)
     number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
     signature = bind.signature(number, number, summed.name, numbers=len(constants))
-    source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
+    source = block.source(getattr(block, name)(numbers._asdict()), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(
         out.device,

@@ -5,69 +5,67 @@ They serve every device and dtype; on the CPU floats have faster ones in `convol
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import cache
 
 from ..device import Layout
 from ..kernel import bind, build
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.library.direct import Geometry, convolve_back, convolve_line, correlate
+from ..kernel.specialize import arguments, specialized
 from .finish import Finish, unfinished
 
-GEOMETRY = (  # channels and features are those of one group
-    "images", "groups", "channels", "features", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
-    "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
-)  # fmt: skip
 
-
-def forward_direct(x, weight, out):
+def forward_direct(x, weight, out, conv: Geometry):
     """A row of the output at a time."""
-    for task in parallel_range(images * groups * features * out_d * out_h):
-        convolve_line(x, weight, out, int64(task), GEOMETRY)
+    for task in parallel_range(conv.images * conv.groups * conv.features * conv.out_d * conv.out_h):
+        convolve_line(x, weight, out, int64(task), conv)
 
 
-def input_direct(g, weight, out):
+def input_direct(g, weight, out, conv: Geometry):
     """A plane (image, channel) of the input at a time."""
-    for task in parallel_range(images * groups * channels):
-        convolve_back(g, weight, out, int64(task), GEOMETRY)
+    for task in parallel_range(conv.images * conv.groups * conv.channels):
+        convolve_back(g, weight, out, int64(task), conv)
 
 
-def weight_direct(g, x, out):
+def weight_direct(g, x, out, conv: Geometry):
     """An element of the weight at a time."""
-    for task in parallel_range(groups * features * channels * kernel_d * kernel_h * kernel_w):
-        out[uintp(int64(task))] = correlate(g, x, int64(task), GEOMETRY)
+    for task in parallel_range(
+        conv.groups * conv.features * conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
+    ):
+        out[uintp(int64(task))] = correlate(g, x, int64(task), conv)
 
 
 def launcher(
-    name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = (), finish: Finish | None = None,
+    name: str,
+    kernel: Callable,
+    out: Layout,
+    arrays: tuple[str, ...],
+    work: int,
+    finish: Finish | None = None,
     fastmath: frozenset = build.FAST_REDUCTION,
-) -> Callable:  # fmt: skip
-    """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds. `constants` are written into its text.
+    **values: object,
+) -> Callable:
+    """A launcher of a kernel of `arrays` (names of storages) and int64 numbers, and what `finish` adds. `values` are those of its compile-time parameters.
 
     Kernels whose sums are the tiles' need no more than FAST_POINTWISE: those with an end, and those that share their helpers, which are then compiled once.
     """
-    signature = bind.signature(*arrays, numbers=numbers + len(GEOMETRY), others=finish.types() if finish else ())
-    source = finish.joined(_source(kernel, constants)) if finish else unfinished(_source(kernel, constants))
+    numbers = len(arguments(kernel)) - len(arrays)
+    signature = bind.signature(*arrays, numbers=numbers, others=finish.types() if finish else ())
+    source = specialized(kernel, **values)
+    source = finish.joined(source) if finish else unfinished(source)
     return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, signature, out.dtype, work, fastmath)
-
-
-@cache
-def _source(kernel: Callable, constants: tuple[tuple[str, object], ...]) -> str:
-    """The kernel's text with the geometry's names as its last arguments, and the words of `constants` replaced."""
-    names = {"GEOMETRY": ", ".join(GEOMETRY), **dict(constants)}
-    text = bind.source_of(kernel).replace("):", f", {names['GEOMETRY']}):", 1)
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda found: str(names[found[1]]), text)
 
 
 def geometry(
     x: tuple, weight: tuple, result: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int
-) -> tuple[int, ...]:
-    """The numbers of `GEOMETRY`; missing spatial dimensions have size and stride 1."""
+) -> Geometry:
+    """The sizes of a convolution of these shapes; missing spatial dimensions have size and stride 1."""
 
     def three(values: tuple, filler: int) -> tuple:
         return (filler,) * (3 - len(values)) + tuple(values)
 
     sizes = (*three(x[2:], 1), *three(weight[2:], 1), *three(result[2:], 1))
-    return (
+    return Geometry(
         x[0],
         groups,
         weight[1],

@@ -12,6 +12,8 @@ from math import prod
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.library.direct import Geometry
 from .convolution_direct import launcher
 from .matmul import matmul
 
@@ -41,37 +43,40 @@ def turn_outputs_by_window(g, turned, images, groups, features, windows):
                 turned[uintp(target + window * features + feature)] = g[uintp(source + feature * windows + window)]
 
 
-def add_windows(sums, out):
+def add_windows(sums, out, conv: Geometry):
     """out (images, groups, channels, depth, height, width) = each of sums (groups, images, windows, channels, taps) where its window brings it, added up; a
     plane a task."""
-    windows, taps = out_d * out_h * out_w, kernel_d * kernel_h * kernel_w
-    for plane in parallel_range(images * groups * channels):
+    windows, taps = conv.out_d * conv.out_h * conv.out_w, conv.kernel_d * conv.kernel_h * conv.kernel_w
+    for plane in parallel_range(conv.images * conv.groups * conv.channels):
         channel, group, image = (
-            int64(plane) % channels,
-            int64(plane) // channels % groups,
-            int64(plane) // (channels * groups),
+            int64(plane) % conv.channels,
+            int64(plane) // conv.channels % conv.groups,
+            int64(plane) // (conv.channels * conv.groups),
         )
-        base = int64(plane) * depth * height * width
-        for k in range(depth * height * width):
+        base = int64(plane) * conv.depth * conv.height * conv.width
+        for k in range(conv.depth * conv.height * conv.width):
             out[uintp(base + k)] = 0
         for window in range(windows):
             z, y, left = (
-                window // (out_h * out_w) * stride_d - pad_d,
-                window // out_w % out_h * stride_h - pad_h,
-                window % out_w * stride_w - pad_w,
+                window // (conv.out_h * conv.out_w) * conv.stride_d - conv.pad_d,
+                window // conv.out_w % conv.out_h * conv.stride_h - conv.pad_h,
+                window % conv.out_w * conv.stride_w - conv.pad_w,
             )
-            source = (((group * images + image) * windows + window) * channels + channel) * taps
-            first, end = max(int64(0), -(left // STEP)), min(kernel_w, (width - 1 - left) // STEP + 1)
-            for line in range(kernel_d * kernel_h):
-                row, column = z + line // kernel_h * step_d, y + line % kernel_h * step_h
-                if (row >= 0) & (row < depth) & (column >= 0) & (column < height):
-                    target = base + (row * height + column) * width + left
+            source = (((group * conv.images + image) * windows + window) * conv.channels + channel) * taps
+            first, end = (
+                max(int64(0), -(left // conv.step_w)),
+                min(conv.kernel_w, (conv.width - 1 - left) // conv.step_w + 1),
+            )
+            for line in range(conv.kernel_d * conv.kernel_h):
+                row, column = z + line // conv.kernel_h * conv.step_d, y + line % conv.kernel_h * conv.step_h
+                if (row >= 0) & (row < conv.depth) & (column >= 0) & (column < conv.height):
+                    target = base + (row * conv.height + column) * conv.width + left
                     for k in range(first, end):
-                        out[uintp(target + k * STEP)] += sums[uintp(source + line * kernel_w + k)]
+                        out[uintp(target + k * conv.step_w)] += sums[uintp(source + line * conv.kernel_w + k)]
 
 
-def fold_launcher(out: Layout, numbers: tuple, weight: tuple, dilation: tuple) -> Callable:
-    """A launch of the three steps, for the numbers of GEOMETRY."""
+def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple) -> Callable:
+    """A launch of the three steps, for a geometry."""
     images, groups, channels, features, *sizes = numbers
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
     turn = bind.launcher(
@@ -94,9 +99,8 @@ def fold_launcher(out: Layout, numbers: tuple, weight: tuple, dilation: tuple) -
         add_windows,
         out,
         (out.storage.name,) * 2,
-        0,
         product.layout.size,
-        (("STEP", 1 if dilation[-1] == 1 else "step_w"),),
+        **({"step_w": 1} if dilation[-1] == 1 else {}),
     )
     empty = out.device.empty
 

@@ -8,13 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import prod
+from math import isfinite, prod
+from typing import NamedTuple
 
 import numpy as np
 
 from ..device import Layout, threads, tiles
-from ..kernel import bind, build
-from .convolution_direct import GEOMETRY, geometry, launcher
+from ..kernel import bind, build, specialize
+from ..kernel.language import FINISH, int64, parallel_range, uintp
+from ..kernel.library.direct import Geometry, convolve_back, convolve_line, correlate
+from ..kernel.library.grid import (
+    fill_columns,
+    fill_taps,
+    grid_reach,
+    multiply_grid,
+    multiply_grid_lines,
+    pack_taps,
+    pad_features,
+    spread_images,
+    spread_outputs,
+    turn_outputs,
+    turn_sums,
+)
+from ..kernel.primitives import spread1, spread2, spread3
+from .convolution_direct import geometry, launcher
 from .finish import Finish
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
@@ -37,80 +54,122 @@ _RUN = 48  # positions of a grid, whole tiles on every processor
 _ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
 _FULL = 8  # rows of a tile where registers are many
 _FEW = 2  # rows of a product up to which they are done one by one
-_PLACES = (  # what a grid's kernel is told beside
-    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w",
-    "run", "deep",
-)  # fmt: skip
-_STEPS = "groups * features * out_d * out_h * out_w, out_d * out_h * out_w, out_h * out_w, out_w, 1"  # of the output: image, feature, slab, line, column
-_KERNEL = "kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h"
 
 
-def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
+class GridPlan(NamedTuple):
+    """How a convolution is cut into tasks, and the sizes of the grid that one task needs."""
+
+    workers: int  # turns of the parallel loop
+    tasks: int
+    shares: int  # parts of the rows (features or channels); more than one: all images are on one grid, which all workers read
+    blocks: int  # parts of the output's height
+    rows: int  # output rows of a block
+    size: int  # elements of a grid
+    low_d: int  # the first slab, line and column of the grid, in elements of a phase
+    low_h: int
+    low_w: int
+    variants: int  # phases of the width, or columns of the kernel
+    apart: int  # whether every column of the kernel has a variant of its own
+    grid_d: int  # the sizes of one phase of the grid
+    grid_h: int
+    stack: int  # images of a grid
+    grid_w: int
+    run: int  # positions of the grid that all rows meet before the next ones
+    deep: int  # products summed up at a time
+
+
+def forward_grid(
+    x, weight, out, padded, grid, tile, table, columns, plan: GridPlan, conv: Geometry, *, multiply, TILE_ROWS, LANES
+):
     """out = weight (features, taps) @ patches, of the images and output rows that a grid holds at a time."""
-    taps = channels * kernel_d * kernel_h * kernel_w
-    own_rows = -(-features // TILE_ROWS) * TILE_ROWS
+    taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
+    own_rows = -(-conv.features // TILE_ROWS) * TILE_ROWS
     fill_columns(
-        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+        columns,
+        conv.kernel_w,
+        conv.pad_w,
+        conv.step_w,
+        conv.stride_w,
+        conv.stride_w,
+        plan.low_w,
+        plan.variants,
+        plan.apart,
+        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
     )
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
-    pad_features(weight, padded, features, own_rows, taps)
-    if shares > 1:  # all images are on one grid, and the features are shared out
-        for channel in parallel_range(channels):
+    fill_taps(
+        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
+    )
+    pad_features(weight, padded, conv.features, own_rows, taps)
+    if plan.shares > 1:  # all images are on one grid, and the features are shared out
+        for channel in parallel_range(conv.channels):
             c = int64(channel)
             spread_images(
                 x,
-                c * depth * height * width,
-                channels * depth * height * width,
+                c * conv.depth * conv.height * conv.width,
+                conv.channels * conv.depth * conv.height * conv.width,
                 grid,
-                c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
-                images,
+                c
+                * conv.stride_d
+                * conv.stride_h
+                * plan.variants
+                * plan.grid_d
+                * plan.grid_h
+                * plan.stack
+                * plan.grid_w,
+                conv.images,
                 1,
-                depth,
-                height,
-                width,
-                stride_d,
-                stride_h,
-                stride_w,
-                low_d,
-                low_h,
+                conv.depth,
+                conv.height,
+                conv.width,
+                conv.stride_d,
+                conv.stride_h,
+                conv.stride_w,
+                plan.low_d,
+                plan.low_h,
                 columns,
-                variants,
-                GRID,
-                KERNEL,
+                plan.variants,
+                plan,
+                conv,
             )
-    for turn in parallel_range(workers):
-        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            share, place = task % shares, task // shares
-            first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
-            count, lines = min(stack, images - image), min(rows, out_h - first)
-            if shares == 1:
+    for turn in parallel_range(plan.workers):
+        own, own_tile = int64(turn) * plan.size if plan.shares == 1 else 0, int64(turn) * (tile.size // plan.workers)
+        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+            share, place = task % plan.shares, task // plan.shares
+            first, group, image = (
+                place % plan.blocks * plan.rows,
+                place // plan.blocks % conv.groups,
+                place // (plan.blocks * conv.groups) * plan.stack,
+            )
+            count, lines = min(plan.stack, conv.images - image), min(plan.rows, conv.out_h - first)
+            if plan.shares == 1:
                 spread_images(
                     x,
-                    (image * groups + group) * channels * depth * height * width,
-                    groups * channels * depth * height * width,
+                    (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
+                    conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                     grid,
                     own,
                     count,
-                    channels,
-                    depth,
-                    height,
-                    width,
-                    stride_d,
-                    stride_h,
-                    stride_w,
-                    low_d,
-                    low_h + first,
+                    conv.channels,
+                    conv.depth,
+                    conv.height,
+                    conv.width,
+                    conv.stride_d,
+                    conv.stride_h,
+                    conv.stride_w,
+                    plan.low_d,
+                    plan.low_h + first,
                     columns,
-                    variants,
-                    GRID,
-                    KERNEL,
+                    plan.variants,
+                    plan,
+                    conv,
                 )
-            top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
-            held = min(features, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
-            target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
+            top = share * own_rows // TILE_ROWS // plan.shares * TILE_ROWS
+            held = min(conv.features, (share + 1) * own_rows // TILE_ROWS // plan.shares * TILE_ROWS) - top
+            target = (
+                ((image * conv.groups + group) * conv.features + top) * conv.out_d * conv.out_h + first
+            ) * conv.out_w
             if padded.size > 0:
-                multiply_grid(
+                multiply(
                     padded,
                     (group * own_rows + top) * taps,
                     taps,
@@ -122,23 +181,25 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
                     0,
                     out,
                     target,
-                    STEPS,
+                    conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                    conv.out_d * conv.out_h * conv.out_w,
+                    conv.out_h * conv.out_w,
+                    conv.out_w,
+                    1,
                     count,
-                    out_d,
+                    conv.out_d,
                     lines,
-                    out_w,
-                    GRID,
-                    run,
-                    deep,
+                    conv.out_w,
+                    plan,
                     tile,
                     own_tile,
                     TILE_ROWS,
                     LANES,
                 )
             else:
-                multiply_grid(
+                multiply(
                     weight,
-                    (group * features + top) * taps,
+                    (group * conv.features + top) * taps,
                     taps,
                     held,
                     taps,
@@ -148,262 +209,314 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
                     0,
                     out,
                     target,
-                    STEPS,
+                    conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                    conv.out_d * conv.out_h * conv.out_w,
+                    conv.out_h * conv.out_w,
+                    conv.out_w,
+                    1,
                     count,
-                    out_d,
+                    conv.out_d,
                     lines,
-                    out_w,
-                    GRID,
-                    run,
-                    deep,
+                    conv.out_w,
+                    plan,
                     tile,
                     own_tile,
                     TILE_ROWS,
                     LANES,
                 )
-            low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
+            low, high = first * conv.out_w, (first + conv.out_d * lines) * conv.out_w  # of a plane
             for plane in range(count * held):
-                batch, row = image + plane // held, group * features + top + plane % held
-                line = (batch * groups * features + row) * out_d * out_h * out_w
+                batch, row = image + plane // held, group * conv.features + top + plane % held
+                line = (batch * conv.groups * conv.features + row) * conv.out_d * conv.out_h * conv.out_w
                 if not isfinite(out[uintp(line + low)]):  # an infinite weight is in all of a plane: any element tells
-                    for each in range((line + low) // out_w, (line + high) // out_w):
-                        convolve_line(x, weight, out, each, GEOMETRY)
+                    for each in range((line + low) // conv.out_w, (line + high) // conv.out_w):
+                        convolve_line(x, weight, out, each, conv)
                 FINISH(batch, row, line, low, high)
 
 
-def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES):
+def input_grid(
+    g,
+    weight,
+    out,
+    panels,
+    grid,
+    tile,
+    table,
+    columns,
+    order,
+    plan: GridPlan,
+    conv: Geometry,
+    *,
+    multiply,
+    TILE_ROWS,
+    LANES,
+    PACKED,
+):
     """out = patches of g times the weights that lead there. The input's elements fall into phases, each of which some of the taps reach."""
-    taps = kernel_d * kernel_h * kernel_w
-    own_rows = -(-channels // TILE_ROWS) * TILE_ROWS
-    plane = grid_d * grid_h * stack * grid_w
-    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, 0, low_w, variants, apart, plane)
-    phases = stride_d * stride_h * stride_w
+    taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
+    own_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
+    plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w
+    fill_columns(
+        columns, conv.kernel_w, conv.pad_w, conv.step_w, conv.stride_w, 0, plan.low_w, plan.variants, plan.apart, plane
+    )
+    phases = conv.stride_d * conv.stride_h * conv.stride_w
     found = int64(0)
     for phase in range(
         phases
     ):  # order: the taps, phase by phase; after them where each phase begins. table: where in the grid they lead
-        r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
+        r_d, r_h, r_w = (
+            phase // (conv.stride_h * conv.stride_w),
+            phase // conv.stride_w % conv.stride_h,
+            phase % conv.stride_w,
+        )
         order[taps + phase] = found
         for tap in range(taps):
-            v_d = r_d + pad_d - tap // (kernel_h * kernel_w) * step_d
-            v_h = r_h + pad_h - tap // kernel_w % kernel_h * step_h
-            v_w = r_w + pad_w - tap % kernel_w * step_w
-            if v_d % stride_d == 0 and v_h % stride_h == 0 and v_w % stride_w == 0:
+            v_d = r_d + conv.pad_d - tap // (conv.kernel_h * conv.kernel_w) * conv.step_d
+            v_h = r_h + conv.pad_h - tap // conv.kernel_w % conv.kernel_h * conv.step_h
+            v_w = r_w + conv.pad_w - tap % conv.kernel_w * conv.step_w
+            if v_d % conv.stride_d == 0 and v_h % conv.stride_h == 0 and v_w % conv.stride_w == 0:
                 order[found] = tap
                 found += 1
         begin = order[taps + phase]
         for j in range(begin, found):
             tap = order[j]
-            v_d = (r_d + pad_d - tap // (kernel_h * kernel_w) * step_d) // stride_d - low_d
-            v_h = (r_h + pad_h - tap // kernel_w % kernel_h * step_h) // stride_h - low_h
-            for o in range(features):
-                table[uintp(features * begin + o * (found - begin) + j - begin)] = (
-                    o * variants * plane + (v_d * grid_h + v_h) * stack * grid_w + columns[tap % kernel_w]
+            v_d = (
+                r_d + conv.pad_d - tap // (conv.kernel_h * conv.kernel_w) * conv.step_d
+            ) // conv.stride_d - plan.low_d
+            v_h = (r_h + conv.pad_h - tap // conv.kernel_w % conv.kernel_h * conv.step_h) // conv.stride_h - plan.low_h
+            for o in range(conv.features):
+                table[uintp(conv.features * begin + o * (found - begin) + j - begin)] = (
+                    o * plan.variants * plane
+                    + (v_d * plan.grid_h + v_h) * plan.stack * plan.grid_w
+                    + columns[tap % conv.kernel_w]
                 )
     order[taps + phases] = found
-    if shares == 1:
+    if plan.shares == 1:
         most = (own_rows // TILE_ROWS + PACKED - 1) // PACKED
-        for part in parallel_range(groups * most):
+        for part in parallel_range(conv.groups * most):
             group, top = int64(part) // most, int64(part) % most * PACKED * TILE_ROWS
             pack_taps(
                 weight,
-                (group * features * channels + top) * taps,
-                features,
-                channels,
+                (group * conv.features * conv.channels + top) * taps,
+                conv.features,
+                conv.channels,
                 taps,
                 panels,
-                (group * own_rows + top) * features * taps,
+                (group * own_rows + top) * conv.features * taps,
                 min(PACKED * TILE_ROWS, own_rows - top),
                 TILE_ROWS,
-                channels - top,
+                conv.channels - top,
                 order,
                 phases,
             )
-    if shares > 1:  # as in forward_grid
-        for feature in parallel_range(features):
+    if plan.shares > 1:  # as in forward_grid
+        for feature in parallel_range(conv.features):
             o = int64(feature)
             spread_images(
                 g,
-                o * out_d * out_h * out_w,
-                features * out_d * out_h * out_w,
+                o * conv.out_d * conv.out_h * conv.out_w,
+                conv.features * conv.out_d * conv.out_h * conv.out_w,
                 grid,
-                o * variants * plane,
-                images,
+                o * plan.variants * plane,
+                conv.images,
                 1,
-                out_d,
-                out_h,
-                out_w,
+                conv.out_d,
+                conv.out_h,
+                conv.out_w,
                 1,
                 1,
                 1,
-                low_d,
-                low_h,
+                plan.low_d,
+                plan.low_h,
                 columns,
-                variants,
-                GRID,
-                KERNEL,
+                plan.variants,
+                plan,
+                conv,
             )
-    for turn in parallel_range(workers):
-        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * (tile.size // workers)
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            share, place = task % shares, task // shares
-            first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
-            count = min(stack, images - image)
-            if shares == 1:
+    for turn in parallel_range(plan.workers):
+        own, own_tile = int64(turn) * plan.size if plan.shares == 1 else 0, int64(turn) * (tile.size // plan.workers)
+        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+            share, place = task % plan.shares, task // plan.shares
+            first, group, image = (
+                place % plan.blocks * plan.rows,
+                place // plan.blocks % conv.groups,
+                place // (plan.blocks * conv.groups) * plan.stack,
+            )
+            count = min(plan.stack, conv.images - image)
+            if plan.shares == 1:
                 spread_images(
                     g,
-                    (image * groups + group) * features * out_d * out_h * out_w,
-                    groups * features * out_d * out_h * out_w,
+                    (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                    conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
                     grid,
                     own,
                     count,
-                    features,
-                    out_d,
-                    out_h,
-                    out_w,
+                    conv.features,
+                    conv.out_d,
+                    conv.out_h,
+                    conv.out_w,
                     1,
                     1,
                     1,
-                    low_d,
-                    low_h + first,
+                    plan.low_d,
+                    plan.low_h + first,
                     columns,
-                    variants,
-                    GRID,
-                    KERNEL,
+                    plan.variants,
+                    plan,
+                    conv,
                 )
-            top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
-            held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
-            panel, packed = (group * own_rows + top) * features * taps, held
-            if shares > 1:  # each worker packs what it needs next, into memory of its own, which stays in the cache
-                panel, packed = int64(turn) * TILE_ROWS * features * taps, TILE_ROWS
+            top = share * own_rows // TILE_ROWS // plan.shares * TILE_ROWS
+            held = min(conv.channels, (share + 1) * own_rows // TILE_ROWS // plan.shares * TILE_ROWS) - top
+            panel, packed = (group * own_rows + top) * conv.features * taps, held
+            if (
+                plan.shares > 1
+            ):  # each worker packs what it needs next, into memory of its own, which stays in the cache
+                panel, packed = int64(turn) * TILE_ROWS * conv.features * taps, TILE_ROWS
             for row in range(top, top + held, packed):
-                if shares > 1:
+                if plan.shares > 1:
                     pack_taps(
                         weight,
                         row * taps,
-                        features,
-                        channels,
+                        conv.features,
+                        conv.channels,
                         taps,
                         panels,
                         panel,
                         TILE_ROWS,
                         TILE_ROWS,
-                        channels - row,
+                        conv.channels - row,
                         order,
                         phases,
                     )
                 for phase in range(phases):
-                    r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
-                    slabs, width_here = (
-                        (depth - r_d + stride_d - 1) // stride_d,
-                        (width - r_w + stride_w - 1) // stride_w,
+                    r_d, r_h, r_w = (
+                        phase // (conv.stride_h * conv.stride_w),
+                        phase // conv.stride_w % conv.stride_h,
+                        phase % conv.stride_w,
                     )
-                    lines = min(rows, (height - r_h + stride_h - 1) // stride_h - first)
+                    slabs, width_here = (
+                        (conv.depth - r_d + conv.stride_d - 1) // conv.stride_d,
+                        (conv.width - r_w + conv.stride_w - 1) // conv.stride_w,
+                    )
+                    lines = min(plan.rows, (conv.height - r_h + conv.stride_h - 1) // conv.stride_h - first)
                     begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
                     target = (
-                        (((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h
-                    ) * width + r_w
+                        (((image * conv.groups + group) * conv.channels + row) * conv.depth + r_d) * conv.height
+                        + r_h
+                        + first * conv.stride_h
+                    ) * conv.width + r_w
                     if lines > 0 and slabs > 0 and width_here > 0:
-                        multiply_grid(
+                        multiply(
                             panels,
-                            panel + TILE_ROWS * features * begin,
-                            features * taps,
+                            panel + TILE_ROWS * conv.features * begin,
+                            conv.features * taps,
                             min(packed, top + held - row),
-                            features * reached,
+                            conv.features * reached,
                             grid,
                             own,
                             table,
-                            features * begin,
+                            conv.features * begin,
                             out,
                             target,
-                            groups * channels * depth * height * width,
-                            depth * height * width,
-                            stride_d * height * width,
-                            stride_h * width,
-                            stride_w,
+                            conv.groups * conv.channels * conv.depth * conv.height * conv.width,
+                            conv.depth * conv.height * conv.width,
+                            conv.stride_d * conv.height * conv.width,
+                            conv.stride_h * conv.width,
+                            conv.stride_w,
                             count,
                             slabs,
                             lines,
                             width_here,
-                            GRID,
-                            run,
-                            deep,
+                            plan,
                             tile,
                             own_tile,
                             TILE_ROWS,
                             LANES,
                         )
-    for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
+    for plane in parallel_range(
+        conv.images * conv.groups * conv.channels
+    ):  # as in forward_grid; every phase has taps of its own
         whole = True
-        for r_d in range(min(stride_d, depth)):
-            for r_h in range(min(stride_h, height)):
-                for r_w in range(min(stride_w, width)):
-                    whole &= isfinite(out[uintp(((int64(plane) * depth + r_d) * height + r_h) * width + r_w)])
+        for r_d in range(min(conv.stride_d, conv.depth)):
+            for r_h in range(min(conv.stride_h, conv.height)):
+                for r_w in range(min(conv.stride_w, conv.width)):
+                    whole &= isfinite(
+                        out[uintp(((int64(plane) * conv.depth + r_d) * conv.height + r_h) * conv.width + r_w)]
+                    )
         if not whole:
-            convolve_back(g, weight, out, int64(plane), GEOMETRY)
+            convolve_back(g, weight, out, int64(plane), conv)
 
 
-def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
+def weight_grid(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
     """sums (workers, groups, taps, features) += patches (taps, positions) @ g (positions, features); out is the sum over workers, turned."""
-    taps = channels * kernel_d * kernel_h * kernel_w
-    own_taps, own_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-features // LANES) * LANES
+    taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
+    own_taps, own_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-conv.features // LANES) * LANES
     panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
     fill_columns(
-        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+        columns,
+        conv.kernel_w,
+        conv.pad_w,
+        conv.step_w,
+        conv.stride_w,
+        conv.stride_w,
+        plan.low_w,
+        plan.variants,
+        plan.apart,
+        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
     )
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
+    fill_taps(
+        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
+    )
     for tap in range(taps, own_taps):
         table[tap] = 0
-    for turn in parallel_range(workers):
-        own, mine = int64(turn) * size, int64(turn) * groups * own_taps * own_features
-        panels = int64(turn) * (turned.size // workers)
-        for k in range(groups * own_taps * own_features):
+    for turn in parallel_range(plan.workers):
+        own, mine = int64(turn) * plan.size, int64(turn) * conv.groups * own_taps * own_features
+        panels = int64(turn) * (turned.size // plan.workers)
+        for k in range(conv.groups * own_taps * own_features):
             sums[uintp(mine + k)] = 0
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            first = task % blocks * rows
-            group = task // blocks % groups
-            image = task // (blocks * groups) * stack
-            count = min(stack, images - image)
-            lines = min(rows, out_h - first)
-            end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
+        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+            first = task % plan.blocks * plan.rows
+            group = task // plan.blocks % conv.groups
+            image = task // (plan.blocks * conv.groups) * plan.stack
+            count = min(plan.stack, conv.images - image)
+            lines = min(plan.rows, conv.out_h - first)
+            end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
             spread_images(
                 x,
-                (image * groups + group) * channels * depth * height * width,
-                groups * channels * depth * height * width,
+                (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
+                conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                 grid,
                 own,
                 count,
-                channels,
-                depth,
-                height,
-                width,
-                stride_d,
-                stride_h,
-                stride_w,
-                low_d,
-                low_h + first,
+                conv.channels,
+                conv.depth,
+                conv.height,
+                conv.width,
+                conv.stride_d,
+                conv.stride_h,
+                conv.stride_w,
+                plan.low_d,
+                plan.low_h + first,
                 columns,
-                variants,
-                GRID,
-                KERNEL,
+                plan.variants,
+                plan,
+                conv,
             )
             turn_outputs(
                 g,
-                (image * groups + group) * features * out_d * out_h * out_w,
-                groups * features * out_d * out_h * out_w,
-                out_d * out_h * out_w,
-                features,
+                (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
+                conv.out_d * conv.out_h * conv.out_w,
+                conv.features,
                 turned,
                 panels,
                 first,
                 count,
-                out_d,
+                conv.out_d,
                 lines,
-                out_h,
-                out_w,
-                grid_h,
-                stack,
-                grid_w,
+                conv.out_h,
+                conv.out_w,
+                plan,
                 end,
                 panel,
                 LANES,
@@ -463,80 +576,89 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
                             end,
                             1,
                         )
-    for part in parallel_range(groups * own_taps // TILE_ROWS):
+    for part in parallel_range(conv.groups * own_taps // TILE_ROWS):
         group, tap = int64(part) * TILE_ROWS // own_taps, int64(part) * TILE_ROWS % own_taps
-        for feature in range(features):
+        for feature in range(conv.features):
             for t in range(tap, min(tap + TILE_ROWS, taps)):
                 place = (group * own_taps + t) * own_features + feature
                 total = sums[uintp(place)]
-                for turn in range(1, workers):
-                    total += sums[uintp(turn * groups * own_taps * own_features + place)]
-                element = (group * features + feature) * taps + t
-                out[uintp(element)] = total if isfinite(total) else correlate(g, x, element, GEOMETRY)
+                for turn in range(1, plan.workers):
+                    total += sums[uintp(turn * conv.groups * own_taps * own_features + place)]
+                element = (group * conv.features + feature) * taps + t
+                out[uintp(element)] = total if isfinite(total) else correlate(g, x, element, conv)
 
 
-def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
+def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
     """out (features, taps) where all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in the cache until they are turned."""
-    taps = channels * kernel_d * kernel_h * kernel_w
-    own_features = -(-features // LANES) * LANES
+    taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
+    own_features = -(-conv.features // LANES) * LANES
     panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES
     fill_columns(
-        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+        columns,
+        conv.kernel_w,
+        conv.pad_w,
+        conv.step_w,
+        conv.stride_w,
+        conv.stride_w,
+        plan.low_w,
+        plan.variants,
+        plan.apart,
+        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
     )
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
+    fill_taps(
+        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
+    )
     for tap in range(taps, table.size):
         table[tap] = 0
-    end = grid_reach(images, grid_h, stack, grid_w, out_d, out_h, out_w)
-    for channel in parallel_range(channels):
+    end = grid_reach(conv.images, plan, conv.out_d, conv.out_h, conv.out_w)
+    for channel in parallel_range(conv.channels):
         c = int64(channel)
         spread_images(
             x,
-            c * depth * height * width,
-            channels * depth * height * width,
+            c * conv.depth * conv.height * conv.width,
+            conv.channels * conv.depth * conv.height * conv.width,
             grid,
-            c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
-            images,
+            c * conv.stride_d * conv.stride_h * plan.variants * plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
+            conv.images,
             1,
-            depth,
-            height,
-            width,
-            stride_d,
-            stride_h,
-            stride_w,
-            low_d,
-            low_h,
+            conv.depth,
+            conv.height,
+            conv.width,
+            conv.stride_d,
+            conv.stride_h,
+            conv.stride_w,
+            plan.low_d,
+            plan.low_h,
             columns,
-            variants,
-            GRID,
-            KERNEL,
+            plan.variants,
+            plan,
+            conv,
         )
-    for part in parallel_range((features + panel - 1) // panel):
+    for part in parallel_range((conv.features + panel - 1) // panel):
         feature = int64(part) * panel
         turn_outputs(
             g,
-            feature * out_d * out_h * out_w,
-            features * out_d * out_h * out_w,
-            out_d * out_h * out_w,
-            min(panel, features - feature),
+            feature * conv.out_d * conv.out_h * conv.out_w,
+            conv.features * conv.out_d * conv.out_h * conv.out_w,
+            conv.out_d * conv.out_h * conv.out_w,
+            min(panel, conv.features - feature),
             turned,
             feature * end,
             0,
-            images,
-            out_d,
-            out_h,
-            out_h,
-            out_w,
-            grid_h,
-            stack,
-            grid_w,
+            conv.images,
+            conv.out_d,
+            conv.out_h,
+            conv.out_h,
+            conv.out_w,
+            plan,
             end,
             panel,
             LANES,
         )
-    for turn in parallel_range(workers):
-        mine = int64(turn) * rows * own_features
-        for block in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            first, held = block * rows, min(rows, taps - block * rows)
+    for turn in parallel_range(plan.workers):
+        mine = int64(turn) * plan.rows * own_features
+        for block in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+            first, held = block * plan.rows, min(plan.rows, taps - block * plan.rows)
             for feature in range(0, own_features, panel):
                 width_here = min(panel, own_features - feature)
                 for tap in range(0, held, TILE_ROWS):
@@ -594,72 +716,83 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
                         )
             whole = True
             for tap in range(held):
-                for feature in range(features):
+                for feature in range(conv.features):
                     whole &= isfinite(sums[uintp(mine + tap * own_features + feature)])
-            turn_sums(sums, mine, own_features, held, features, out, first, taps, LANES)
+            turn_sums(sums, mine, own_features, held, conv.features, out, first, taps, LANES)
             if not whole:
-                for element in range(held * features):
+                for element in range(held * conv.features):
                     at = element // held * taps + first + element % held
                     if not isfinite(out[uintp(at)]):
-                        out[uintp(at)] = correlate(g, x, at, GEOMETRY)
+                        out[uintp(at)] = correlate(g, x, at, conv)
 
 
-def weight_lines(g, x, out, given, grid, table, columns, PLACES):
+def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: Geometry):
     """out = the products of each feature's g and the grid shifted by each tap: few features and channels a group, many groups."""
-    taps = channels * kernel_d * kernel_h * kernel_w
+    taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     fill_columns(
-        columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w
+        columns,
+        conv.kernel_w,
+        conv.pad_w,
+        conv.step_w,
+        conv.stride_w,
+        conv.stride_w,
+        plan.low_w,
+        plan.variants,
+        plan.apart,
+        plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
     )
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
-    for turn in parallel_range(workers):
-        own, mine = int64(turn) * size, int64(turn) * (given.size // workers)
-        for group in range(turn * groups // workers, (turn + 1) * groups // workers):
-            for k in range(features * taps):
-                out[uintp(group * features * taps + k)] = 0
-            for part in range(tasks // groups):
-                first = part % blocks * rows
-                image = part // blocks * stack
-                count = min(stack, images - image)
-                lines = min(rows, out_h - first)
-                end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
+    fill_taps(
+        table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
+    )
+    for turn in parallel_range(plan.workers):
+        own, mine = int64(turn) * plan.size, int64(turn) * (given.size // plan.workers)
+        for group in range(turn * conv.groups // plan.workers, (turn + 1) * conv.groups // plan.workers):
+            for k in range(conv.features * taps):
+                out[uintp(group * conv.features * taps + k)] = 0
+            for part in range(plan.tasks // conv.groups):
+                first = part % plan.blocks * plan.rows
+                image = part // plan.blocks * plan.stack
+                count = min(plan.stack, conv.images - image)
+                lines = min(plan.rows, conv.out_h - first)
+                end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
                 spread_images(
                     x,
-                    (image * groups + group) * channels * depth * height * width,
-                    groups * channels * depth * height * width,
+                    (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
+                    conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                     grid,
                     own,
                     count,
-                    channels,
-                    depth,
-                    height,
-                    width,
-                    stride_d,
-                    stride_h,
-                    stride_w,
-                    low_d,
-                    low_h + first,
+                    conv.channels,
+                    conv.depth,
+                    conv.height,
+                    conv.width,
+                    conv.stride_d,
+                    conv.stride_h,
+                    conv.stride_w,
+                    plan.low_d,
+                    plan.low_h + first,
                     columns,
-                    variants,
-                    GRID,
-                    KERNEL,
+                    plan.variants,
+                    plan,
+                    conv,
                 )
-                for feature in range(features):
-                    base = ((image * groups + group) * features + feature) * out_d * out_h * out_w
+                for feature in range(conv.features):
+                    base = (
+                        ((image * conv.groups + group) * conv.features + feature) * conv.out_d * conv.out_h * conv.out_w
+                    )
                     spread_outputs(
                         g,
                         base,
-                        groups * features * out_d * out_h * out_w,
+                        conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
                         given,
                         mine,
                         first,
                         count,
-                        out_d,
+                        conv.out_d,
                         lines,
-                        out_h,
-                        out_w,
-                        grid_h,
-                        stack,
-                        grid_w,
+                        conv.out_h,
+                        conv.out_w,
+                        plan,
                         end,
                     )
                     for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
@@ -671,13 +804,13 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                             t0 += value * grid[uintp(s0 + k)]
                             t1 += value * grid[uintp(s1 + k)]
                             t2 += value * grid[uintp(s2 + k)]
-                        base = (group * features + feature) * taps
+                        base = (group * conv.features + feature) * taps
                         out[uintp(base + tap)] += t0
                         out[uintp(base + second)] += t1 if second > tap else g.dtype.type(0)
                         out[uintp(base + third)] += t2 if third > second else g.dtype.type(0)
-            for element in range(group * features * taps, (group + 1) * features * taps):
+            for element in range(group * conv.features * taps, (group + 1) * conv.features * taps):
                 if not isfinite(out[uintp(element)]):
-                    out[uintp(element)] = correlate(g, x, element, GEOMETRY)
+                    out[uintp(element)] = correlate(g, x, element, conv)
 
 
 def turn_weight(weight, turned, groups, features, channels, taps):
@@ -722,7 +855,7 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
 
 
 def grid_launcher(
-    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
 ) -> Callable:
     """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
     run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
@@ -736,7 +869,7 @@ def grid_launcher(
 
 
 def _grid_kernel(
-    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+    op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
 ) -> tuple[Callable, Callable[[int], tuple]]:
     """The launcher of op's kernel, and a function of the number of threads: the scratch memory that it is given after its three tensors, and the constants
     after that. Each worker has memory of its own, and more workers than threads would not find theirs in the cache; only where workers sum up there are
@@ -755,37 +888,27 @@ def _grid_kernel(
     )
     few = (max(channels, features) if on_weight else channels if backward else features) <= _FEW
     tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
-    places, reach = _cut(numbers, backward, on_weight, channels if backward else features)
-    whole = on_weight and places["shares"] > 1
+    plan, reach = _cut(numbers, backward, on_weight, channels if backward else features)
+    whole = on_weight and plan.shares > 1
     if whole:
         rows = tiles.VECTORS * max(lanes, tile_rows)
-        places |= {"rows": rows, "tasks": -(-taps // rows)}
-    places["size"] += 2 * tiles.LINE * lanes
+        plan = plan._replace(rows=rows, tasks=-(-taps // rows))
+    plan = plan._replace(size=plan.size + 2 * tiles.LINE * lanes)
     tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
-    if places["deep"] < _ALL:
-        tile_size *= -(-(channels if backward else features) // tile_rows) * (
-            -(-places["run"] // (tiles.VECTORS * lanes)) + 1
-        )
-    columns = weight[-1] + places["variants"], index
-    kernel = (
-        input_grid
-        if backward
-        else forward_grid
-        if not on_weight
-        else weight_lines
-        if few
-        else weight_whole
-        if whole
-        else weight_grid
-    )
+    if plan.deep < _ALL:
+        row_tiles = -(-(channels if backward else features) // tile_rows)
+        tile_size *= row_tiles * (-(-plan.run // (tiles.VECTORS * lanes)) + 1)
+    columns = weight[-1] + plan.variants, index
+    of_weight = weight_lines if few else weight_whole if whole else weight_grid
+    kernel = input_grid if backward else of_weight if on_weight else forward_grid
 
     @cache
     def shared_by(threads: int) -> tuple[tuple, tuple]:
-        workers = min(_WORKERS, places["tasks"], _WORKERS if on_weight else threads)
-        grids = workers if places["shares"] == 1 else 1
-        grid, tile = (grids * places["size"], storage), (workers * tile_size, storage)
+        workers = min(_WORKERS, plan.tasks, _WORKERS if on_weight else threads)
+        grids = workers if plan.shares == 1 else 1
+        grid, tile = (grids * plan.size, storage), (workers * tile_size, storage)
         if backward:
-            packed = groups * _ceil(channels, tile_rows) if places["shares"] == 1 else workers * tile_rows
+            packed = groups * _ceil(channels, tile_rows) if plan.shares == 1 else workers * tile_rows
             scratch = (
                 (packed * elements, storage),
                 grid,
@@ -800,41 +923,40 @@ def _grid_kernel(
         elif few:
             scratch = ((workers * (reach + lanes), storage), grid, (taps, index), columns)
         else:
-            sums = workers * (places["rows"] if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
+            sums = workers * (plan.rows if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
             turned = grids * _ceil(features, tiles.VECTORS * lanes) * reach
             scratch = ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
-        return scratch, (workers, *[int(places[name]) for name in _PLACES[1:]], *numbers)
+        return scratch, (*plan._replace(workers=workers), *numbers)
 
-    words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
-    words |= {
+    values = {
+        "multiply": multiply_grid_lines if few else multiply_grid,
         "TILE_ROWS": tile_rows,
         "LANES": lanes,
         "PACKED": _PACKED,
-        "multiply_grid": "multiply_grid_lines" if few else "multiply_grid",
     }
     arrays = (*[storage.name] * 3, *(each.name for _, each in shared_by(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
-    return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), shared_by
+    values = {name: value for name, value in values.items() if specialize.has(kernel, name)}
+    return launcher(op, kernel, out, arrays, work, finish, fastmath, **values), shared_by
 
 
 def _ceil(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
-def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[dict[str, int], int]:
-    """The numbers of `_PLACES` by name, and the positions of a grid: how many images and output rows are done at a time.
+def _cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[GridPlan, int]:
+    """A plan, without its workers, and the positions of a grid: how many images and output rows are done at a time.
 
     The grid holds x, or g if `backward`; `outer` is the number of rows (features, or channels) that meet it. More than one share: all images are on
     one grid, which all workers read.
     """
-    named = dict(zip(GEOMETRY, numbers))
-    images, groups = named["images"], named["groups"]
-    lows, spans, counts, phases, strides = [], [], [], [], [named[f"stride_{letter}"] for letter in "dhw"]
+    images, groups, by_name = conv.images, conv.groups, conv._asdict()
+    lows, spans, counts, phases, strides = [], [], [], [], [by_name[f"stride_{letter}"] for letter in "dhw"]
     for axis, letter in zip(("depth", "height", "width"), "dhw"):
         stride, pad, reach = (
-            named[f"stride_{letter}"],
-            named[f"pad_{letter}"],
-            (named[f"kernel_{letter}"] - 1) * named[f"step_{letter}"],
+            by_name[f"stride_{letter}"],
+            by_name[f"pad_{letter}"],
+            (by_name[f"kernel_{letter}"] - 1) * by_name[f"step_{letter}"],
         )
         low, high = (
             ((pad - reach) // stride, (stride - 1 + pad) // stride)
@@ -843,16 +965,16 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         )
         lows.append(low)
         spans.append(high - low)
-        counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
+        counts.append(-(-by_name[axis] // stride) if backward else by_name[f"out_{letter}"])
         phases.append(1 if backward else stride)
-    taps = named["kernel_d"] * named["kernel_h"] * named["kernel_w"] // (prod(strides) if backward else 1)
+    taps = conv.kernel_d * conv.kernel_h * conv.kernel_w // (prod(strides) if backward else 1)
     small = tiles.host().rows < _FULL and not on_weight
-    copies = named["kernel_w"] - phases[2]  # more than there are otherwise
-    apart = named["kernel_w"] == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
+    copies = conv.kernel_w - phases[2]  # more than there are otherwise
+    apart = conv.kernel_w == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
-        spans[2], phases[2] = 0, named["kernel_w"]
+        spans[2], phases[2] = 0, conv.kernel_w
     planes, most = (
-        prod(phases) * named["features" if backward else "channels"],
+        prod(phases) * (conv.features if backward else conv.channels),
         (_SMALL if small else _GRID) * (2 if apart else 1),
     )
     line = planes * (counts[2] + spans[2])
@@ -865,11 +987,11 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         ) + counts[2]
 
     if on_weight:
-        weights = prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"]
+        weights = conv.channels * conv.features * conv.kernel_d * conv.kernel_h * conv.kernel_w
         alone = groups == 1 and outer > _FEW and weights >= _LARGE and images * image <= _WHOLE
     else:
         few = images < _TASKS and images * image <= most
-        wide = prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most
+        wide = conv.channels * conv.features >= _HUGE and images * image <= 2 * most
         alone = groups == 1 and outer >= _MANY and (few or wide)
     stack = images
     if not alone:
@@ -892,5 +1014,5 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     if small and counts[0] == 1 and outer > _FEW and 2 * depth > 3 * _DEEP:
         deep = -(-depth // -(-depth // _DEEP))
         run = max(1, _NEAR * depth // deep // planes // _RUN) * _RUN
-    found = (tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes, run, deep)
-    return dict(zip(_PLACES[1:], found)), prod(sizes)
+    size = planes * prod(sizes)
+    return GridPlan(0, tasks, shares, blocks, rows, size, *lows, phases[2], int(apart), *sizes, run, deep), prod(sizes)

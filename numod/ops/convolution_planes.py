@@ -8,16 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 
 from ..device import Layout, tiles
 from ..kernel import build
+from ..kernel.language import FINISH, int64, parallel_range, uintp
+from ..kernel.library.direct import Geometry
+from ..kernel.library.planes import correlate_lines, fill_reach, turn_in, turn_out, turn_weights, weigh_line
 from .convolution_direct import geometry, launcher
 from .finish import Finish
 
 _BOARD = 1 << 14  # elements of a board, about: it stays in the cache that is near
 _WORKERS = 8  # as in `convolution_grid`
+
+
+class PlanePlan(NamedTuple):
+    """How a convolution of planes is cut into tasks."""
+
+    workers: int  # turns of the parallel loop
+    blocks: int  # parts of the output's height
+    rows: int  # output rows of a block
+    size: int  # elements of a worker's copy of the input
+    result_size: int  # elements of a worker's copy of the output
 
 
 def weigh_planes(
@@ -28,102 +42,137 @@ def weigh_planes(
     result,
     weights,
     reach,
-    workers,
-    blocks,
-    rows,
-    size,
-    result_size,
+    plan: PlanePlan,
     back,
     tap_h,
     tap_w,
     lead_h,
     lead_w,
+    conv: Geometry,
+    *,
+    LANES,
 ):
     """out = x convolved, or, where `back`, the gradient that leads back. Taps that meet an element are tap_h and tap_w apart, and lead lead_h and lead_w
     further."""
-    taps, planes = kernel_h * kernel_w, images * groups
-    tasks = (planes + LANES - 1) // LANES * blocks
-    apart = stride_w if back else 1
-    fill_reach(reach, 0, out_h, height, kernel_h, stride_h, pad_h, step_h, back)
-    fill_reach(reach, 4 * out_h, out_w, width, kernel_w, stride_w, pad_w, step_w, back)
-    for turn in parallel_range(workers):
+    taps, planes = conv.kernel_h * conv.kernel_w, conv.images * conv.groups
+    tasks = (planes + LANES - 1) // LANES * plan.blocks
+    apart = conv.stride_w if back else 1
+    fill_reach(reach, 0, conv.out_h, conv.height, conv.kernel_h, conv.stride_h, conv.pad_h, conv.step_h, back)
+    fill_reach(
+        reach, 4 * conv.out_h, conv.out_w, conv.width, conv.kernel_w, conv.stride_w, conv.pad_w, conv.step_w, back
+    )
+    for turn in parallel_range(plan.workers):
         own, own_result, own_weights = (
-            int64(turn) * size,
-            int64(turn) * result_size,
-            int64(turn) * (weights.size // workers),
+            int64(turn) * plan.size,
+            int64(turn) * plan.result_size,
+            int64(turn) * (weights.size // plan.workers),
         )
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            first, plane = task % blocks * rows, task // blocks * LANES
-            held, lines = min(LANES, planes - plane), min(rows, out_h - first)
-            turn_weights(weight, plane % groups, held, groups, taps, weights, own_weights, LANES)
-            top, bottom = height, 0
+        for task in range(turn * tasks // plan.workers, (turn + 1) * tasks // plan.workers):
+            first, plane = task % plan.blocks * plan.rows, task // plan.blocks * LANES
+            held, lines = min(LANES, planes - plane), min(plan.rows, conv.out_h - first)
+            turn_weights(weight, plane % conv.groups, held, conv.groups, taps, weights, own_weights, LANES)
+            top, bottom = conv.height, 0
             for line in range(4 * first, 4 * (first + lines), 4):
                 if reach[uintp(line)] > 0:
                     begin, end = reach[uintp(line + 2)], reach[uintp(line + 2)] + (reach[uintp(line)] - 1) * lead_h
                     top, bottom = min(top, begin, end), max(bottom, begin + 1, end + 1)
             if top < bottom:
                 turn_in(
-                    x, (plane * height + top) * width, height * width, held, (bottom - top) * width, board, own, LANES
+                    x,
+                    (plane * conv.height + top) * conv.width,
+                    conv.height * conv.width,
+                    held,
+                    (bottom - top) * conv.width,
+                    board,
+                    own,
+                    LANES,
                 )
             for line in range(lines):
                 met = 4 * (first + line)
                 weigh_line(
                     board,
-                    own + (reach[uintp(met + 2)] - top) * width * LANES,
-                    lead_h * width * LANES,
+                    own + (reach[uintp(met + 2)] - top) * conv.width * LANES,
+                    lead_h * conv.width * LANES,
                     lead_w * LANES,
-                    (1 if back else stride_w) * LANES,
+                    (1 if back else conv.stride_w) * LANES,
                     weights,
-                    own_weights + reach[uintp(met + 1)] * kernel_w * LANES,
-                    tap_h * kernel_w * LANES,
+                    own_weights + reach[uintp(met + 1)] * conv.kernel_w * LANES,
+                    tap_h * conv.kernel_w * LANES,
                     tap_w * LANES,
                     LANES,
                     reach[uintp(met)],
                     reach,
-                    4 * out_h,
-                    out_w,
+                    4 * conv.out_h,
+                    conv.out_w,
                     apart,
                     result,
-                    own_result + line * out_w * LANES,
+                    own_result + line * conv.out_w * LANES,
                     LANES,
                 )
             turn_out(
-                result, own_result, held, lines * out_w, out, (plane * out_h + first) * out_w, out_h * out_w, LANES
+                result,
+                own_result,
+                held,
+                lines * conv.out_w,
+                out,
+                (plane * conv.out_h + first) * conv.out_w,
+                conv.out_h * conv.out_w,
+                LANES,
             )
             for each in range(plane, plane + held):
-                FINISH(each // groups, each % groups, each * out_h * out_w, first * out_w, (first + lines) * out_w)
+                FINISH(
+                    each // conv.groups,
+                    each % conv.groups,
+                    each * conv.out_h * conv.out_w,
+                    first * conv.out_w,
+                    (first + lines) * conv.out_w,
+                )
 
 
-def correlate_planes(g, x, out, board, given, sums, workers, blocks, rows, size, result_size):
+def correlate_planes(g, x, out, board, given, sums, plan: PlanePlan, conv: Geometry, *, LANES):
     """out = the weight's gradient: the products of g and the input shifted by each tap."""
-    taps, parts = kernel_h * kernel_w, (groups + LANES - 1) // LANES
-    for turn in parallel_range(workers):
-        own, own_given, mine = int64(turn) * size, int64(turn) * result_size, int64(turn) * (sums.size // workers)
-        for part in range(turn * parts // workers, (turn + 1) * parts // workers):
+    taps, parts = conv.kernel_h * conv.kernel_w, (conv.groups + LANES - 1) // LANES
+    for turn in parallel_range(plan.workers):
+        own, own_given, mine = (
+            int64(turn) * plan.size,
+            int64(turn) * plan.result_size,
+            int64(turn) * (sums.size // plan.workers),
+        )
+        for part in range(turn * parts // plan.workers, (turn + 1) * parts // plan.workers):
             channel = part * LANES
-            held = min(LANES, groups - channel)
+            held = min(LANES, conv.groups - channel)
             for k in range(taps * LANES):
                 sums[uintp(mine + k)] = 0
-            for task in range(images * blocks):
-                first, plane = task % blocks * rows, task // blocks * groups + channel
-                lines = min(rows, out_h - first)
+            for task in range(conv.images * plan.blocks):
+                first, plane = task % plan.blocks * plan.rows, task // plan.blocks * conv.groups + channel
+                lines = min(plan.rows, conv.out_h - first)
                 top, bottom = (
-                    max(0, first * stride_h - pad_h),
-                    min(height, (first + lines - 1) * stride_h - pad_h + (kernel_h - 1) * step_h + 1),
+                    max(0, first * conv.stride_h - conv.pad_h),
+                    min(
+                        conv.height,
+                        (first + lines - 1) * conv.stride_h - conv.pad_h + (conv.kernel_h - 1) * conv.step_h + 1,
+                    ),
                 )
                 if top < bottom:
                     turn_in(
                         x,
-                        (plane * height + top) * width,
-                        height * width,
+                        (plane * conv.height + top) * conv.width,
+                        conv.height * conv.width,
                         held,
-                        (bottom - top) * width,
+                        (bottom - top) * conv.width,
                         board,
                         own,
                         LANES,
                     )
                     turn_in(
-                        g, (plane * out_h + first) * out_w, out_h * out_w, held, lines * out_w, given, own_given, LANES
+                        g,
+                        (plane * conv.out_h + first) * conv.out_w,
+                        conv.out_h * conv.out_w,
+                        held,
+                        lines * conv.out_w,
+                        given,
+                        own_given,
+                        LANES,
                     )
                     correlate_lines(
                         given,
@@ -134,18 +183,7 @@ def correlate_planes(g, x, out, board, given, sums, workers, blocks, rows, size,
                         sums,
                         mine,
                         lines,
-                        out_w,
-                        height,
-                        width,
-                        kernel_h,
-                        kernel_w,
-                        stride_h,
-                        stride_w,
-                        pad_h,
-                        pad_w,
-                        step_h,
-                        step_w,
-                        out_h,
+                        conv,
                         top,
                         LANES,
                     )
@@ -191,16 +229,14 @@ def planes_launcher(
     kernel_size = -(-weight[2] * weight[3] // lanes) * lanes * lanes
     storage, index = out.storage, np.dtype("int64")
     scratch = [(workers * size, storage), (workers * target_size, storage), (workers * kernel_size, storage)]
-    constants = [workers, blocks, rows, size, target_size]
+    constants = [*PlanePlan(workers, blocks, rows, size, target_size)]
     if not on_weight:
         scratch.append((4 * (target[2] + target[3]), index))
         taps = [s // gcd(s, d) if back else 1 for s, d in zip(stride, step)]
         constants += [int(back), *taps, *[-(p * d // s) if back else d for p, d, s in zip(taps, step, stride)]]
     kernel = correlate_planes if on_weight else weigh_planes
     arrays = (*[storage.name] * 3, *(each.name for _, each in scratch))
-    run = launcher(
-        "convolution", kernel, out, arrays, len(constants), work, (("LANES", lanes),), finish, build.FAST_POINTWISE
-    )
+    run = launcher("convolution", kernel, out, arrays, work, finish, build.FAST_POINTWISE, LANES=lanes)
     constants, scratch, make = (
         (*constants, *geometry(source, weight, target, *parameters)),
         tuple(scratch),

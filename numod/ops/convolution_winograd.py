@@ -8,11 +8,17 @@ output sees.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
+from typing import NamedTuple
 
 from ..device import Layout, tiles
 from ..device.threads import get_num_threads
 from ..device.winograd import TAPS
 from ..kernel import bind, build
+from ..kernel.language import FINISH, int64, parallel_range, uintp
+from ..kernel.library.direct import Geometry, correlate
+from ..kernel.library.winograd import combine_tiles, multiply_places, spread_pixels, spread_taps, spread_tiles
+from ..kernel.primitives import combine_taps
 from ..kernel.specialize import specialized
 from .convolution_direct import geometry, launcher
 from .finish import Finish
@@ -28,276 +34,303 @@ _SUMMED = 96  # tiles summed up at a time for a weight, about
 # elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often costs more than the cache saves
 _TOGETHER = 1 << 20
 _WORKERS = 8  # as in `convolution_grid`
-_PLACES = (
-    "workers",
-    "tasks",
-    "shares",
-    "rows",
-    "high",
-    "wide",
-    "columns",
-    "board_line",
-    "board_size",
-    "row_step",
-    "depth_step",
-    "turned",
-    "given",
-    "taps_step",
-    "tiles_step",
-    "step",
-)
-_CHUNKS = (
-    "workers",
-    "chunks",
-    "together",
-    "rows",
-    "high",
-    "wide",
-    "columns",
-    "board_size",
-    "taps_step",
-    "tiles_step",
-    "step",
-)
 
 
-def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
+class TilePlan(NamedTuple):
+    """How a convolution is cut into tasks, and where its transformed tiles and kernels lie. Steps are in elements."""
+
+    workers: int  # turns of the parallel loop
+    tasks: int
+    shares: int  # parts of the features; more than one: all tiles are one task's
+    rows: int  # rows of tiles of a task
+    high: int  # rows of tiles of an image
+    wide: int  # tiles of a row
+    columns: int  # elements of one channel's transformed tiles at one of the 16 places
+    board_line: int  # elements of a line of the input with its borders
+    board_size: int
+    row_step: int  # from one kernel's output channel to the next, and to the next input channel
+    depth_step: int
+    turned: int  # whether kernels are read from their last element to the first
+    given: int  # whether kernels are transformed already
+    taps_step: int  # from one of the 16 places to the next: of transformed kernels, tiles and products
+    tiles_step: int
+    step: int
+
+
+class ChunkPlan(NamedTuple):
+    """How the gradient of a weight is cut into chunks of tiles. Steps are in elements."""
+
+    workers: int  # turns of the parallel loop
+    chunks: int
+    together: int  # chunks that are transformed before they are multiplied
+    rows: int  # rows of tiles of a chunk
+    high: int  # rows of tiles of an image
+    wide: int  # tiles of a row
+    columns: int
+    board_size: int
+    taps_step: int  # from one of the 16 places to the next: of transformed outputs, tiles and products
+    tiles_step: int
+    step: int
+
+
+def by_winograd(
+    x,
+    weight,
+    out,
+    taps,
+    tiles,
+    products,
+    board,
+    plan: TilePlan,
+    conv: Geometry,
+    *,
+    FEATURES,
+    DEPTH,
+    TILE_ROWS,
+    LANES,
+    SIZE,
+):
     """out = the 16 products of transformed tiles of x and transformed kernels, transformed back. `given` taps are transformed already."""
-    apart = (shares > 1) & (given == 0)  # each worker transforms the kernels that it needs next
-    if (shares == 1) & (given == 0):
-        for part in parallel_range(features // FEATURES):
+    apart = (plan.shares > 1) & (plan.given == 0)  # each worker transforms the kernels that it needs next
+    if (plan.shares == 1) & (plan.given == 0):
+        for part in parallel_range(conv.features // FEATURES):
             spread_taps(
                 weight,
-                int64(part) * FEATURES * row_step,
-                row_step,
-                depth_step,
-                channels,
+                int64(part) * FEATURES * plan.row_step,
+                plan.row_step,
+                plan.depth_step,
+                conv.channels,
                 taps,
-                int64(part) * 16 * taps_step,
-                taps_step,
+                int64(part) * 16 * plan.taps_step,
+                plan.taps_step,
                 FEATURES,
                 LANES,
             )
-    if shares > 1:  # all tiles are one task, and the features are shared out
-        for turn in parallel_range(workers):
-            for c in range(turn * channels // workers, (turn + 1) * channels // workers):
+    if plan.shares > 1:  # all tiles are one task, and the features are shared out
+        for turn in parallel_range(plan.workers):
+            for c in range(turn * conv.channels // plan.workers, (turn + 1) * conv.channels // plan.workers):
                 spread_tiles(
                     x,
-                    c * height * width,
-                    channels * height * width,
+                    c * conv.height * conv.width,
+                    conv.channels * conv.height * conv.width,
                     0,
-                    rows,
-                    high,
-                    wide,
-                    height,
-                    width,
-                    pad_h,
-                    pad_w,
+                    plan.rows,
+                    plan.high,
+                    plan.wide,
+                    conv.height,
+                    conv.width,
+                    conv.pad_h,
+                    conv.pad_w,
                     board,
-                    int64(turn) * board_size,
-                    board_line,
+                    int64(turn) * plan.board_size,
+                    plan.board_line,
                     tiles,
-                    c * columns,
-                    tiles_step,
+                    c * plan.columns,
+                    plan.tiles_step,
                     LANES,
                 )
-    for turn in parallel_range(workers):
-        own, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * 16 * step
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            share, first = task % shares, task // shares * rows
-            held = min(rows, images * high - first)
-            if shares == 1:
-                for c in range(channels):
+    for turn in parallel_range(plan.workers):
+        own, products_at = int64(turn) * 16 * plan.tiles_step if plan.shares == 1 else 0, int64(turn) * 16 * plan.step
+        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+            share, first = task % plan.shares, task // plan.shares * plan.rows
+            held = min(plan.rows, conv.images * plan.high - first)
+            if plan.shares == 1:
+                for c in range(conv.channels):
                     spread_tiles(
                         x,
-                        c * height * width,
-                        channels * height * width,
+                        c * conv.height * conv.width,
+                        conv.channels * conv.height * conv.width,
                         first,
                         held,
-                        high,
-                        wide,
-                        height,
-                        width,
-                        pad_h,
-                        pad_w,
+                        plan.high,
+                        plan.wide,
+                        conv.height,
+                        conv.width,
+                        conv.pad_h,
+                        conv.pad_w,
                         board,
-                        int64(turn) * board_size,
-                        board_line,
+                        int64(turn) * plan.board_size,
+                        plan.board_line,
                         tiles,
-                        own + c * columns,
-                        tiles_step,
+                        own + c * plan.columns,
+                        plan.tiles_step,
                         LANES,
                     )
             for block in range(
-                share * (features // FEATURES) // shares, (share + 1) * (features // FEATURES) // shares
+                share * (conv.features // FEATURES) // plan.shares,
+                (share + 1) * (conv.features // FEATURES) // plan.shares,
             ):
                 feature = block * FEATURES
-                panel = (int64(turn) if apart else block) * 16 * taps_step
+                panel = (int64(turn) if apart else block) * 16 * plan.taps_step
                 if apart:
                     spread_taps(
                         weight,
-                        feature * row_step,
-                        row_step,
-                        depth_step,
-                        channels,
+                        feature * plan.row_step,
+                        plan.row_step,
+                        plan.depth_step,
+                        conv.channels,
                         taps,
                         panel,
-                        taps_step,
+                        plan.taps_step,
                         FEATURES,
                         LANES,
                     )
                 multiply_places(
                     taps,
                     panel,
-                    taps_step,
-                    turned,
+                    plan.taps_step,
+                    plan.turned,
                     tiles,
                     own,
-                    tiles_step,
-                    columns,
+                    plan.tiles_step,
+                    plan.columns,
                     products,
                     products_at,
-                    step,
+                    plan.step,
                     FEATURES,
-                    channels,
+                    conv.channels,
                     0,
                     DEPTH,
-                    held * wide,
+                    held * plan.wide,
                     TILE_ROWS,
                     LANES,
                     SIZE,
                 )
-                for plane in range(FEATURES * ((first + held - 1) // high - first // high + 1)):
-                    image, f = first // high + plane // FEATURES, feature + plane % FEATURES
-                    top = max(first - image * high, 0)
-                    count = min(high, first + held - image * high) - top
-                    line_at = (image * features + f) * out_h * out_w
+                for plane in range(FEATURES * ((first + held - 1) // plan.high - first // plan.high + 1)):
+                    image, f = first // plan.high + plane // FEATURES, feature + plane % FEATURES
+                    top = max(first - image * plan.high, 0)
+                    count = min(plan.high, first + held - image * plan.high) - top
+                    line_at = (image * conv.features + f) * conv.out_h * conv.out_w
                     combine_tiles(
                         products,
-                        products_at + plane % FEATURES * columns + (image * high + top - first) * wide,
-                        step,
+                        products_at + plane % FEATURES * plan.columns + (image * plan.high + top - first) * plan.wide,
+                        plan.step,
                         out,
                         line_at,
                         top,
                         count,
-                        wide,
-                        out_h,
-                        out_w,
+                        plan.wide,
+                        conv.out_h,
+                        conv.out_w,
                         x,
-                        image * channels * height * width,
+                        image * conv.channels * conv.height * conv.width,
                         weight,
-                        f * row_step,
-                        depth_step,
-                        turned,
-                        channels,
-                        height,
-                        width,
-                        pad_h,
-                        pad_w,
+                        f * plan.row_step,
+                        plan.depth_step,
+                        plan.turned,
+                        conv.channels,
+                        conv.height,
+                        conv.width,
+                        conv.pad_h,
+                        conv.pad_w,
                         LANES,
                     )
-                    low, end = 2 * top * out_w, min(out_h, 2 * (top + count)) * out_w
+                    low, end = 2 * top * conv.out_w, min(conv.out_h, 2 * (top + count)) * conv.out_w
                     FINISH(image, f, line_at, low, end)
 
 
-def weight_by_winograd(g, x, out, taps, tiles, products, board, PLACES):
+def weight_by_winograd(
+    g, x, out, taps, tiles, products, board, plan: ChunkPlan, conv: Geometry, *, FEATURES, DEPTH, TILE_ROWS, LANES, SIZE
+):
     """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed
     back (3 x 3).
 
     Some chunks are transformed, then multiplied, `together`: threads are started twice for them.
     """
-    parts = (channels + features) // LANES
-    for start in range(0, chunks, together):
-        end = min(start + together, chunks)
-        for turn in parallel_range(workers):
-            own = int64(turn) * board_size
+    parts = (conv.channels + conv.features) // LANES
+    for start in range(0, plan.chunks, plan.together):
+        end = min(start + plan.together, plan.chunks)
+        for turn in parallel_range(plan.workers):
+            own = int64(turn) * plan.board_size
             for chunk in range(start, end):
-                first = chunk * rows
-                held = min(rows, images * high - first)
-                for part in range(turn * parts // workers, (turn + 1) * parts // workers):
-                    channel, feature = part * LANES, part * LANES - channels
+                first = chunk * plan.rows
+                held = min(plan.rows, conv.images * plan.high - first)
+                for part in range(turn * parts // plan.workers, (turn + 1) * parts // plan.workers):
+                    channel, feature = part * LANES, part * LANES - conv.channels
                     if feature < 0:
                         spread_pixels(
                             x,
-                            channel * height * width,
-                            channels * height * width,
+                            channel * conv.height * conv.width,
+                            conv.channels * conv.height * conv.width,
                             first,
                             held,
-                            high,
-                            wide,
+                            plan.high,
+                            plan.wide,
                             2,
-                            height,
-                            width,
-                            pad_h,
-                            pad_w,
+                            conv.height,
+                            conv.width,
+                            conv.pad_h,
+                            conv.pad_w,
                             board,
                             own,
                             tiles,
-                            (chunk - start) * 16 * tiles_step + channel,
-                            columns,
-                            tiles_step,
+                            (chunk - start) * 16 * plan.tiles_step + channel,
+                            plan.columns,
+                            plan.tiles_step,
                             LANES,
                         )
                     else:
                         spread_pixels(
                             g,
-                            feature * out_h * out_w,
-                            features * out_h * out_w,
+                            feature * conv.out_h * conv.out_w,
+                            conv.features * conv.out_h * conv.out_w,
                             first,
                             held,
-                            high,
-                            wide,
+                            plan.high,
+                            plan.wide,
                             0,
-                            out_h,
-                            out_w,
+                            conv.out_h,
+                            conv.out_w,
                             0,
                             0,
                             board,
                             own,
                             taps,
-                            ((chunk - start) * features + feature) // FEATURES * 16 * taps_step + feature % FEATURES,
+                            ((chunk - start) * conv.features + feature) // FEATURES * 16 * plan.taps_step
+                            + feature % FEATURES,
                             FEATURES,
-                            taps_step,
+                            plan.taps_step,
                             LANES,
                         )
-        for turn in parallel_range(workers):
+        for turn in parallel_range(plan.workers):
             for chunk in range(start, end):
-                held = min(rows, images * high - chunk * rows)
+                held = min(plan.rows, conv.images * plan.high - chunk * plan.rows)
                 for block in range(
-                    turn * (features // FEATURES) // workers, (turn + 1) * (features // FEATURES) // workers
+                    turn * (conv.features // FEATURES) // plan.workers,
+                    (turn + 1) * (conv.features // FEATURES) // plan.workers,
                 ):
                     own, panel = (
-                        (block if chunks > 1 else int64(turn)) * 16 * step,
-                        ((chunk - start) * (features // FEATURES) + block) * 16 * taps_step,
+                        (block if plan.chunks > 1 else int64(turn)) * 16 * plan.step,
+                        ((chunk - start) * (conv.features // FEATURES) + block) * 16 * plan.taps_step,
                     )
                     multiply_places(
                         taps,
                         panel,
-                        taps_step,
+                        plan.taps_step,
                         0,
                         tiles,
-                        (chunk - start) * 16 * tiles_step,
-                        tiles_step,
-                        columns,
+                        (chunk - start) * 16 * plan.tiles_step,
+                        plan.tiles_step,
+                        plan.columns,
                         products,
                         own,
-                        step,
+                        plan.step,
                         FEATURES,
-                        held * wide,
+                        held * plan.wide,
                         chunk,
                         DEPTH,
-                        channels,
+                        conv.channels,
                         TILE_ROWS,
                         LANES,
                         SIZE,
                     )
-                    for row in range(FEATURES if chunk == chunks - 1 else 0):
-                        for channel in range(0, channels, LANES):
-                            element = ((block * FEATURES + row) * channels + channel) * 9
-                            if combine_taps(products, own + row * columns + channel, step, out, element):
+                    for row in range(FEATURES if chunk == plan.chunks - 1 else 0):
+                        for channel in range(0, conv.channels, LANES):
+                            element = ((block * FEATURES + row) * conv.channels + channel) * 9
+                            if combine_taps(products, own + row * plan.columns + channel, plan.step, out, element):
                                 for each in range(element, element + 9 * LANES):
                                     if not isfinite(out[uintp(each)]):
-                                        out[uintp(each)] = correlate(g, x, each, GEOMETRY)
+                                        out[uintp(each)] = correlate(g, x, each, conv)
 
 
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
@@ -353,34 +386,25 @@ def winograd_launcher(
 ) -> Callable:  # fmt: skip
     """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its third input."""
     on_weight, storage = op == "convolution_weight", out.storage
-    sizes, places, numbers = (
+    sizes, plan, numbers = (
         _of_weight(x, weight, result, parameters)
         if on_weight
         else _of_result(op == "convolution_input", given, x, weight, result, parameters)
     )
-    kernel, names = (weight_by_winograd, _CHUNKS) if on_weight else (by_winograd, _PLACES)
-    words = {
-        "PLACES": ", ".join(names),
-        "TILE_ROWS": tiles.host().rows,
-        "LANES": _lanes(),
+    kernel = weight_by_winograd if on_weight else by_winograd
+    sizes_of_tiles = {
         "FEATURES": _FEATURES,
         "DEPTH": _DEPTH,
+        "TILE_ROWS": tiles.host().rows,
+        "LANES": _lanes(),
         "SIZE": storage.itemsize,
     }
     run = launcher(
-        "convolution",
-        kernel,
-        out,
-        (storage.name,) * 7,
-        len(names),
-        work,
-        tuple(words.items()),
-        finish,
-        build.FAST_POINTWISE,
+        "convolution", kernel, out, (storage.name,) * 7, work, finish, build.FAST_POINTWISE, **sizes_of_tiles
     )
-    scratch, constants, make = tuple((size, storage) for size in sizes), (*places, *numbers), out.device.backend.scratch
+    scratch, constants, make = tuple((size, storage) for size in sizes), (*plan, *numbers), out.device.backend.scratch
     alone = (
-        (*places[:2], 1, *places[3:], *numbers) if on_weight else constants
+        (*plan._replace(together=1), *numbers) if on_weight else constants
     )  # one thread has a chunk at a time in its cache; the bits are the same
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
@@ -394,8 +418,8 @@ def winograd_launcher(
 
 def _of_result(
     back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
-) -> tuple[tuple, tuple, tuple]:
-    """Sizes of scratch memory, the numbers of `_PLACES`, the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as
+) -> tuple[tuple, NamedTuple, Geometry]:
+    """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as
     taps reach over."""
     stride, padding, dilation, groups = parameters
     features, channels = weight[:2]
@@ -423,7 +447,7 @@ def _of_result(
         channels * columns + lanes,
         _FEATURES * columns + lanes,
     )  # whole pages would share lines of the cache
-    places = (
+    plan = TilePlan(
         workers,
         tasks,
         shares,
@@ -446,11 +470,11 @@ def _of_result(
         16 * workers * step,
         workers * board,
     )
-    return sizes, places, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
+    return sizes, plan, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
 
-def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
-    """Sizes of scratch memory, the numbers of `_CHUNKS`, the geometry."""
+def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, NamedTuple, Geometry]:
+    """Sizes of scratch memory, the plan and the geometry."""
     (features, channels), (high, wide), lanes = weight[:2], [-(-each // 2) for each in result[2:]], _lanes()
     whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
     rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
@@ -469,7 +493,7 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
     )
     return (
         sizes,
-        (workers, chunks, together, rows, high, wide, columns, board, taps_step, tiles_step, step),
+        ChunkPlan(workers, chunks, together, rows, high, wide, columns, board, taps_step, tiles_step, step),
         geometry(x, weight, result, *parameters),
     )
 

@@ -7,9 +7,8 @@ out). Elements outside the input do not exist.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -18,6 +17,22 @@ from .. import dtypes
 from ..device import Layout, lines, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.language import float64, int64, local_array, parallel_range, real, uintp
+from ..kernel.library.division import quotient
+from ..kernel.library.rows import row_sum
+from ..kernel.library.teams import give_4
+from ..kernel.library.windows import (
+    Pooling,
+    fill_windows,
+    first_window,
+    last_window,
+    next_line,
+    window_size,
+    window_start,
+    window_stop,
+)
+from ..kernel.primitives import along, down_greatest, down_placed, down_sum
+from ..kernel.specialize import specialized
 from . import reduction
 from .op import Op, Plan
 
@@ -25,192 +40,221 @@ _WORKERS = 8  # turns of the parallel loop, with folded lines of their own
 _BLOCK = 8  # output lines of a turn: what one pass wrote lies in the cache, and no longer on its way there, when the next reads it
 _AHEAD = 4  # most windows of a line that a GPU thread reads before it compares any
 _INDEX = np.dtype(np.int64)
-_GEOMETRY = (
-    "planes", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
-    "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
-)  # fmt: skip
-_FIRST, _LAST = "window_start(o, width, out_w, 0, 0, 1)", "window_stop(o, width, out_w, 0, 0, 1, 0)"
-_ALONE = (
-    ("TURNS", "out_w"),
-    ("SPAN", 1),
-    ("FIRST", _FIRST),
-    ("TAPS", f"{_LAST} - {_FIRST}"),
-)  # adaptive windows, which begin at no regular steps
-_WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h"
 
 
-def max_pool_kernel(x, out, indices):
+def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
     """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN
     neighbours: a line, or a GPU thread one."""
-    for task in parallel_range(planes * out_d * out_h * out_w // RUN):
-        begin = int64(task) * RUN
-        row = quotient(begin, out_w)
-        level = quotient(row, out_h)
-        plane = quotient(level, out_d)
-        oh, od = row - level * out_h, level - plane * out_d
-        plane *= depth * height * width
+    for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
+        begin = int64(task) * (pool.out_w if LINES else 1)
+        row = quotient(begin, pool.out_w)
+        level = quotient(row, pool.out_h)
+        plane = quotient(level, pool.out_d)
+        oh, od = row - level * pool.out_h, level - plane * pool.out_d
+        plane *= pool.depth * pool.height * pool.width
         d_first, d_last = (
-            window_start(od, depth, out_d, stride_d, pad_d, step_d),
-            window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d),
+            window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d),
+            window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d, pool.kernel_d),
         )
         h_first, h_last = (
-            window_start(oh, height, out_h, stride_h, pad_h, step_h),
-            window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h),
+            window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h),
+            window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h, pool.kernel_h),
         )
-        for place in range(begin, begin + RUN):
-            ow = place - row * out_w
+        for place in range(begin, begin + (pool.out_w if LINES else 1)):
+            ow = place - row * pool.out_w
             w_first, w_last = (
-                window_start(ow, width, out_w, stride_w, pad_w, step_w),
-                window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w),
+                window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w),
+                window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w),
             )
-            where = (d_first * height + h_first) * width + w_first
+            where = (d_first * pool.height + h_first) * pool.width + w_first
             best = x[uintp(plane + where)]
             d = d_first
             while d < d_last:  # a range with a step would be divided to know how many turns it has
                 h = h_first
                 while h < h_last:
-                    line, w = (d * height + h) * width, w_first
+                    line, w = (d * pool.height + h) * pool.width, w_first
                     while w < w_last:
                         value = x[uintp(plane + line + w)]
                         better = (value > best) | (value != value)
                         best, where = value if better else best, line + w if better else where
-                        w += step_w
-                    h += step_h
-                d += step_d
+                        w += pool.step_w
+                    h += pool.step_h
+                d += pool.step_d
             out[uintp(place)] = best
             indices[uintp(place)] = where
 
 
-def greatest_lines(x, out, folded, table, workers, line, margin):
+def greatest_lines(x, out, folded, table, workers, line, margin, pool: Pooling, *, along_line, BLOCK, REGULAR):
     """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN
     is 1)."""
-    fill_windows(table, WINDOWS, 0)
+    fill_windows(table, pool, 0)
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
         for k in range(BLOCK * line):
             folded[uintp(own + k)] = -1e400
-        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
-        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        begin, end = (
+            turn * pool.planes * pool.out_d * pool.out_h // workers,
+            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+        )
+        oh, od, at = (
+            begin % pool.out_h,
+            begin // pool.out_h % pool.out_d,
+            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
+        )
         for first in range(begin, end, BLOCK):
             for place in range(first, min(first + BLOCK, end)):
-                h, d = 3 * oh, 3 * (out_h + od)
+                h, d = 3 * oh, 3 * (pool.out_h + od)
                 down_greatest(
                     x,
                     at,
-                    (table[d] * height + table[h]) * width,
+                    (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
-                    step_d * height * width,
+                    pool.step_d * pool.height * pool.width,
                     table[h + 1],
-                    step_h * width,
-                    width,
+                    pool.step_h * pool.width,
+                    pool.width,
                     folded,
                     own + (place - first) * line + margin,
                     table,
                     0,
                 )
-                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
             for place in range(first, min(first + BLOCK, end)):
                 begun = own + (place - first) * line + margin
-                for o in range(TURNS):
-                    along_greatest_STEP(
+                for o in range(1 if REGULAR else pool.out_w):
+                    along_line(
                         folded,
-                        begun + FIRST,
+                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
                         table,
                         0,
-                        step_w,
-                        TAPS,
+                        pool.step_w,
+                        pool.kernel_w
+                        if REGULAR
+                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
+                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
                         out,
-                        place * out_w + o,
+                        place * pool.out_w + o,
                         table,
                         0,
-                        SPAN,
+                        pool.out_w if REGULAR else 1,
                         x,
                         0,
                         1.0,
-                        STRIDE,
+                        pool.stride_w,
                     )
 
 
-def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
+def placed_lines(
+    x, out, indices, folded, places, table, workers, line, margin, pool: Pooling, *, along_line, BLOCK, REGULAR
+):
     """The same with the indices."""
-    fill_windows(table, WINDOWS, 0)
+    fill_windows(table, pool, 0)
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
         for k in range(BLOCK * line):
             folded[uintp(own + k)] = -1e400
             places[uintp(own + k)] = -1
-        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
-        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        begin, end = (
+            turn * pool.planes * pool.out_d * pool.out_h // workers,
+            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+        )
+        oh, od, at = (
+            begin % pool.out_h,
+            begin // pool.out_h % pool.out_d,
+            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
+        )
         for first in range(begin, end, BLOCK):
             for place in range(first, min(first + BLOCK, end)):
-                h, d, into = 3 * oh, 3 * (out_h + od), own + (place - first) * line + margin
+                h, d, into = 3 * oh, 3 * (pool.out_h + od), own + (place - first) * line + margin
                 down_placed(
                     x,
                     at,
-                    (table[d] * height + table[h]) * width,
+                    (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
-                    step_d * height * width,
+                    pool.step_d * pool.height * pool.width,
                     table[h + 1],
-                    step_h * width,
-                    width,
+                    pool.step_h * pool.width,
+                    pool.width,
                     folded,
                     into,
                     places,
                     into,
                 )
-                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
             for place in range(first, min(first + BLOCK, end)):
                 begun = own + (place - first) * line + margin
-                for o in range(TURNS):
-                    at_first, to = begun + FIRST, place * out_w + o
-                    along_placed_STEP(
-                        folded, at_first, places, at_first, step_w, TAPS, out, to, indices, to, SPAN, x, 0, 1.0, STRIDE
+                for o in range(1 if REGULAR else pool.out_w):
+                    at_first, to = (
+                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
+                        place * pool.out_w + o,
+                    )
+                    along_line(
+                        folded,
+                        at_first,
+                        places,
+                        at_first,
+                        pool.step_w,
+                        pool.kernel_w
+                        if REGULAR
+                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
+                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
+                        out,
+                        to,
+                        indices,
+                        to,
+                        pool.out_w if REGULAR else 1,
+                        x,
+                        0,
+                        1.0,
+                        pool.stride_w,
                     )
 
 
-def place_gradient_kernel(g, indices, out):
+def place_gradient_kernel(g, indices, out, pool: Pooling):
     """out (planes, depth * height * width) = each g added at its index."""
-    for task in parallel_range(planes):
+    for task in parallel_range(pool.planes):
         plane = int64(task)
-        base = plane * depth * height * width
-        for k in range(depth * height * width):
+        base = plane * pool.depth * pool.height * pool.width
+        for k in range(pool.depth * pool.height * pool.width):
             out[uintp(base + k)] = 0
-        for k in range(plane * out_d * out_h * out_w, (plane + 1) * out_d * out_h * out_w):
+        for k in range(
+            plane * pool.out_d * pool.out_h * pool.out_w, (plane + 1) * pool.out_d * pool.out_h * pool.out_w
+        ):
             if indices[uintp(k)] >= 0:  # a dilated window can lie beside all elements
                 out[uintp(base + indices[uintp(k)])] += g[uintp(k)]
 
 
-def place_gradient_elements(g, indices, out):
+def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
     """The same for GPU threads, one for each four neighbours of out: in the same order, of the windows that hold any of them those whose index they are.
 
     What the windows are is told in the text, so that only the thread's number is divided. Up to AHEAD windows are read before one is compared: all these loads
     are under way at once. Neighbouring threads read neighbouring windows, and write neighbouring fours.
     """
     total, given, found = (
-        cuda.local.array(4, g.dtype),
-        cuda.local.array(AHEAD, g.dtype),
-        cuda.local.array(AHEAD, indices.dtype),
+        local_array(4, g.dtype),
+        local_array(AHEAD, g.dtype),
+        local_array(AHEAD, indices.dtype),
     )
-    fours = quotient(width + 3, 4)
-    for task in parallel_range(planes * depth * height * fours):
+    fours = quotient(pool.width + 3, 4)
+    for task in parallel_range(pool.planes * pool.depth * pool.height * fours):
         line = quotient(int64(task), fours)
-        level = quotient(line, height)
-        plane = quotient(level, depth)
-        w, h, d = 4 * (int64(task) - line * fours), line - level * height, level - plane * depth
-        where = (d * height + h) * width + w
+        level = quotient(line, pool.height)
+        plane = quotient(level, pool.depth)
+        w, h, d = 4 * (int64(task) - line * fours), line - level * pool.height, level - plane * pool.depth
+        where = (d * pool.height + h) * pool.width + w
         for j in range(4):
             total[j] = 0
-        w_first = first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w)
-        w_last = last_window(min(w + 3, width - 1), width, out_w, stride_w, pad_w)
+        w_first = first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w)
+        w_last = last_window(min(w + 3, pool.width - 1), pool.width, pool.out_w, pool.stride_w, pool.pad_w)
         for od in range(
-            first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d),
-            last_window(d, depth, out_d, stride_d, pad_d),
+            first_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, pool.step_d, pool.kernel_d),
+            last_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d),
         ):
             for oh in range(
-                first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h),
-                last_window(h, height, out_h, stride_h, pad_h),
+                first_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h, pool.step_h, pool.kernel_h),
+                last_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h),
             ):
-                row = ((plane * out_d + od) * out_h + oh) * out_w
+                row = ((plane * pool.out_d + od) * pool.out_h + oh) * pool.out_w
                 ow = w_first
                 while ow < w_last:
                     for o in range(AHEAD):
@@ -222,198 +266,241 @@ def place_gradient_elements(g, indices, out):
                         for j in range(4):
                             total[j] += given[o] if found[o] == j else g.dtype.type(0)
                     ow += AHEAD
-        if w + 4 <= width:
-            give_4(out, uintp(line * width + w), total, 0)
+        if w + 4 <= pool.width:
+            give_4(out, uintp(line * pool.width + w), total, 0)
         else:
             for j in range(4):
-                if w + j < width:
-                    out[uintp(line * width + w + j)] = total[j]
+                if w + j < pool.width:
+                    out[uintp(line * pool.width + w + j)] = total[j]
 
 
-def average_kernel(x, out, counts_borders, divisor):
+def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
     """out = the sum of each window over its size: with borders, without, or the given divisor. RUN: as in max_pool_kernel."""
-    for task in parallel_range(planes * out_d * out_h * out_w // RUN):
-        begin = int64(task) * RUN
-        row = quotient(begin, out_w)
-        level = quotient(row, out_h)
-        plane = quotient(level, out_d)
-        oh, od = row - level * out_h, level - plane * out_d
-        plane *= depth * height * width
+    for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
+        begin = int64(task) * (pool.out_w if LINES else 1)
+        row = quotient(begin, pool.out_w)
+        level = quotient(row, pool.out_h)
+        plane = quotient(level, pool.out_d)
+        oh, od = row - level * pool.out_h, level - plane * pool.out_d
+        plane *= pool.depth * pool.height * pool.width
         d_first, d_last = (
-            window_start(od, depth, out_d, stride_d, pad_d, 1),
-            window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d),
+            window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1),
+            window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
         )
         h_first, h_last = (
-            window_start(oh, height, out_h, stride_h, pad_h, 1),
-            window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h),
+            window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1),
+            window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
         )
-        sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
-        sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
-        for place in range(begin, begin + RUN):
-            ow = place - row * out_w
+        sizes = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, d_last - d_first, counts_borders)
+        sizes *= window_size(
+            oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, h_last - h_first, counts_borders
+        )
+        for place in range(begin, begin + (pool.out_w if LINES else 1)):
+            ow = place - row * pool.out_w
             w_first, w_last = (
-                window_start(ow, width, out_w, stride_w, pad_w, 1),
-                window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w),
+                window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1),
+                window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
             )
             total = x.dtype.type(0)
             for d in range(d_first, d_last):
                 for h in range(h_first, h_last):
                     for w in range(w_first, w_last):
-                        total += x[uintp(plane + (d * height + h) * width + w)]
+                        total += x[uintp(plane + (d * pool.height + h) * pool.width + w)]
             size = (
                 divisor
                 if divisor != 0
-                else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+                else sizes
+                * window_size(
+                    ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, w_last - w_first, counts_borders
+                )
             )
             out[uintp(place)] = total / real(size)
 
 
-def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_borders, divisor):
+def average_lines(
+    x,
+    out,
+    folded,
+    table,
+    sizes,
+    workers,
+    line,
+    margin,
+    counts_borders,
+    divisor,
+    pool: Pooling,
+    *,
+    along_line,
+    BLOCK,
+    REGULAR,
+):
     """The same of floats, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
-    fill_windows(table, WINDOWS, counts_borders)
-    for ow in range(out_w):
-        inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(
-            ow, width, out_w, stride_w, pad_w, 1
+    fill_windows(table, pool, counts_borders)
+    for ow in range(pool.out_w):
+        inside = window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w) - window_start(
+            ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1
         )
         sizes[uintp(ow)] = (
-            divisor if divisor != 0 else window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+            divisor
+            if divisor != 0
+            else window_size(ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, inside, counts_borders)
         )
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
         for k in range(BLOCK * line):
             folded[uintp(own + k)] = 0
-        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
-        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        begin, end = (
+            turn * pool.planes * pool.out_d * pool.out_h // workers,
+            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+        )
+        oh, od, at = (
+            begin % pool.out_h,
+            begin // pool.out_h % pool.out_d,
+            begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
+        )
         for first in range(begin, end, BLOCK):
             down_h, down_d = oh, od
             for place in range(first, min(first + BLOCK, end)):
-                h, d = 3 * oh, 3 * (out_h + od)
+                h, d = 3 * oh, 3 * (pool.out_h + od)
                 down_sum(
                     x,
                     at,
-                    (table[d] * height + table[h]) * width,
+                    (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
-                    height * width,
+                    pool.height * pool.width,
                     table[h + 1],
-                    width,
-                    width,
+                    pool.width,
+                    pool.width,
                     folded,
                     own + (place - first) * line + margin,
                     table,
                     0,
                 )
-                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
             for place in range(first, min(first + BLOCK, end)):
-                rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (out_h + down_d) + 2]
-                down_h, down_d, _ = next_line(down_h, down_d, 0, out_h, out_d, 0)
+                rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (pool.out_h + down_d) + 2]
+                down_h, down_d, _ = next_line(down_h, down_d, 0, pool.out_h, pool.out_d, 0)
                 begun = own + (place - first) * line + margin
-                for o in range(TURNS):
-                    along_sum_STEP(
+                for o in range(1 if REGULAR else pool.out_w):
+                    along_line(
                         folded,
-                        begun + FIRST,
+                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
                         table,
                         0,
                         1,
-                        TAPS,
+                        pool.kernel_w
+                        if REGULAR
+                        else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
+                        - window_start(o, pool.width, pool.out_w, 0, 0, 1),
                         out,
-                        place * out_w + o,
+                        place * pool.out_w + o,
                         table,
                         0,
-                        SPAN,
+                        pool.out_w if REGULAR else 1,
                         sizes,
                         o,
                         real(rows),
-                        STRIDE,
+                        pool.stride_w,
                     )
 
 
-def average_planes(x, out, counts_borders, divisor):
+def average_planes(x, out, counts_borders, divisor, pool: Pooling):
     """out (planes) = the mean of each plane: a single window that holds all of it."""
-    for task in parallel_range(planes):
-        n = depth * height * width
+    for task in parallel_range(pool.planes):
+        n = pool.depth * pool.height * pool.width
         out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
 
 
-def spread_planes(g, out, counts_borders, divisor):
+def spread_planes(g, out, counts_borders, divisor, pool: Pooling):
     """Its gradient: out = each g over the size of its plane."""
-    for task in parallel_range(planes):
-        n = depth * height * width
+    for task in parallel_range(pool.planes):
+        n = pool.depth * pool.height * pool.width
         share = g[uintp(int64(task))] / real(n)
         for k in range(n):
             out[uintp(int64(task) * n + k)] = share
 
 
-def average_gradient_kernel(g, out, counts_borders, divisor):
+def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
     """out = each g over its window's size, added to all elements of the window."""
-    for task in parallel_range(planes):
-        plane = int64(task) * depth * height * width
-        for k in range(depth * height * width):
+    for task in parallel_range(pool.planes):
+        plane = int64(task) * pool.depth * pool.height * pool.width
+        for k in range(pool.depth * pool.height * pool.width):
             out[uintp(plane + k)] = 0
-        for od in range(out_d):
+        for od in range(pool.out_d):
             d_first, d_last = (
-                window_start(od, depth, out_d, stride_d, pad_d, 1),
-                window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d),
+                window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1),
+                window_stop(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
             )
-            for oh in range(out_h):
+            for oh in range(pool.out_h):
                 h_first, h_last = (
-                    window_start(oh, height, out_h, stride_h, pad_h, 1),
-                    window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h),
+                    window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1),
+                    window_stop(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
                 )
-                sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
-                sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
-                for ow in range(out_w):
+                sizes = window_size(
+                    od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, d_last - d_first, counts_borders
+                )
+                sizes *= window_size(
+                    oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, h_last - h_first, counts_borders
+                )
+                for ow in range(pool.out_w):
                     w_first, w_last = (
-                        window_start(ow, width, out_w, stride_w, pad_w, 1),
-                        window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w),
+                        window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1),
+                        window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
                     )
                     size = (
                         divisor
                         if divisor != 0
-                        else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+                        else sizes
+                        * window_size(
+                            ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, w_last - w_first, counts_borders
+                        )
                     )
-                    share = g[uintp(((int64(task) * out_d + od) * out_h + oh) * out_w + ow)] / real(size)
+                    share = g[uintp(((int64(task) * pool.out_d + od) * pool.out_h + oh) * pool.out_w + ow)] / real(size)
                     for d in range(d_first, d_last):
                         for h in range(h_first, h_last):
                             for w in range(w_first, w_last):
-                                out[uintp(plane + (d * height + h) * width + w)] += share
+                                out[uintp(plane + (d * pool.height + h) * pool.width + w)] += share
 
 
-def average_gradient_elements(g, out, counts_borders, divisor):
+def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
     """The same for GPU threads, one for each element of out: in the same order, the shares of the windows that hold it."""
-    for task in parallel_range(planes * depth * height * width):
+    for task in parallel_range(pool.planes * pool.depth * pool.height * pool.width):
         place, total = int64(task), g.dtype.type(0)
-        line = quotient(place, width)
-        level = quotient(line, height)
-        plane = quotient(level, depth)
-        w, h, d = place - line * width, line - level * height, level - plane * depth
+        line = quotient(place, pool.width)
+        level = quotient(line, pool.height)
+        plane = quotient(level, pool.depth)
+        w, h, d = place - line * pool.width, line - level * pool.height, level - plane * pool.depth
         for od in range(
-            first_window(d, depth, out_d, stride_d, pad_d, 1, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)
+            first_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d),
+            last_window(d, pool.depth, pool.out_d, pool.stride_d, pool.pad_d),
         ):
-            inside = window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d) - window_start(
-                od, depth, out_d, stride_d, pad_d, 1
-            )
-            deep = window_size(od, depth, stride_d, pad_d, kernel_d, inside, counts_borders)
+            inside = window_stop(
+                od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1, pool.kernel_d
+            ) - window_start(od, pool.depth, pool.out_d, pool.stride_d, pool.pad_d, 1)
+            deep = window_size(od, pool.depth, pool.stride_d, pool.pad_d, pool.kernel_d, inside, counts_borders)
             for oh in range(
-                first_window(h, height, out_h, stride_h, pad_h, 1, kernel_h),
-                last_window(h, height, out_h, stride_h, pad_h),
+                first_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h),
+                last_window(h, pool.height, pool.out_h, pool.stride_h, pool.pad_h),
             ):
-                inside = window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h) - window_start(
-                    oh, height, out_h, stride_h, pad_h, 1
-                )
-                high = window_size(oh, height, stride_h, pad_h, kernel_h, inside, counts_borders)
+                inside = window_stop(
+                    oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1, pool.kernel_h
+                ) - window_start(oh, pool.height, pool.out_h, pool.stride_h, pool.pad_h, 1)
+                high = window_size(oh, pool.height, pool.stride_h, pool.pad_h, pool.kernel_h, inside, counts_borders)
                 for ow in range(
-                    first_window(w, width, out_w, stride_w, pad_w, 1, kernel_w),
-                    last_window(w, width, out_w, stride_w, pad_w),
+                    first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w),
+                    last_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w),
                 ):
-                    inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(
-                        ow, width, out_w, stride_w, pad_w, 1
-                    )
+                    inside = window_stop(
+                        ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w
+                    ) - window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1)
                     size = (
                         divisor
                         if divisor != 0
-                        else deep * high * window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+                        else deep
+                        * high
+                        * window_size(ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, inside, counts_borders)
                     )
-                    total += g[uintp(((plane * out_d + od) * out_h + oh) * out_w + ow)] / real(size)
+                    total += g[uintp(((plane * pool.out_d + od) * pool.out_h + oh) * pool.out_w + ow)] / real(size)
         out[uintp(place)] = total
 
 
@@ -432,27 +519,19 @@ class _Pool(Op):
         scratch: tuple = (),
     ) -> Plan:  # fmt: skip
         """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them. x and out: shapes."""
-        window, stride, padding, dilation = (_three(each, filler) for each, filler in zip(parameters, (1, 1, 0, 1)))
-        result, ndim = results if self.outputs else results[0], len(parameters[0])
+        result, pool = results if self.outputs else results[0], _pooling(x, out, parameters)
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
-        planes, sizes, places = prod(x[:-ndim]), _three(x[-ndim:], 1), _three(out[-ndim:], 1)
-        constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
+        constants = (*numbers, *pool)
         signature = bind.signature(*arrays, *(kind for _, kind in scratch), numbers=len(constants))
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        words, fixed = (
-            _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),),
-            (),
-        )
-        work = planes * max(prod(places) * prod(window), prod(sizes))
+        size, windows = pool.depth * pool.height * pool.width, pool.out_d * pool.out_h * pool.out_w
+        work = pool.planes * max(windows * pool.kernel_d * pool.kernel_h * pool.kernel_w, size)
         if kernel is place_gradient_elements:
-            most = (
-                (3 + (window[2] - 1) * dilation[2]) // stride[2] + 1 if stride[2] else _AHEAD
-            )  # windows that hold some of four neighbours
-            words, fixed, work = (("AHEAD", min(most, _AHEAD)),), _fixed(constants), planes * prod(sizes) // 4
-        run = bind.launcher(
-            results[0].device, self.name, _source(kernel, words, fixed), signature, results[0].dtype, work, flags
-        )
+            # windows that hold some of four neighbours
+            most = (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _AHEAD
+            kernel, work = partial(kernel, AHEAD=min(most, _AHEAD), **_fixed(pool)), pool.planes * size // 4
+        run = bind.launcher(results[0].device, self.name, specialized(kernel), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
         def launch(*arguments: object) -> None:
@@ -473,6 +552,22 @@ def _three(values: tuple, filler: int) -> tuple[int, ...]:
     return (filler,) * (3 - len(values)) + tuple(values)
 
 
+def _pooling(x: tuple, out: tuple, parameters: tuple) -> Pooling:
+    """The sizes of a pooling of these shapes."""
+    window, stride, padding, dilation = (_three(each, filler) for each, filler in zip(parameters, (1, 1, 0, 1)))
+    ndim = len(parameters[0])
+    return Pooling(
+        prod(x[:-ndim]), *_three(x[-ndim:], 1), *window, *_three(out[-ndim:], 1), *stride, *padding, *dilation
+    )
+
+
+def _by_lines(kernel: Callable, kind: str, parameters: tuple) -> Callable:
+    """A kernel that does whole lines at once, for windows that are a known stride apart or adaptive."""
+    stride = parameters[1][-1]
+    primitive = along(kind, (stride or 1) if stride in (0, *lines.STRIDES) else "any")
+    return partial(kernel, along_line=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
+
+
 def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     """A shape with other spatial sizes."""
     return (*shape[: -len(sizes)], *sizes)
@@ -491,36 +586,12 @@ def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
     return None
 
 
-@cache
-def _source(kernel: Callable, words: tuple[tuple[str, object], ...], fixed: tuple[tuple[str, int], ...] = ()) -> str:
-    """The kernel's text with the geometry's names as its last arguments, `words` replaced, and what is `fixed` as constants in place of what is given."""
-    constants = "".join(f"\n    {name} = {value}" for name, value in fixed)
-    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):{constants}", bind.source_of(kernel), count=1)
-    for word, value in words:
-        text = text.replace(word, str(value))
-    return text
-
-
-def _fixed(geometry: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Names and values of what a network has few of: its windows, and that there is no depth."""
-    return tuple(
-        (name, n)
-        for name, n in zip(_GEOMETRY, geometry)
-        if re.match("kernel|stride|pad|step", name) or name in ("depth", "out_d") and n == 1
-    )
-
-
-def _words(stride: int) -> tuple[tuple[str, object], ...]:
-    """What stands in a kernel of lines for their number, for the windows that one call folds, and for which of the functions it calls."""
-    known = stride in (0, *lines.STRIDES)
-    span = (("TURNS", 1), ("SPAN", "out_w"), ("FIRST", "-pad_w"), ("TAPS", "kernel_w")) if stride else _ALONE
-    return (
-        ("BLOCK", _BLOCK),
-        ("STEP", (stride or 1) if known else "any"),
-        (", STRIDE", "" if known else ", stride_w"),
-        ("WINDOWS", _WINDOWS),
-        *span,
-    )
+def _fixed(pool: Pooling) -> dict[str, int]:
+    """What a network has few of, to be written into a kernel as constants: its windows, and that there is no depth."""
+    names = [name for name in pool._fields if name.partition("_")[0] in ("kernel", "stride", "pad", "step")]
+    return {name: getattr(pool, name) for name in names} | {
+        name: 1 for name in ("depth", "out_d") if getattr(pool, name) == 1
+    }
 
 
 def _in_lines(x: Layout) -> bool:
@@ -544,10 +615,10 @@ class MaxPool(_Pool):
         shape = _replaced(x.shape, parameters[4])
         index = dtypes.int32 if prod(x.shape[-len(parameters[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
-        kernel, numbers, scratch = max_pool_kernel, (), ()
+        kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.FLAT), (), ()
         if _in_lines(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
-            kernel, scratch = placed_lines, (folded, (folded[0], index.storage), table)
+            kernel, scratch = _by_lines(placed_lines, "placed", parameters), (folded, (folded[0], index.storage), table)
         return self._plan(
             kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch
         )
@@ -569,7 +640,7 @@ class Greatest(_Pool):
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         if _in_lines(x):
             return self._plan(
-                greatest_lines,
+                _by_lines(greatest_lines, "greatest", parameters),
                 (out,),
                 (x.storage, x.storage),
                 x.shape,
@@ -653,7 +724,13 @@ class Average(_Pool):
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
         flat = x.device.backend.FLAT
-        kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
+        kernel = (
+            partial(average_kernel, LINES=not flat)
+            if not self.backward
+            else average_gradient_elements
+            if flat
+            else average_gradient_kernel
+        )
         ndim = len(parameters[4])
         whole = (
             prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])
@@ -665,7 +742,11 @@ class Average(_Pool):
             kernel = spread_planes if self.backward else average_planes
         elif not self.backward and _in_lines(x):
             own, scratch = self._lines(x, parameters)
-            kernel, numbers, scratch = average_lines, (*own, *numbers), (*scratch, (parameters[4][-1], x.storage))
+            kernel, numbers, scratch = (
+                _by_lines(average_lines, "sum", parameters),
+                (*own, *numbers),
+                (*scratch, (parameters[4][-1], x.storage)),
+            )
         return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)
 
 

@@ -9,7 +9,66 @@ for every column of the kernel instead, each exactly as wide as the output: noth
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ..language import uintp
+from ..primitives import (
+    copy_line,
+    line1,
+    line2,
+    line4,
+    line8,
+    shifted1,
+    shifted2,
+    shifted3,
+    split1,
+    split2,
+    split4,
+    split8,
+    split16,
+    turn_block,
+)
 from ..scalar import scalar, shared_scalar
+
+
+class GridLines(NamedTuple):
+    """How the lines of a grid's phase follow each other: those of `stack` images side by side, grid_h times."""
+
+    grid_h: int
+    stack: int
+    grid_w: int
+
+
+class GridShape(NamedTuple):
+    """The sizes of one phase of a grid."""
+
+    grid_d: int
+    grid_h: int
+    stack: int
+    grid_w: int
+
+
+class GridRun(NamedTuple):
+    """The sizes of one phase of a grid, and how many positions and how much of the depth a product takes at a time."""
+
+    grid_d: int
+    grid_h: int
+    stack: int
+    grid_w: int
+    run: int
+    deep: int
+
+
+class Taps(NamedTuple):
+    """What the taps of a convolution read: the kernel's sizes, the padding and the dilation (`step`), without those along a line."""
+
+    kernel_d: int
+    kernel_h: int
+    kernel_w: int
+    pad_d: int
+    pad_h: int
+    step_d: int
+    step_h: int
 
 
 @scalar
@@ -41,56 +100,83 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
 
 @shared_scalar
 def spread_images(
-    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w,
-    kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
-):  # fmt: skip
+    x,
+    base,
+    image_step,
+    grid,
+    own,
+    count,
+    channels,
+    depth,
+    height,
+    width,
+    s_d,
+    s_h,
+    s_w,
+    low_d,
+    low_h,
+    columns,
+    variants,
+    shape: GridShape,
+    conv: Taps,
+):
     """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
-    together = (stack == 1) & (grid_w == width) & (s_h == 1) & (s_w == 1)  # lines follow each other in x as in the grid
-    plane = grid_d * grid_h * stack * grid_w
+    together = (
+        (shape.stack == 1) & (shape.grid_w == width) & (s_h == 1) & (s_w == 1)
+    )  # lines follow each other in x as in the grid
+    plane = shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
     for r_d in range(s_d):
-        for r_h in range(s_h if is_read(r_d, kernel_d, step_d, pad_d, s_d) else 0):
+        for r_h in range(s_h if is_read(r_d, conv.kernel_d, conv.step_d, conv.pad_d, s_d) else 0):
             top = max(0, -((low_h * s_h + r_h) // s_h))
-            bottom = min((height - 1 - r_h) // s_h + 1 - low_h, grid_h)
-            for c in range(channels if is_read(r_h, kernel_h, step_h, pad_h, s_h) else 0):
+            bottom = min((height - 1 - r_h) // s_h + 1 - low_h, shape.grid_h)
+            for c in range(channels if is_read(r_h, conv.kernel_h, conv.step_h, conv.pad_h, s_h) else 0):
                 r = 0
                 while r < variants:
-                    start, held = columns[uintp(kernel_w + r)], 1  # variants of neighbours are read at once
-                    while (held < s_w) & (r + held < variants) and columns[uintp(kernel_w + r + held)] == start + held:
+                    start, held = columns[uintp(conv.kernel_w + r)], 1  # variants of neighbours are read at once
+                    while (held < s_w) & (r + held < variants) and columns[
+                        uintp(conv.kernel_w + r + held)
+                    ] == start + held:
                         held += 1
                     at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
                     end, first, r = at + plane, max(0, -start), r + held
-                    for j_d in range(grid_d if start < 1 << 40 else 0):
+                    for j_d in range(shape.grid_d if start < 1 << 40 else 0):
                         d = (j_d + low_d) * s_d + r_d
                         slab = (d >= 0) & (d < depth)
-                        if together & slab & (first < grid_w) & (first < width - start) & (top < bottom):
+                        if together & slab & (first < shape.grid_w) & (first < width - start) & (top < bottom):
                             # all at once; where lines begin and end there are elements of their neighbours then
                             source, last = (
                                 base + ((c * depth + d) * height + low_h) * width + start,
-                                min(grid_w, width - start),
+                                min(shape.grid_w, width - start),
                             )
                             copy_line(
-                                x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w
+                                x,
+                                source,
+                                top * shape.grid_w + first,
+                                (bottom - 1) * shape.grid_w + last,
+                                grid,
+                                at,
+                                shape.grid_h * shape.grid_w,
                             )
-                            for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
+                            for line in range(at + top * shape.grid_w, at + bottom * shape.grid_w, shape.grid_w):
                                 for j in range(first):
                                     grid[uintp(line + j)] = 0
-                                for j in range(last, grid_w):
+                                for j in range(last, shape.grid_w):
                                     grid[uintp(line + j)] = 0
-                            at += grid_h * grid_w
+                            at += shape.grid_h * shape.grid_w
                             continue
-                        for n in range(stack):  # an image at a time: its lines follow each other
+                        for n in range(shape.stack):  # an image at a time: its lines follow each other
                             source, into = (
                                 base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start,
-                                at + n * grid_w,
+                                at + n * shape.grid_w,
                             )
                             stop, last, x_step, step = (
                                 bottom if slab & (n < count) else 0,
                                 width - start,
                                 s_h * width,
-                                stack * grid_w,
+                                shape.stack * shape.grid_w,
                             )
                             room, less = (
-                                (end - at, grid_w) if stack == 1 else ((stack - n) * grid_w, 0)
+                                (end - at, shape.grid_w) if shape.stack == 1 else ((shape.stack - n) * shape.grid_w, 0)
                             )  # to what has been written
                             if s_w == 1:
                                 split1(
@@ -105,8 +191,8 @@ def spread_images(
                                     into,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
+                                    shape.grid_h,
+                                    shape.grid_w,
                                     held,
                                     room,
                                     less,
@@ -124,8 +210,8 @@ def spread_images(
                                     into,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
+                                    shape.grid_h,
+                                    shape.grid_w,
                                     held,
                                     room,
                                     less,
@@ -143,8 +229,8 @@ def spread_images(
                                     into,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
+                                    shape.grid_h,
+                                    shape.grid_w,
                                     held,
                                     room,
                                     less,
@@ -162,8 +248,8 @@ def spread_images(
                                     into,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
+                                    shape.grid_h,
+                                    shape.grid_w,
                                     held,
                                     room,
                                     less,
@@ -181,56 +267,36 @@ def spread_images(
                                     into,
                                     step,
                                     plane,
-                                    grid_h,
-                                    grid_w,
+                                    shape.grid_h,
+                                    shape.grid_w,
                                     held,
                                     room,
                                     less,
                                 )
                             else:
-                                for i in range(grid_h):
+                                for i in range(shape.grid_h):
                                     for t in range(held):
-                                        for j in range(grid_w):
+                                        for j in range(shape.grid_w):
                                             k, to = j * s_w + t, into + i * step + t * plane + j
                                             read = (k >= first) & (k < last) & (i >= top) & (i < stop)
                                             grid[uintp(to)] = x[uintp(source + i * x_step + k)] if read else 0
-                        at += grid_h * stack * grid_w
+                        at += shape.grid_h * shape.stack * shape.grid_w
 
 
 @shared_scalar
-def fill_taps(
-    table,
-    channels,
-    kernel_d,
-    kernel_h,
-    kernel_w,
-    pad_d,
-    pad_h,
-    step_d,
-    step_h,
-    s_d,
-    s_h,
-    low_d,
-    low_h,
-    columns,
-    variants,
-    grid_d,
-    grid_h,
-    stack,
-    grid_w,
-):
+def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, variants, shape: GridShape):
     """table (taps) = where in the grid each element of the first output's patch lies."""
     tap = 0
-    phase = variants * grid_d * grid_h * stack * grid_w
+    phase = variants * shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
     for c in range(channels):
-        for a in range(kernel_d):
-            v_d = a * step_d - pad_d
-            for b in range(kernel_h):
-                v_h = b * step_h - pad_h
+        for a in range(conv.kernel_d):
+            v_d = a * conv.step_d - conv.pad_d
+            for b in range(conv.kernel_h):
+                v_h = b * conv.step_h - conv.pad_h
                 line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + (
-                    (v_d // s_d - low_d) * grid_h + v_h // s_h - low_h
-                ) * stack * grid_w
-                for k in range(kernel_w):
+                    (v_d // s_d - low_d) * shape.grid_h + v_h // s_h - low_h
+                ) * shape.stack * shape.grid_w
+                for k in range(conv.kernel_w):
                     table[uintp(tap)] = line + columns[uintp(k)]
                     tap += 1
 
@@ -269,24 +335,47 @@ def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_row
 
 
 @scalar
-def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
+def grid_reach(count, shape: GridLines, slabs, lines, columns):
     """Positions of the grid from the first output to the last one's."""
-    return (((slabs - 1) * grid_h + lines - 1) * stack + count - 1) * grid_w + columns
+    return (((slabs - 1) * shape.grid_h + lines - 1) * shape.stack + count - 1) * shape.grid_w + columns
 
 
 @shared_scalar
 def multiply_grid(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
-):  # fmt: skip
+    a,
+    a_at,
+    a_step,
+    rows,
+    depth,
+    grid,
+    own,
+    table,
+    table_at,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridRun,
+    tile,
+    tile_at,
+    tile_rows,
+    lanes,
+):
     """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time,
     and `deep` of the depth: where it is deeper, `tile` has room for all tiles of a run. Row i of a begins at i * a_step, as far as it is the first of a tile."""
-    reach, slab = grid_reach(count, grid_h, stack, grid_w, 1, lines, columns), grid_h * stack * grid_w
+    reach, slab = grid_reach(count, shape, 1, lines, columns), shape.grid_h * shape.stack * shape.grid_w
     total = (slabs - 1) * slab + reach
-    for begin in range(0, total, run):
-        end = min(total, begin + run)
-        for first in range(0, max(depth, 1), deep):  # sums of nothing are written too
-            left, done, into = min(deep, depth - first), first + deep >= depth, tile_at
+    for begin in range(0, total, shape.run):
+        end = min(total, begin + shape.run)
+        for first in range(0, max(depth, 1), shape.deep):  # sums of nothing are written too
+            left, done, into = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
             for row in range(0, rows, tile_rows):
                 start, position = a_at + row * a_step + first, begin
                 while position < end:
@@ -352,27 +441,50 @@ def multiply_grid(
                     if done:
                         keep_tile(
                             tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
-                            line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
+                            line_step, column_step, count, slabs, lines, columns, shape,
                         )  # fmt: skip
-                    if deep < depth:
+                    if shape.deep < depth:
                         into += tile_rows * 3 * lanes
                     position = stop
 
 
 @shared_scalar
 def multiply_grid_lines(
-    a, a_at, a_step, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, run, deep, tile, tile_at, tile_rows, lanes,
-):  # fmt: skip
+    a,
+    a_at,
+    a_step,
+    rows,
+    depth,
+    grid,
+    own,
+    table,
+    table_at,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridRun,
+    tile,
+    tile_at,
+    tile_rows,
+    lanes,
+):
     """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
-    end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
+    end = grid_reach(count, shape, slabs, lines, columns)
     for row in range(rows):
         left, base = a_at + row * a_step, out_at + row * row_step
         if column_step == 1 and depth <= 32 and 2 * columns > lanes:
             for slab in range(slabs):
                 for line in range(lines):
                     for image in range(count):
-                        source = own + ((slab * grid_h + line) * stack + image) * grid_w
+                        source = own + ((slab * shape.grid_h + line) * shape.stack + image) * shape.grid_w
                         target = base + image * image_step + slab * slab_step + line * line_step
                         w = 0
                         while w < columns:
@@ -442,17 +554,34 @@ def multiply_grid_lines(
                 line8(a, left, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
                 keep_tile(
                     tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step, column_step,
-                    count, slabs, lines, columns, grid_h, stack, grid_w,
+                    count, slabs, lines, columns, shape,
                 )  # fmt: skip
 
 
 @scalar
 def keep_tile(
-    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
-):  # fmt: skip
+    tile,
+    tile_at,
+    tile_step,
+    rows,
+    position,
+    stop,
+    out,
+    out_at,
+    image_step,
+    row_step,
+    slab_step,
+    line_step,
+    column_step,
+    count,
+    slabs,
+    lines,
+    columns,
+    shape: GridLines,
+):
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
     if (
-        grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns
+        shape.grid_w == columns and shape.stack == 1 and slabs == 1 and column_step == 1 and line_step == columns
     ):  # they lie as in the tile
         for i in range(rows):
             copy_line(
@@ -465,13 +594,13 @@ def keep_tile(
                 stop - position,
             )
         return
-    line = position // grid_w
-    begin, image, h = position - line * grid_w, line % stack, line // stack
-    d = h // grid_h
-    h -= d * grid_h
+    line = position // shape.grid_w
+    begin, image, h = position - line * shape.grid_w, line % shape.stack, line // shape.stack
+    d = h // shape.grid_h
+    h -= d * shape.grid_h
     first = position
     while first < stop:
-        last = min(stop, first + grid_w - begin)
+        last = min(stop, first + shape.grid_w - begin)
         ends = min(columns, begin + last - first)
         if image < count and h < lines and d < slabs and begin < ends:
             target = out_at + image * image_step + d * slab_step + h * line_step + begin * column_step
@@ -483,22 +612,42 @@ def keep_tile(
                     for j in range(ends - begin):
                         out[uintp(target + i * row_step + j * column_step)] = tile[uintp(source + j)]
         first, begin, image = last, 0, image + 1
-        if image == stack:  # counted on, since divisions would take longer than the copies
+        if image == shape.stack:  # counted on, since divisions would take longer than the copies
             image, h = 0, h + 1
-            if h == grid_h:
+            if h == shape.grid_h:
                 h, d = 0, d + 1
 
 
 @shared_scalar
 def turn_outputs(
-    g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, lanes,
-):  # fmt: skip
+    g,
+    base,
+    image_step,
+    feature_step,
+    features,
+    turned,
+    own,
+    first,
+    count,
+    slabs,
+    lines,
+    out_h,
+    out_w,
+    shape: GridLines,
+    end,
+    panel,
+    lanes,
+):
     """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid is no output."""
     for feature in range(0, features, panel):
         width = min(panel, features - feature)
-        for line in range((end + grid_w - 1) // grid_w):
-            image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
-            at = own + feature * end + line * grid_w * panel
+        for line in range((end + shape.grid_w - 1) // shape.grid_w):
+            image, h, slab = (
+                line % shape.stack,
+                line // shape.stack % shape.grid_h,
+                line // (shape.stack * shape.grid_h),
+            )
+            at = own + feature * end + line * shape.grid_w * panel
             stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
             source = base + image * image_step + feature * feature_step + (slab * out_h + first + h) * out_w
             whole, blocks = width - width % lanes, stop - stop % lanes
@@ -511,20 +660,18 @@ def turn_outputs(
             for w in range(stop):
                 for j in range(width, panel):
                     turned[uintp(at + w * panel + j)] = 0
-            for k in range(stop * panel, min(grid_w, end - line * grid_w) * panel):
+            for k in range(stop * panel, min(shape.grid_w, end - line * shape.grid_w) * panel):
                 turned[uintp(at + k)] = 0
 
 
 @scalar
-def spread_outputs(
-    g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end
-):
+def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, shape: GridLines, end):
     """grid (positions to end) = a feature of g; 0 where a position is no output."""
-    for line in range((end + grid_w - 1) // grid_w):
-        image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
+    for line in range((end + shape.grid_w - 1) // shape.grid_w):
+        image, h, slab = line % shape.stack, line // shape.stack % shape.grid_h, line // (shape.stack * shape.grid_h)
         stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
         source = base + image * image_step + (slab * out_h + first + h) * out_w
-        copy_line(g, source, 0, stop, grid, own + line * grid_w, min(grid_w, end - line * grid_w))
+        copy_line(g, source, 0, stop, grid, own + line * shape.grid_w, min(shape.grid_w, end - line * shape.grid_w))
 
 
 @scalar

@@ -5,7 +5,28 @@ So a tap is a register times a register wherever it leads: strides, dilation and
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from ..language import uintp
+from ..primitives import turn_block, turn_edge, weigh1, weigh2, weigh3, weigh4
 from ..scalar import scalar, shared_scalar
+
+
+class Planes(NamedTuple):
+    """The sizes of a convolution of planes that the gradient of its weight needs."""
+
+    out_w: int
+    height: int
+    width: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    step_h: int
+    step_w: int
+    out_h: int
 
 
 @shared_scalar
@@ -168,47 +189,53 @@ def end_of_meeting(k, n, out, pad, stride, step):
 
 
 @shared_scalar
-def correlate_lines(
-    g, g_at, x, x_at, first, sums, sums_at, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, step_h, step_w, out_h, top, lanes,
-):  # fmt: skip
+def correlate_lines(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Planes, top, lanes):
     """sums (kernel_h, kernel_w, lanes) += the products of g, output lines from `first` on, and x, input lines from `top` on, both boards."""
     low, high = (
-        first_meeting(0, pad_w, stride_w, step_w),
-        end_of_meeting(kernel_w - 1, width, out_w, pad_w, stride_w, step_w),
+        first_meeting(0, conv.pad_w, conv.stride_w, conv.step_w),
+        end_of_meeting(conv.kernel_w - 1, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),
     )  # where all columns of the kernel meet
-    for b in range(kernel_h):
-        begin = max(first, first_meeting(b, pad_h, stride_h, step_h))
-        rows = min(first + lines, end_of_meeting(b, height, out_h, pad_h, stride_h, step_h)) - begin
+    for b in range(conv.kernel_h):
+        begin = max(first, first_meeting(b, conv.pad_h, conv.stride_h, conv.step_h))
+        rows = (
+            min(first + lines, end_of_meeting(b, conv.height, conv.out_h, conv.pad_h, conv.stride_h, conv.step_h))
+            - begin
+        )
         if rows > 0:
             given, source = (
-                g_at + (begin - first) * out_w * lanes,
-                x_at + ((begin * stride_h - pad_h + b * step_h - top) * width - pad_w) * lanes,
+                g_at + (begin - first) * conv.out_w * lanes,
+                x_at + ((begin * conv.stride_h - conv.pad_h + b * conv.step_h - top) * conv.width - conv.pad_w) * lanes,
             )
-            g_row, x_row, x_column, apart = out_w * lanes, stride_h * width * lanes, stride_w * lanes, step_w * lanes
+            g_row, x_row, x_column, apart = (
+                conv.out_w * lanes,
+                conv.stride_h * conv.width * lanes,
+                conv.stride_w * lanes,
+                conv.step_w * lanes,
+            )
             k = 0
-            while k < kernel_w:
+            while k < conv.kernel_w:
                 at, here, there, taps = (
-                    sums_at + (b * kernel_w + k) * lanes,
+                    sums_at + (b * conv.kernel_w + k) * lanes,
                     source + low * x_column + k * apart,
                     given + low * lanes,
                     max(0, high - low),
                 )
-                if kernel_w - k >= 4:
+                if conv.kernel_w - k >= 4:
                     weigh4(x, here, x_row, x_column, apart, g, there, g_row, lanes, rows, taps, sums, at, lanes, 1)
                     k += 4
-                elif kernel_w - k == 3:
+                elif conv.kernel_w - k == 3:
                     weigh3(x, here, x_row, x_column, apart, g, there, g_row, lanes, rows, taps, sums, at, lanes, 1)
                     k += 3
                 else:
                     weigh1(x, here, x_row, x_column, apart, g, there, g_row, lanes, rows, taps, sums, at, lanes, 1)
                     k += 1
-            for k in range(kernel_w):  # where only some do
+            for k in range(conv.kernel_w):  # where only some do
                 begin_w, end_w = (
-                    first_meeting(k, pad_w, stride_w, step_w),
-                    end_of_meeting(k, width, out_w, pad_w, stride_w, step_w),
+                    first_meeting(k, conv.pad_w, conv.stride_w, conv.step_w),
+                    end_of_meeting(k, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),
                 )
                 stop = min(low, end_w) if low < high else end_w
-                at = sums_at + (b * kernel_w + k) * lanes
+                at = sums_at + (b * conv.kernel_w + k) * lanes
                 if begin_w < stop:
                     weigh1(
                         x,

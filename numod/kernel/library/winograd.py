@@ -6,7 +6,20 @@ where the depth is the channels. Tiles are counted along the lines, images one a
 
 from __future__ import annotations
 
+from ..language import address_of, uintp
+from ..primitives import (
+    combine_lines,
+    copy_line,
+    tile1,
+    tile2,
+    tile3,
+    transform_lines,
+    transform_outputs,
+    transform_pixels,
+    transform_taps,
+)
 from ..scalar import scalar, shared_scalar
+from .planes import turn_in
 
 
 @scalar
