@@ -98,6 +98,21 @@ def int64(value):
     return int(value)
 
 
+def int32(value):
+    """The number as a signed 32-bit integer."""
+    return int(value)
+
+
+def uint32(value):
+    """The number as an unsigned 32-bit integer."""
+    return int(value) & 0xFFFFFFFF
+
+
+def uint64(value):
+    """The number as an unsigned 64-bit integer."""
+    return int(value) & 0xFFFFFFFFFFFFFFFF
+
+
 def float64(value):
     """The number in double precision."""
     return float(value)
