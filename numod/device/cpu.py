@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target, threads, tiles, vectors, weighing,
+    butterflies, byte_tiles, chunks, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals, target, threads, tiles,
+    vectors,
     winograd,
 )  # fmt: skip
 from .signature import numba_types
 
-_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, lines, weighing, winograd)  # of functions that are written in vector registers
+_HOMES = (tiles, butterflies, byte_tiles, dots, extremes, pool_rows, depthwise_fma, winograd)  # of functions that are written in vector registers
 empty, allocator = host_memory.empty, host_memory.allocator
 LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float

@@ -1,4 +1,4 @@
-"""Vector registers and their instructions, as LLVM IR. `tiles`, `dots`, `lines`, `extremes`, `weighing` and `byte_tiles` are written in them.
+"""Vector registers and their instructions, as LLVM IR. `tiles`, `dots`, `pool_rows`, `extremes`, `depthwise_fma` and `byte_tiles` are written in them.
 
 `primitive` gives kernels a function, and a `Writer` appends its instructions. The same text serves AVX-512, AVX2 and NEON: only the number of registers and
 their width differ.

@@ -1,7 +1,8 @@
 """The vector primitives that kernels of convolutions and pooling call, as Python functions: what each computes, element by element.
 
-The instructions are written by `device.tiles`, `device.weighing`, `device.winograd` and `device.lines`; a kernel's source has the names only. A vector has
-as many lanes as a register of this processor holds elements of the array's type. An array and the place in it where something begins are two arguments.
+`device.tiles`, `device.depthwise_fma`, `device.winograd` and `device.pool_rows` write the instructions; a kernel's source
+has the names only. A vector has as many lanes as a register of this processor holds elements of the array's type. An
+array and the place in it where something begins are two arguments.
 """
 
 from __future__ import annotations
@@ -108,8 +109,10 @@ def _line(vectors):
 line1, line2, line4, line8 = map(_line, (1, 2, 4, 8))
 
 
-def _weigh(vectors):
-    def weigh(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep):
+def _depthwise_fma(vectors):
+    def depthwise_fma(
+        x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep
+    ):
         """Vector o of out = or, where `keep`, += the sum over b < rows and k < columns of vectors of x times vectors of w, lane by lane."""
         for o in range(vectors):
             for lane in range(_lanes(out)):
@@ -120,10 +123,10 @@ def _weigh(vectors):
                 )
                 _put(out, out_at + o * out_next + lane, total, keep)
 
-    return weigh
+    return depthwise_fma
 
 
-weigh1, weigh2, weigh3, weigh4 = map(_weigh, (1, 2, 3, 4))
+depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4 = map(_depthwise_fma, (1, 2, 3, 4))
 
 # The matrices of Winograd's F(2x2, 3x3): of elements, kernels, outputs' gradients, and back to outputs and to kernels' gradients
 _OF_ELEMENTS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
@@ -180,34 +183,34 @@ def combine_taps(products, at, step, out, out_at):
     return int(not np.isfinite(out[out_at : out_at + 9 * _lanes(out)]).all())
 
 
-def down_sum(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+def fold_rows_sum(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
     """into[into_at + w] = the sum over lines and slabs of lines of x, of which the first begins at x_at + first; what is left of the last vector is 0."""
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
         into[into_at + w] = (
-            sum(x[x_at + k] for k in _down(first + w, slabs, slab_step, lines, line_step)) if w < n else 0
+            sum(x[x_at + k] for k in _rows(first + w, slabs, slab_step, lines, line_step)) if w < n else 0
         )
 
 
-def down_greatest(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
-    """As `down_sum`, the greatest element, NaN first; what is left of the last vector is -inf."""
+def fold_rows_max(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    """As `fold_rows_sum`, the greatest element, NaN first; what is left of the last vector is -inf."""
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
         into[into_at + w] = max(
-            (x[x_at + k] for k in _down(first + w, slabs, slab_step, lines, line_step) if w < n),
+            (x[x_at + k] for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n),
             key=_rank,
             default=-np.inf,
         )
 
 
-def down_placed(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
-    """As `down_greatest`, with the place of the greatest, counted from x_at: the first of several, the last of NaNs; -1 where there is none."""
+def fold_rows_argmax(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at):
+    """As `fold_rows_max`, with the place of the greatest, counted from x_at: the first of several, the last of NaNs; -1 where there is none."""
     for w in range(-(-n // _lanes(into)) * _lanes(into)):
-        found = [(x[x_at + k], k) for k in _down(first + w, slabs, slab_step, lines, line_step) if w < n]
-        into[into_at + w], places[places_at + w] = max(found, key=_rank_placed, default=(-np.inf, -1))
+        found = [(x[x_at + k], k) for k in _rows(first + w, slabs, slab_step, lines, line_step) if w < n]
+        into[into_at + w], places[places_at + w] = max(found, key=_rank_with_place, default=(-np.inf, -1))
 
 
 @functools.cache
-def along(kind: str, known_stride: int | str):
-    """The primitive that folds windows of a line which are a known stride apart, or "any": "sum", "greatest", or "placed", with its place."""
+def fold_windows(kind: str, known_stride: int | str):
+    """The primitive that folds windows of a row which are a known stride apart, or "any": "sum", "max", or "argmax", the greatest with its place."""
 
     def folded(
         x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor, stride
@@ -216,13 +219,13 @@ def along(kind: str, known_stride: int | str):
             window = [o * stride + k * step for k in range(taps)]
             if kind == "sum":
                 out[out_at + o] = sum(x[x_at + k] for k in window) / (sizes[sizes_at + o] * factor)
-            elif kind == "greatest":
+            elif kind == "max":
                 out[out_at + o] = max((x[x_at + k] for k in window), key=_rank, default=-np.inf)
             else:
                 found = [(x[x_at + k], places[places_at + k]) for k in window]
-                out[out_at + o], indices[indices_at + o] = max(found, key=_rank_placed, default=(-np.inf, -1))
+                out[out_at + o], indices[indices_at + o] = max(found, key=_rank_with_place, default=(-np.inf, -1))
 
-    folded.__name__ = f"along_{kind}_{known_stride}"
+    folded.__name__ = f"fold_windows_{kind}_{known_stride}"
     return emitted(folded)
 
 
@@ -257,7 +260,7 @@ def _transform_channels(matrix, x, at, line, out, out_at, out_step, step, n):
             _write_places(square, out, out_at + tile * out_step + lane, step)
 
 
-def _down(first, slabs, slab_step, lines, line_step):
+def _rows(first, slabs, slab_step, lines, line_step):
     return [first + d * slab_step + h * line_step for d in range(slabs) for h in range(lines)]
 
 
@@ -265,6 +268,6 @@ def _rank(value):
     return (value != value, value)
 
 
-def _rank_placed(found):
+def _rank_with_place(found):
     value, place = found  # a place of -1, none, comes after all others
     return (1, place) if value != value else (0, value, -(place if place >= 0 else 1 << 32))

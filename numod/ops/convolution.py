@@ -17,7 +17,7 @@ from ..kernel import emit, writer
 from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .convolution_fold import fold_launcher, pays as folds
-from .convolution_grid import grid_launcher, turned_launcher
+from .convolution_grid import grid_launcher, flipped_launcher
 from .convolution_planes import planes_launcher, suits
 from .convolution_product import product_launcher
 from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
@@ -126,7 +126,7 @@ class Convolution(Op):
             and prod(parameters[0]) == 1
             and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS)
         ):
-            return turned_launcher(out, x, weight, result, parameters[:4], work), ()
+            return flipped_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
     def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..device import Layout
 from ..kernel import bind, build
 from ..kernel.language import int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, convolve_back, convolve_line, correlate
+from ..kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
 from ..kernel.specialize import arguments, specialized
 from .finish import Finish, unfinished
 
@@ -18,13 +18,13 @@ from .finish import Finish, unfinished
 def forward_direct(x, weight, out, conv: Geometry):
     """A row of the output at a time."""
     for task in parallel_range(conv.images * conv.groups * conv.features * conv.out_d * conv.out_h):
-        convolve_line(x, weight, out, int64(task), conv)
+        convolve_row(x, weight, out, int64(task), conv)
 
 
 def input_direct(g, weight, out, conv: Geometry):
     """A plane (image, channel) of the input at a time."""
     for task in parallel_range(conv.images * conv.groups * conv.channels):
-        convolve_back(g, weight, out, int64(task), conv)
+        convolve_plane_back(g, weight, out, int64(task), conv)
 
 
 def weight_direct(g, x, out, conv: Geometry):
@@ -32,7 +32,7 @@ def weight_direct(g, x, out, conv: Geometry):
     for task in parallel_range(
         conv.groups * conv.features * conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     ):
-        out[uintp(int64(task))] = correlate(g, x, int64(task), conv)
+        out[uintp(int64(task))] = correlate_tap(g, x, int64(task), conv)
 
 
 def launcher(

@@ -33,14 +33,14 @@ def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, til
     return sums <= _MOST and by_grid > _MARGIN * sums * (features + _PRICE)
 
 
-def turn_outputs_by_window(g, turned, images, groups, features, windows):
+def transpose_by_window(g, transposed, images, groups, features, windows):
     """turned (groups, images, windows, features) = g (images, groups, features, windows)."""
     for part in parallel_range(groups * images):
         group, image = int64(part) // images, int64(part) % images
         source, target = (image * groups + group) * features * windows, int64(part) * windows * features
         for window in range(windows):
             for feature in range(features):
-                turned[uintp(target + window * features + feature)] = g[uintp(source + feature * windows + window)]
+                transposed[uintp(target + window * features + feature)] = g[uintp(source + feature * windows + window)]
 
 
 def add_windows(sums, out, conv: Geometry):
@@ -81,8 +81,8 @@ def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
     turn = bind.launcher(
         out.device,
-        "turn_outputs_by_window",
-        bind.source_of(turn_outputs_by_window),
+        "transpose_by_window",
+        bind.source_of(transpose_by_window),
         bind.signature(out, out, numbers=4),
         out.dtype,
         images * weight[0] * windows,

@@ -16,19 +16,19 @@ import numpy as np
 from ..device import Layout, threads, tiles
 from ..kernel import bind, build, specialize
 from ..kernel.language import FINISH, int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, convolve_back, convolve_line, correlate
+from ..kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
 from ..kernel.library.grid import (
     fill_columns,
     fill_taps,
     grid_reach,
     multiply_grid,
-    multiply_grid_lines,
+    multiply_grid_rows,
     pack_taps,
     pad_features,
-    spread_images,
-    spread_outputs,
-    turn_outputs,
-    turn_sums,
+    copy_to_grid,
+    copy_outputs_to_grid,
+    transpose_outputs,
+    transpose_sums,
 )
 from ..kernel.primitives import spread1, spread2, spread3
 from .convolution_direct import geometry, launcher
@@ -83,7 +83,7 @@ def forward_grid(
 ):
     """out = weight (features, taps) @ patches, of the images and output rows that a grid holds at a time."""
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
-    own_rows = -(-conv.features // TILE_ROWS) * TILE_ROWS
+    padded_rows = -(-conv.features // TILE_ROWS) * TILE_ROWS
     fill_columns(
         columns,
         conv.kernel_w,
@@ -99,16 +99,16 @@ def forward_grid(
     fill_taps(
         table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
     )
-    pad_features(weight, padded, conv.features, own_rows, taps)
+    pad_features(weight, padded, conv.features, padded_rows, taps)
     if plan.shares > 1:  # all images are on one grid, and the features are shared out
         for channel in parallel_range(conv.channels):
-            c = int64(channel)
-            spread_images(
+            channel_at = int64(channel)
+            copy_to_grid(
                 x,
-                c * conv.depth * conv.height * conv.width,
+                channel_at * conv.depth * conv.height * conv.width,
                 conv.channels * conv.depth * conv.height * conv.width,
                 grid,
-                c
+                channel_at
                 * conv.stride_d
                 * conv.stride_h
                 * plan.variants
@@ -131,9 +131,12 @@ def forward_grid(
                 plan,
                 conv,
             )
-    for turn in parallel_range(plan.workers):
-        own, own_tile = int64(turn) * plan.size if plan.shares == 1 else 0, int64(turn) * (tile.size // plan.workers)
-        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+    for worker in parallel_range(plan.workers):
+        grid_at, tile_at = (
+            int64(worker) * plan.size if plan.shares == 1 else 0,
+            int64(worker) * (tile.size // plan.workers),
+        )
+        for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
             share, place = task % plan.shares, task // plan.shares
             first, group, image = (
                 place % plan.blocks * plan.rows,
@@ -142,12 +145,12 @@ def forward_grid(
             )
             count, lines = min(plan.stack, conv.images - image), min(plan.rows, conv.out_h - first)
             if plan.shares == 1:
-                spread_images(
+                copy_to_grid(
                     x,
                     (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
                     conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                     grid,
-                    own,
+                    grid_at,
                     count,
                     conv.channels,
                     conv.depth,
@@ -163,20 +166,22 @@ def forward_grid(
                     plan,
                     conv,
                 )
-            top = share * own_rows // TILE_ROWS // plan.shares * TILE_ROWS
-            held = min(conv.features, (share + 1) * own_rows // TILE_ROWS // plan.shares * TILE_ROWS) - top
+            first_row = share * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS
+            row_count = (
+                min(conv.features, (share + 1) * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS) - first_row
+            )
             target = (
-                ((image * conv.groups + group) * conv.features + top) * conv.out_d * conv.out_h + first
+                ((image * conv.groups + group) * conv.features + first_row) * conv.out_d * conv.out_h + first
             ) * conv.out_w
             if padded.size > 0:
                 multiply(
                     padded,
-                    (group * own_rows + top) * taps,
+                    (group * padded_rows + first_row) * taps,
                     taps,
-                    held,
+                    row_count,
                     taps,
                     grid,
-                    own,
+                    grid_at,
                     table,
                     0,
                     out,
@@ -192,19 +197,19 @@ def forward_grid(
                     conv.out_w,
                     plan,
                     tile,
-                    own_tile,
+                    tile_at,
                     TILE_ROWS,
                     LANES,
                 )
             else:
                 multiply(
                     weight,
-                    (group * conv.features + top) * taps,
+                    (group * conv.features + first_row) * taps,
                     taps,
-                    held,
+                    row_count,
                     taps,
                     grid,
-                    own,
+                    grid_at,
                     table,
                     0,
                     out,
@@ -220,17 +225,17 @@ def forward_grid(
                     conv.out_w,
                     plan,
                     tile,
-                    own_tile,
+                    tile_at,
                     TILE_ROWS,
                     LANES,
                 )
             low, high = first * conv.out_w, (first + conv.out_d * lines) * conv.out_w  # of a plane
-            for plane in range(count * held):
-                batch, row = image + plane // held, group * conv.features + top + plane % held
+            for plane in range(count * row_count):
+                batch, row = image + plane // row_count, group * conv.features + first_row + plane % row_count
                 line = (batch * conv.groups * conv.features + row) * conv.out_d * conv.out_h * conv.out_w
                 if not isfinite(out[uintp(line + low)]):  # an infinite weight is in all of a plane: any element tells
-                    for each in range((line + low) // conv.out_w, (line + high) // conv.out_w):
-                        convolve_line(x, weight, out, each, conv)
+                    for output_line in range((line + low) // conv.out_w, (line + high) // conv.out_w):
+                        convolve_row(x, weight, out, output_line, conv)
                 FINISH(batch, row, line, low, high)
 
 
@@ -254,13 +259,13 @@ def input_grid(
 ):
     """out = patches of g times the weights that lead there. The input's elements fall into phases, each of which some of the taps reach."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
-    own_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
+    padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
     plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w
     fill_columns(
         columns, conv.kernel_w, conv.pad_w, conv.step_w, conv.stride_w, 0, plan.low_w, plan.variants, plan.apart, plane
     )
     phases = conv.stride_d * conv.stride_h * conv.stride_w
-    found = int64(0)
+    ordered = int64(0)
     for phase in range(
         phases
     ):  # order: the taps, phase by phase; after them where each phase begins. table: where in the grid they lead
@@ -269,55 +274,55 @@ def input_grid(
             phase // conv.stride_w % conv.stride_h,
             phase % conv.stride_w,
         )
-        order[taps + phase] = found
+        order[taps + phase] = ordered
         for tap in range(taps):
             v_d = r_d + conv.pad_d - tap // (conv.kernel_h * conv.kernel_w) * conv.step_d
             v_h = r_h + conv.pad_h - tap // conv.kernel_w % conv.kernel_h * conv.step_h
             v_w = r_w + conv.pad_w - tap % conv.kernel_w * conv.step_w
             if v_d % conv.stride_d == 0 and v_h % conv.stride_h == 0 and v_w % conv.stride_w == 0:
-                order[found] = tap
-                found += 1
+                order[ordered] = tap
+                ordered += 1
         begin = order[taps + phase]
-        for j in range(begin, found):
+        for j in range(begin, ordered):
             tap = order[j]
             v_d = (
                 r_d + conv.pad_d - tap // (conv.kernel_h * conv.kernel_w) * conv.step_d
             ) // conv.stride_d - plan.low_d
             v_h = (r_h + conv.pad_h - tap // conv.kernel_w % conv.kernel_h * conv.step_h) // conv.stride_h - plan.low_h
-            for o in range(conv.features):
-                table[uintp(conv.features * begin + o * (found - begin) + j - begin)] = (
-                    o * plan.variants * plane
+            for output_feature in range(conv.features):
+                table[uintp(conv.features * begin + output_feature * (ordered - begin) + j - begin)] = (
+                    output_feature * plan.variants * plane
                     + (v_d * plan.grid_h + v_h) * plan.stack * plan.grid_w
                     + columns[tap % conv.kernel_w]
                 )
-    order[taps + phases] = found
+    order[taps + phases] = ordered
     if plan.shares == 1:
-        most = (own_rows // TILE_ROWS + PACKED - 1) // PACKED
-        for part in parallel_range(conv.groups * most):
-            group, top = int64(part) // most, int64(part) % most * PACKED * TILE_ROWS
+        blocks_of_group = (padded_rows // TILE_ROWS + PACKED - 1) // PACKED
+        for part in parallel_range(conv.groups * blocks_of_group):
+            group, first_row = int64(part) // blocks_of_group, int64(part) % blocks_of_group * PACKED * TILE_ROWS
             pack_taps(
                 weight,
-                (group * conv.features * conv.channels + top) * taps,
+                (group * conv.features * conv.channels + first_row) * taps,
                 conv.features,
                 conv.channels,
                 taps,
                 panels,
-                (group * own_rows + top) * conv.features * taps,
-                min(PACKED * TILE_ROWS, own_rows - top),
+                (group * padded_rows + first_row) * conv.features * taps,
+                min(PACKED * TILE_ROWS, padded_rows - first_row),
                 TILE_ROWS,
-                conv.channels - top,
+                conv.channels - first_row,
                 order,
                 phases,
             )
     if plan.shares > 1:  # as in forward_grid
         for feature in parallel_range(conv.features):
-            o = int64(feature)
-            spread_images(
+            output_feature = int64(feature)
+            copy_to_grid(
                 g,
-                o * conv.out_d * conv.out_h * conv.out_w,
+                output_feature * conv.out_d * conv.out_h * conv.out_w,
                 conv.features * conv.out_d * conv.out_h * conv.out_w,
                 grid,
-                o * plan.variants * plane,
+                output_feature * plan.variants * plane,
                 conv.images,
                 1,
                 conv.out_d,
@@ -333,9 +338,12 @@ def input_grid(
                 plan,
                 conv,
             )
-    for turn in parallel_range(plan.workers):
-        own, own_tile = int64(turn) * plan.size if plan.shares == 1 else 0, int64(turn) * (tile.size // plan.workers)
-        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+    for worker in parallel_range(plan.workers):
+        grid_at, tile_at = (
+            int64(worker) * plan.size if plan.shares == 1 else 0,
+            int64(worker) * (tile.size // plan.workers),
+        )
+        for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
             share, place = task % plan.shares, task // plan.shares
             first, group, image = (
                 place % plan.blocks * plan.rows,
@@ -344,12 +352,12 @@ def input_grid(
             )
             count = min(plan.stack, conv.images - image)
             if plan.shares == 1:
-                spread_images(
+                copy_to_grid(
                     g,
                     (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
                     conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
                     grid,
-                    own,
+                    grid_at,
                     count,
                     conv.features,
                     conv.out_d,
@@ -365,14 +373,16 @@ def input_grid(
                     plan,
                     conv,
                 )
-            top = share * own_rows // TILE_ROWS // plan.shares * TILE_ROWS
-            held = min(conv.channels, (share + 1) * own_rows // TILE_ROWS // plan.shares * TILE_ROWS) - top
-            panel, packed = (group * own_rows + top) * conv.features * taps, held
+            first_row = share * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS
+            row_count = (
+                min(conv.channels, (share + 1) * padded_rows // TILE_ROWS // plan.shares * TILE_ROWS) - first_row
+            )
+            panel, packed = (group * padded_rows + first_row) * conv.features * taps, row_count
             if (
                 plan.shares > 1
             ):  # each worker packs what it needs next, into memory of its own, which stays in the cache
-                panel, packed = int64(turn) * TILE_ROWS * conv.features * taps, TILE_ROWS
-            for row in range(top, top + held, packed):
+                panel, packed = int64(worker) * TILE_ROWS * conv.features * taps, TILE_ROWS
+            for row in range(first_row, first_row + row_count, packed):
                 if plan.shares > 1:
                     pack_taps(
                         weight,
@@ -394,26 +404,26 @@ def input_grid(
                         phase // conv.stride_w % conv.stride_h,
                         phase % conv.stride_w,
                     )
-                    slabs, width_here = (
+                    slabs, phase_width = (
                         (conv.depth - r_d + conv.stride_d - 1) // conv.stride_d,
                         (conv.width - r_w + conv.stride_w - 1) // conv.stride_w,
                     )
                     lines = min(plan.rows, (conv.height - r_h + conv.stride_h - 1) // conv.stride_h - first)
-                    begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+                    begin, tap_count = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
                     target = (
                         (((image * conv.groups + group) * conv.channels + row) * conv.depth + r_d) * conv.height
                         + r_h
                         + first * conv.stride_h
                     ) * conv.width + r_w
-                    if lines > 0 and slabs > 0 and width_here > 0:
+                    if lines > 0 and slabs > 0 and phase_width > 0:
                         multiply(
                             panels,
                             panel + TILE_ROWS * conv.features * begin,
                             conv.features * taps,
-                            min(packed, top + held - row),
-                            conv.features * reached,
+                            min(packed, first_row + row_count - row),
+                            conv.features * tap_count,
                             grid,
-                            own,
+                            grid_at,
                             table,
                             conv.features * begin,
                             out,
@@ -426,10 +436,10 @@ def input_grid(
                             count,
                             slabs,
                             lines,
-                            width_here,
+                            phase_width,
                             plan,
                             tile,
-                            own_tile,
+                            tile_at,
                             TILE_ROWS,
                             LANES,
                         )
@@ -444,14 +454,14 @@ def input_grid(
                         out[uintp(((int64(plane) * conv.depth + r_d) * conv.height + r_h) * conv.width + r_w)]
                     )
         if not whole:
-            convolve_back(g, weight, out, int64(plane), conv)
+            convolve_plane_back(g, weight, out, int64(plane), conv)
 
 
-def weight_grid(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
+def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
     """sums (workers, groups, taps, features) += patches (taps, positions) @ g (positions, features); out is the sum over workers, turned."""
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
-    own_taps, own_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-conv.features // LANES) * LANES
-    panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
+    padded_taps, padded_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-conv.features // LANES) * LANES
+    panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
     fill_columns(
         columns,
         conv.kernel_w,
@@ -467,26 +477,26 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, c
     fill_taps(
         table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
     )
-    for tap in range(taps, own_taps):
+    for tap in range(taps, padded_taps):
         table[tap] = 0
-    for turn in parallel_range(plan.workers):
-        own, mine = int64(turn) * plan.size, int64(turn) * conv.groups * own_taps * own_features
-        panels = int64(turn) * (turned.size // plan.workers)
-        for k in range(conv.groups * own_taps * own_features):
-            sums[uintp(mine + k)] = 0
-        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+    for worker in parallel_range(plan.workers):
+        grid_at, sums_at = int64(worker) * plan.size, int64(worker) * conv.groups * padded_taps * padded_features
+        transposed_at = int64(worker) * (transposed.size // plan.workers)
+        for k in range(conv.groups * padded_taps * padded_features):
+            sums[uintp(sums_at + k)] = 0
+        for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
             first = task % plan.blocks * plan.rows
             group = task // plan.blocks % conv.groups
             image = task // (plan.blocks * conv.groups) * plan.stack
             count = min(plan.stack, conv.images - image)
             lines = min(plan.rows, conv.out_h - first)
             end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
-            spread_images(
+            copy_to_grid(
                 x,
                 (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
                 conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                 grid,
-                own,
+                grid_at,
                 count,
                 conv.channels,
                 conv.depth,
@@ -502,14 +512,14 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, c
                 plan,
                 conv,
             )
-            turn_outputs(
+            transpose_outputs(
                 g,
                 (image * conv.groups + group) * conv.features * conv.out_d * conv.out_h * conv.out_w,
                 conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
                 conv.out_d * conv.out_h * conv.out_w,
                 conv.features,
-                turned,
-                panels,
+                transposed,
+                transposed_at,
                 first,
                 count,
                 conv.out_d,
@@ -521,78 +531,80 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, c
                 panel,
                 LANES,
             )
-            for feature in range(0, own_features, panel):
-                held = min(panel, own_features - feature)
-                for tap in range(0, own_taps, TILE_ROWS):
-                    into = mine + (group * own_taps + tap) * own_features + feature
-                    if held > 2 * LANES:
+            for feature in range(0, padded_features, panel):
+                panel_width = min(panel, padded_features - feature)
+                for tap in range(0, padded_taps, TILE_ROWS):
+                    target = sums_at + (group * padded_taps + tap) * padded_features + feature
+                    if panel_width > 2 * LANES:
                         spread3(
                             grid,
-                            own,
+                            grid_at,
                             0,
                             1,
-                            turned,
-                            panels + feature * end,
+                            transposed,
+                            transposed_at + feature * end,
                             panel,
                             table,
                             tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             1,
                         )
-                    elif held > LANES:
+                    elif panel_width > LANES:
                         spread2(
                             grid,
-                            own,
+                            grid_at,
                             0,
                             1,
-                            turned,
-                            panels + feature * end,
+                            transposed,
+                            transposed_at + feature * end,
                             panel,
                             table,
                             tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             1,
                         )
                     else:
                         spread1(
                             grid,
-                            own,
+                            grid_at,
                             0,
                             1,
-                            turned,
-                            panels + feature * end,
+                            transposed,
+                            transposed_at + feature * end,
                             panel,
                             table,
                             tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             1,
                         )
-    for part in parallel_range(conv.groups * own_taps // TILE_ROWS):
-        group, tap = int64(part) * TILE_ROWS // own_taps, int64(part) * TILE_ROWS % own_taps
+    for part in parallel_range(conv.groups * padded_taps // TILE_ROWS):
+        group, tap = int64(part) * TILE_ROWS // padded_taps, int64(part) * TILE_ROWS % padded_taps
         for feature in range(conv.features):
-            for t in range(tap, min(tap + TILE_ROWS, taps)):
-                place = (group * own_taps + t) * own_features + feature
+            for row in range(tap, min(tap + TILE_ROWS, taps)):
+                place = (group * padded_taps + row) * padded_features + feature
                 total = sums[uintp(place)]
-                for turn in range(1, plan.workers):
-                    total += sums[uintp(turn * conv.groups * own_taps * own_features + place)]
-                element = (group * conv.features + feature) * taps + t
-                out[uintp(element)] = total if isfinite(total) else correlate(g, x, element, conv)
+                for worker in range(1, plan.workers):
+                    total += sums[uintp(worker * conv.groups * padded_taps * padded_features + place)]
+                element = (group * conv.features + feature) * taps + row
+                out[uintp(element)] = total if isfinite(total) else correlate_tap(g, x, element, conv)
 
 
-def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
+def weight_whole(
+    g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES
+):
     """out (features, taps) where all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in the cache until they are turned."""
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
-    own_features = -(-conv.features // LANES) * LANES
-    panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES
+    padded_features = -(-conv.features // LANES) * LANES
+    panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES
     fill_columns(
         columns,
         conv.kernel_w,
@@ -613,7 +625,7 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, 
     end = grid_reach(conv.images, plan, conv.out_d, conv.out_h, conv.out_w)
     for channel in parallel_range(conv.channels):
         c = int64(channel)
-        spread_images(
+        copy_to_grid(
             x,
             c * conv.depth * conv.height * conv.width,
             conv.channels * conv.depth * conv.height * conv.width,
@@ -636,13 +648,13 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, 
         )
     for part in parallel_range((conv.features + panel - 1) // panel):
         feature = int64(part) * panel
-        turn_outputs(
+        transpose_outputs(
             g,
             feature * conv.out_d * conv.out_h * conv.out_w,
             conv.features * conv.out_d * conv.out_h * conv.out_w,
             conv.out_d * conv.out_h * conv.out_w,
             min(panel, conv.features - feature),
-            turned,
+            transposed,
             feature * end,
             0,
             conv.images,
@@ -655,45 +667,45 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, 
             panel,
             LANES,
         )
-    for turn in parallel_range(plan.workers):
-        mine = int64(turn) * plan.rows * own_features
-        for block in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
-            first, held = block * plan.rows, min(plan.rows, taps - block * plan.rows)
-            for feature in range(0, own_features, panel):
-                width_here = min(panel, own_features - feature)
-                for tap in range(0, held, TILE_ROWS):
-                    into = mine + tap * own_features + feature
-                    if width_here > 2 * LANES:
+    for worker in parallel_range(plan.workers):
+        sums_at = int64(worker) * plan.rows * padded_features
+        for block in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
+            first, tap_count = block * plan.rows, min(plan.rows, taps - block * plan.rows)
+            for feature in range(0, padded_features, panel):
+                panel_width = min(panel, padded_features - feature)
+                for tap in range(0, tap_count, TILE_ROWS):
+                    target = sums_at + tap * padded_features + feature
+                    if panel_width > 2 * LANES:
                         spread3(
                             grid,
                             0,
                             0,
                             1,
-                            turned,
+                            transposed,
                             feature * end,
                             panel,
                             table,
                             first + tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             0,
                         )
-                    elif width_here > LANES:
+                    elif panel_width > LANES:
                         spread2(
                             grid,
                             0,
                             0,
                             1,
-                            turned,
+                            transposed,
                             feature * end,
                             panel,
                             table,
                             first + tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             0,
                         )
@@ -703,30 +715,30 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, plan: GridPlan, 
                             0,
                             0,
                             1,
-                            turned,
+                            transposed,
                             feature * end,
                             panel,
                             table,
                             first + tap,
                             sums,
-                            into,
-                            own_features,
+                            target,
+                            padded_features,
                             end,
                             0,
                         )
-            whole = True
-            for tap in range(held):
+            finite = True
+            for tap in range(tap_count):
                 for feature in range(conv.features):
-                    whole &= isfinite(sums[uintp(mine + tap * own_features + feature)])
-            turn_sums(sums, mine, own_features, held, conv.features, out, first, taps, LANES)
-            if not whole:
-                for element in range(held * conv.features):
-                    at = element // held * taps + first + element % held
-                    if not isfinite(out[uintp(at)]):
-                        out[uintp(at)] = correlate(g, x, at, conv)
+                    finite &= isfinite(sums[uintp(sums_at + tap * padded_features + feature)])
+            transpose_sums(sums, sums_at, padded_features, tap_count, conv.features, out, first, taps, LANES)
+            if not finite:
+                for element in range(tap_count * conv.features):
+                    weight_at = element // tap_count * taps + first + element % tap_count
+                    if not isfinite(out[uintp(weight_at)]):
+                        out[uintp(weight_at)] = correlate_tap(g, x, weight_at, conv)
 
 
-def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: Geometry):
+def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: Geometry):
     """out = the products of each feature's g and the grid shifted by each tap: few features and channels a group, many groups."""
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     fill_columns(
@@ -744,9 +756,9 @@ def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: G
     fill_taps(
         table, conv.channels, conv, conv.stride_d, conv.stride_h, plan.low_d, plan.low_h, columns, plan.variants, plan
     )
-    for turn in parallel_range(plan.workers):
-        own, mine = int64(turn) * plan.size, int64(turn) * (given.size // plan.workers)
-        for group in range(turn * conv.groups // plan.workers, (turn + 1) * conv.groups // plan.workers):
+    for worker in parallel_range(plan.workers):
+        grid_at, g_at = int64(worker) * plan.size, int64(worker) * (g_grid.size // plan.workers)
+        for group in range(worker * conv.groups // plan.workers, (worker + 1) * conv.groups // plan.workers):
             for k in range(conv.features * taps):
                 out[uintp(group * conv.features * taps + k)] = 0
             for part in range(plan.tasks // conv.groups):
@@ -755,12 +767,12 @@ def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: G
                 count = min(plan.stack, conv.images - image)
                 lines = min(plan.rows, conv.out_h - first)
                 end = grid_reach(count, plan, conv.out_d, lines, conv.out_w)
-                spread_images(
+                copy_to_grid(
                     x,
                     (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
                     conv.groups * conv.channels * conv.depth * conv.height * conv.width,
                     grid,
-                    own,
+                    grid_at,
                     count,
                     conv.channels,
                     conv.depth,
@@ -780,12 +792,12 @@ def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: G
                     base = (
                         ((image * conv.groups + group) * conv.features + feature) * conv.out_d * conv.out_h * conv.out_w
                     )
-                    spread_outputs(
+                    copy_outputs_to_grid(
                         g,
                         base,
                         conv.groups * conv.features * conv.out_d * conv.out_h * conv.out_w,
-                        given,
-                        mine,
+                        g_grid,
+                        g_at,
                         first,
                         count,
                         conv.out_d,
@@ -797,10 +809,10 @@ def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: G
                     )
                     for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
                         second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
-                        s0, s1, s2 = own + table[tap], own + table[second], own + table[third]
+                        s0, s1, s2 = grid_at + table[tap], grid_at + table[second], grid_at + table[third]
                         t0, t1, t2 = g.dtype.type(0), g.dtype.type(0), g.dtype.type(0)
                         for k in range(end):
-                            value = given[uintp(mine + k)]
+                            value = g_grid[uintp(g_at + k)]
                             t0 += value * grid[uintp(s0 + k)]
                             t1 += value * grid[uintp(s1 + k)]
                             t2 += value * grid[uintp(s2 + k)]
@@ -810,10 +822,10 @@ def weight_lines(g, x, out, given, grid, table, columns, plan: GridPlan, conv: G
                         out[uintp(base + third)] += t2 if third > second else g.dtype.type(0)
             for element in range(group * conv.features * taps, (group + 1) * conv.features * taps):
                 if not isfinite(out[uintp(element)]):
-                    out[uintp(element)] = correlate(g, x, element, conv)
+                    out[uintp(element)] = correlate_tap(g, x, element, conv)
 
 
-def turn_weight(weight, turned, groups, features, channels, taps):
+def flip_weight(weight, flipped, groups, features, channels, taps):
     """turned (groups, channels, features, taps) = weight (groups, features, channels, taps), the taps from the last to the first."""
     for row in parallel_range(groups * features):
         group, feature = int64(row) // features, int64(row) % features
@@ -823,10 +835,10 @@ def turn_weight(weight, turned, groups, features, channels, taps):
                 (int64(row) * channels + channel + 1) * taps - 1,
             )
             for tap in range(taps):
-                turned[uintp(target + tap)] = weight[uintp(last - tap)]
+                flipped[uintp(target + tap)] = weight[uintp(last - tap)]
 
 
-def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
+def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
     """The input's gradient, of stride 1, by the forward kernel: one text to compile. It convolves g with the weight turned, where borders are as wide as taps
     reach over."""
     stride, padding, dilation, groups = parameters
@@ -837,8 +849,8 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
     array, make = f"{out.storage.name}[]", out.device.backend.scratch
     turn = bind.launcher(
         out.device,
-        "turn_weight",
-        bind.source_of(turn_weight),
+        "flip_weight",
+        bind.source_of(flip_weight),
         f"{array}, {array}, int64, int64, int64, int64",
         out.dtype,
         0,
@@ -929,7 +941,7 @@ def _grid_kernel(
         return scratch, (*plan._replace(workers=workers), *numbers)
 
     values = {
-        "multiply": multiply_grid_lines if few else multiply_grid,
+        "multiply": multiply_grid_rows if few else multiply_grid,
         "TILE_ROWS": tile_rows,
         "LANES": lanes,
         "PACKED": _PACKED,

@@ -16,7 +16,14 @@ from ..device import Layout, tiles
 from ..kernel import build
 from ..kernel.language import FINISH, int64, parallel_range, uintp
 from ..kernel.library.direct import Geometry
-from ..kernel.library.planes import correlate_lines, fill_reach, turn_in, turn_out, turn_weights, weigh_line
+from ..kernel.library.planes import (
+    add_weight_gradient,
+    fill_tap_table,
+    load_transposed,
+    store_transposed,
+    load_weights_transposed,
+    filter_row,
+)
 from .convolution_direct import geometry, launcher
 from .finish import Finish
 
@@ -34,14 +41,14 @@ class PlanePlan(NamedTuple):
     result_size: int  # elements of a worker's copy of the output
 
 
-def weigh_planes(
+def depthwise_kernel(
     x,
     weight,
     out,
-    board,
-    result,
+    tile,
+    result_tile,
     weights,
-    reach,
+    tap_table,
     plan: PlanePlan,
     back,
     tap_h,
@@ -57,92 +64,97 @@ def weigh_planes(
     taps, planes = conv.kernel_h * conv.kernel_w, conv.images * conv.groups
     tasks = (planes + LANES - 1) // LANES * plan.blocks
     apart = conv.stride_w if back else 1
-    fill_reach(reach, 0, conv.out_h, conv.height, conv.kernel_h, conv.stride_h, conv.pad_h, conv.step_h, back)
-    fill_reach(
-        reach, 4 * conv.out_h, conv.out_w, conv.width, conv.kernel_w, conv.stride_w, conv.pad_w, conv.step_w, back
+    fill_tap_table(tap_table, 0, conv.out_h, conv.height, conv.kernel_h, conv.stride_h, conv.pad_h, conv.step_h, back)
+    fill_tap_table(
+        tap_table, 4 * conv.out_h, conv.out_w, conv.width, conv.kernel_w, conv.stride_w, conv.pad_w, conv.step_w, back
     )
-    for turn in parallel_range(plan.workers):
-        own, own_result, own_weights = (
-            int64(turn) * plan.size,
-            int64(turn) * plan.result_size,
-            int64(turn) * (weights.size // plan.workers),
+    for worker in parallel_range(plan.workers):
+        tile_at, result_at, weights_at = (
+            int64(worker) * plan.size,
+            int64(worker) * plan.result_size,
+            int64(worker) * (weights.size // plan.workers),
         )
-        for task in range(turn * tasks // plan.workers, (turn + 1) * tasks // plan.workers):
+        for task in range(worker * tasks // plan.workers, (worker + 1) * tasks // plan.workers):
             first, plane = task % plan.blocks * plan.rows, task // plan.blocks * LANES
-            held, lines = min(LANES, planes - plane), min(plan.rows, conv.out_h - first)
-            turn_weights(weight, plane % conv.groups, held, conv.groups, taps, weights, own_weights, LANES)
+            plane_count, lines = min(LANES, planes - plane), min(plan.rows, conv.out_h - first)
+            load_weights_transposed(
+                weight, plane % conv.groups, plane_count, conv.groups, taps, weights, weights_at, LANES
+            )
             top, bottom = conv.height, 0
             for line in range(4 * first, 4 * (first + lines), 4):
-                if reach[uintp(line)] > 0:
-                    begin, end = reach[uintp(line + 2)], reach[uintp(line + 2)] + (reach[uintp(line)] - 1) * lead_h
+                if tap_table[uintp(line)] > 0:
+                    begin, end = (
+                        tap_table[uintp(line + 2)],
+                        tap_table[uintp(line + 2)] + (tap_table[uintp(line)] - 1) * lead_h,
+                    )
                     top, bottom = min(top, begin, end), max(bottom, begin + 1, end + 1)
             if top < bottom:
-                turn_in(
+                load_transposed(
                     x,
                     (plane * conv.height + top) * conv.width,
                     conv.height * conv.width,
-                    held,
+                    plane_count,
                     (bottom - top) * conv.width,
-                    board,
-                    own,
+                    tile,
+                    tile_at,
                     LANES,
                 )
             for line in range(lines):
-                met = 4 * (first + line)
-                weigh_line(
-                    board,
-                    own + (reach[uintp(met + 2)] - top) * conv.width * LANES,
+                entry = 4 * (first + line)
+                filter_row(
+                    tile,
+                    tile_at + (tap_table[uintp(entry + 2)] - top) * conv.width * LANES,
                     lead_h * conv.width * LANES,
                     lead_w * LANES,
                     (1 if back else conv.stride_w) * LANES,
                     weights,
-                    own_weights + reach[uintp(met + 1)] * conv.kernel_w * LANES,
+                    weights_at + tap_table[uintp(entry + 1)] * conv.kernel_w * LANES,
                     tap_h * conv.kernel_w * LANES,
                     tap_w * LANES,
                     LANES,
-                    reach[uintp(met)],
-                    reach,
+                    tap_table[uintp(entry)],
+                    tap_table,
                     4 * conv.out_h,
                     conv.out_w,
                     apart,
-                    result,
-                    own_result + line * conv.out_w * LANES,
+                    result_tile,
+                    result_at + line * conv.out_w * LANES,
                     LANES,
                 )
-            turn_out(
-                result,
-                own_result,
-                held,
+            store_transposed(
+                result_tile,
+                result_at,
+                plane_count,
                 lines * conv.out_w,
                 out,
                 (plane * conv.out_h + first) * conv.out_w,
                 conv.out_h * conv.out_w,
                 LANES,
             )
-            for each in range(plane, plane + held):
+            for output_plane in range(plane, plane + plane_count):
                 FINISH(
-                    each // conv.groups,
-                    each % conv.groups,
-                    each * conv.out_h * conv.out_w,
+                    output_plane // conv.groups,
+                    output_plane % conv.groups,
+                    output_plane * conv.out_h * conv.out_w,
                     first * conv.out_w,
                     (first + lines) * conv.out_w,
                 )
 
 
-def correlate_planes(g, x, out, board, given, sums, plan: PlanePlan, conv: Geometry, *, LANES):
+def depthwise_weight_kernel(g, x, out, tile, g_tile, sums, plan: PlanePlan, conv: Geometry, *, LANES):
     """out = the weight's gradient: the products of g and the input shifted by each tap."""
     taps, parts = conv.kernel_h * conv.kernel_w, (conv.groups + LANES - 1) // LANES
-    for turn in parallel_range(plan.workers):
-        own, own_given, mine = (
-            int64(turn) * plan.size,
-            int64(turn) * plan.result_size,
-            int64(turn) * (sums.size // plan.workers),
+    for worker in parallel_range(plan.workers):
+        tile_at, g_at, sums_at = (
+            int64(worker) * plan.size,
+            int64(worker) * plan.result_size,
+            int64(worker) * (sums.size // plan.workers),
         )
-        for part in range(turn * parts // plan.workers, (turn + 1) * parts // plan.workers):
+        for part in range(worker * parts // plan.workers, (worker + 1) * parts // plan.workers):
             channel = part * LANES
-            held = min(LANES, conv.groups - channel)
+            plane_count = min(LANES, conv.groups - channel)
             for k in range(taps * LANES):
-                sums[uintp(mine + k)] = 0
+                sums[uintp(sums_at + k)] = 0
             for task in range(conv.images * plan.blocks):
                 first, plane = task % plan.blocks * plan.rows, task // plan.blocks * conv.groups + channel
                 lines = min(plan.rows, conv.out_h - first)
@@ -154,42 +166,42 @@ def correlate_planes(g, x, out, board, given, sums, plan: PlanePlan, conv: Geome
                     ),
                 )
                 if top < bottom:
-                    turn_in(
+                    load_transposed(
                         x,
                         (plane * conv.height + top) * conv.width,
                         conv.height * conv.width,
-                        held,
+                        plane_count,
                         (bottom - top) * conv.width,
-                        board,
-                        own,
+                        tile,
+                        tile_at,
                         LANES,
                     )
-                    turn_in(
+                    load_transposed(
                         g,
                         (plane * conv.out_h + first) * conv.out_w,
                         conv.out_h * conv.out_w,
-                        held,
+                        plane_count,
                         lines * conv.out_w,
-                        given,
-                        own_given,
+                        g_tile,
+                        g_at,
                         LANES,
                     )
-                    correlate_lines(
-                        given,
-                        own_given,
-                        board,
-                        own,
+                    add_weight_gradient(
+                        g_tile,
+                        g_at,
+                        tile,
+                        tile_at,
                         first,
                         sums,
-                        mine,
+                        sums_at,
                         lines,
                         conv,
                         top,
                         LANES,
                     )
-            for lane in range(held):
+            for lane in range(plane_count):
                 for tap in range(taps):
-                    out[uintp((channel + lane) * taps + tap)] = sums[uintp(mine + tap * LANES + lane)]
+                    out[uintp((channel + lane) * taps + tap)] = sums[uintp(sums_at + tap * LANES + lane)]
 
 
 def suits(op: str, x: tuple, weight: tuple, itemsize: int) -> bool:
@@ -234,7 +246,7 @@ def planes_launcher(
         scratch.append((4 * (target[2] + target[3]), index))
         taps = [s // gcd(s, d) if back else 1 for s, d in zip(stride, step)]
         constants += [int(back), *taps, *[-(p * d // s) if back else d for p, d, s in zip(taps, step, stride)]]
-    kernel = correlate_planes if on_weight else weigh_planes
+    kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
     arrays = (*[storage.name] * 3, *(each.name for _, each in scratch))
     run = launcher("convolution", kernel, out, arrays, work, finish, build.FAST_POINTWISE, LANES=lanes)
     constants, scratch, make = (

@@ -16,8 +16,14 @@ from ..device.threads import get_num_threads
 from ..device.winograd import TAPS
 from ..kernel import bind, build
 from ..kernel.language import FINISH, int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, correlate
-from ..kernel.library.winograd import combine_tiles, multiply_places, spread_pixels, spread_taps, spread_tiles
+from ..kernel.library.direct import Geometry, correlate_tap
+from ..kernel.library.winograd import (
+    transform_products,
+    multiply_tiles,
+    transform_channels,
+    transform_kernels,
+    transform_input,
+)
 from ..kernel.primitives import combine_taps
 from ..kernel.specialize import specialized
 from .convolution_direct import geometry, launcher
@@ -46,12 +52,12 @@ class TilePlan(NamedTuple):
     high: int  # rows of tiles of an image
     wide: int  # tiles of a row
     columns: int  # elements of one channel's transformed tiles at one of the 16 places
-    board_line: int  # elements of a line of the input with its borders
-    board_size: int
+    line_size: int  # elements of a line of the input with its borders
+    lines_size: int
     row_step: int  # from one kernel's output channel to the next, and to the next input channel
     depth_step: int
-    turned: int  # whether kernels are read from their last element to the first
-    given: int  # whether kernels are transformed already
+    flipped: int  # whether kernels are read from their last element to the first
+    is_transformed: int  # whether kernels are transformed already
     taps_step: int  # from one of the 16 places to the next: of transformed kernels, tiles and products
     tiles_step: int
     step: int
@@ -67,20 +73,20 @@ class ChunkPlan(NamedTuple):
     high: int  # rows of tiles of an image
     wide: int  # tiles of a row
     columns: int
-    board_size: int
+    lines_size: int
     taps_step: int  # from one of the 16 places to the next: of transformed outputs, tiles and products
     tiles_step: int
     step: int
 
 
-def by_winograd(
+def winograd_kernel(
     x,
     weight,
     out,
     taps,
     tiles,
     products,
-    board,
+    padded_lines,
     plan: TilePlan,
     conv: Geometry,
     *,
@@ -91,10 +97,10 @@ def by_winograd(
     SIZE,
 ):
     """out = the 16 products of transformed tiles of x and transformed kernels, transformed back. `given` taps are transformed already."""
-    apart = (plan.shares > 1) & (plan.given == 0)  # each worker transforms the kernels that it needs next
-    if (plan.shares == 1) & (plan.given == 0):
+    apart = (plan.shares > 1) & (plan.is_transformed == 0)  # each worker transforms the kernels that it needs next
+    if (plan.shares == 1) & (plan.is_transformed == 0):
         for part in parallel_range(conv.features // FEATURES):
-            spread_taps(
+            transform_kernels(
                 weight,
                 int64(part) * FEATURES * plan.row_step,
                 plan.row_step,
@@ -107,9 +113,9 @@ def by_winograd(
                 LANES,
             )
     if plan.shares > 1:  # all tiles are one task, and the features are shared out
-        for turn in parallel_range(plan.workers):
-            for c in range(turn * conv.channels // plan.workers, (turn + 1) * conv.channels // plan.workers):
-                spread_tiles(
+        for worker in parallel_range(plan.workers):
+            for c in range(worker * conv.channels // plan.workers, (worker + 1) * conv.channels // plan.workers):
+                transform_input(
                     x,
                     c * conv.height * conv.width,
                     conv.channels * conv.height * conv.width,
@@ -121,38 +127,41 @@ def by_winograd(
                     conv.width,
                     conv.pad_h,
                     conv.pad_w,
-                    board,
-                    int64(turn) * plan.board_size,
-                    plan.board_line,
+                    padded_lines,
+                    int64(worker) * plan.lines_size,
+                    plan.line_size,
                     tiles,
                     c * plan.columns,
                     plan.tiles_step,
                     LANES,
                 )
-    for turn in parallel_range(plan.workers):
-        own, products_at = int64(turn) * 16 * plan.tiles_step if plan.shares == 1 else 0, int64(turn) * 16 * plan.step
-        for task in range(turn * plan.tasks // plan.workers, (turn + 1) * plan.tasks // plan.workers):
+    for worker in parallel_range(plan.workers):
+        tiles_at, products_at = (
+            int64(worker) * 16 * plan.tiles_step if plan.shares == 1 else 0,
+            int64(worker) * 16 * plan.step,
+        )
+        for task in range(worker * plan.tasks // plan.workers, (worker + 1) * plan.tasks // plan.workers):
             share, first = task % plan.shares, task // plan.shares * plan.rows
-            held = min(plan.rows, conv.images * plan.high - first)
+            row_count = min(plan.rows, conv.images * plan.high - first)
             if plan.shares == 1:
                 for c in range(conv.channels):
-                    spread_tiles(
+                    transform_input(
                         x,
                         c * conv.height * conv.width,
                         conv.channels * conv.height * conv.width,
                         first,
-                        held,
+                        row_count,
                         plan.high,
                         plan.wide,
                         conv.height,
                         conv.width,
                         conv.pad_h,
                         conv.pad_w,
-                        board,
-                        int64(turn) * plan.board_size,
-                        plan.board_line,
+                        padded_lines,
+                        int64(worker) * plan.lines_size,
+                        plan.line_size,
                         tiles,
-                        own + c * plan.columns,
+                        tiles_at + c * plan.columns,
                         plan.tiles_step,
                         LANES,
                     )
@@ -161,9 +170,9 @@ def by_winograd(
                 (share + 1) * (conv.features // FEATURES) // plan.shares,
             ):
                 feature = block * FEATURES
-                panel = (int64(turn) if apart else block) * 16 * plan.taps_step
+                panel = (int64(worker) if apart else block) * 16 * plan.taps_step
                 if apart:
-                    spread_taps(
+                    transform_kernels(
                         weight,
                         feature * plan.row_step,
                         plan.row_step,
@@ -175,13 +184,13 @@ def by_winograd(
                         FEATURES,
                         LANES,
                     )
-                multiply_places(
+                multiply_tiles(
                     taps,
                     panel,
                     plan.taps_step,
-                    plan.turned,
+                    plan.flipped,
                     tiles,
-                    own,
+                    tiles_at,
                     plan.tiles_step,
                     plan.columns,
                     products,
@@ -191,17 +200,17 @@ def by_winograd(
                     conv.channels,
                     0,
                     DEPTH,
-                    held * plan.wide,
+                    row_count * plan.wide,
                     TILE_ROWS,
                     LANES,
                     SIZE,
                 )
-                for plane in range(FEATURES * ((first + held - 1) // plan.high - first // plan.high + 1)):
+                for plane in range(FEATURES * ((first + row_count - 1) // plan.high - first // plan.high + 1)):
                     image, f = first // plan.high + plane // FEATURES, feature + plane % FEATURES
                     top = max(first - image * plan.high, 0)
-                    count = min(plan.high, first + held - image * plan.high) - top
+                    count = min(plan.high, first + row_count - image * plan.high) - top
                     line_at = (image * conv.features + f) * conv.out_h * conv.out_w
-                    combine_tiles(
+                    transform_products(
                         products,
                         products_at + plane % FEATURES * plan.columns + (image * plan.high + top - first) * plan.wide,
                         plan.step,
@@ -217,7 +226,7 @@ def by_winograd(
                         weight,
                         f * plan.row_step,
                         plan.depth_step,
-                        plan.turned,
+                        plan.flipped,
                         conv.channels,
                         conv.height,
                         conv.width,
@@ -229,8 +238,22 @@ def by_winograd(
                     FINISH(image, f, line_at, low, end)
 
 
-def weight_by_winograd(
-    g, x, out, taps, tiles, products, board, plan: ChunkPlan, conv: Geometry, *, FEATURES, DEPTH, TILE_ROWS, LANES, SIZE
+def winograd_weight_kernel(
+    g,
+    x,
+    out,
+    taps,
+    tiles,
+    products,
+    padded_lines,
+    plan: ChunkPlan,
+    conv: Geometry,
+    *,
+    FEATURES,
+    DEPTH,
+    TILE_ROWS,
+    LANES,
+    SIZE,
 ):
     """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed
     back (3 x 3).
@@ -240,20 +263,20 @@ def weight_by_winograd(
     parts = (conv.channels + conv.features) // LANES
     for start in range(0, plan.chunks, plan.together):
         end = min(start + plan.together, plan.chunks)
-        for turn in parallel_range(plan.workers):
-            own = int64(turn) * plan.board_size
+        for worker in parallel_range(plan.workers):
+            scratch_at = int64(worker) * plan.lines_size
             for chunk in range(start, end):
                 first = chunk * plan.rows
-                held = min(plan.rows, conv.images * plan.high - first)
-                for part in range(turn * parts // plan.workers, (turn + 1) * parts // plan.workers):
+                row_count = min(plan.rows, conv.images * plan.high - first)
+                for part in range(worker * parts // plan.workers, (worker + 1) * parts // plan.workers):
                     channel, feature = part * LANES, part * LANES - conv.channels
                     if feature < 0:
-                        spread_pixels(
+                        transform_channels(
                             x,
                             channel * conv.height * conv.width,
                             conv.channels * conv.height * conv.width,
                             first,
-                            held,
+                            row_count,
                             plan.high,
                             plan.wide,
                             2,
@@ -261,8 +284,8 @@ def weight_by_winograd(
                             conv.width,
                             conv.pad_h,
                             conv.pad_w,
-                            board,
-                            own,
+                            padded_lines,
+                            scratch_at,
                             tiles,
                             (chunk - start) * 16 * plan.tiles_step + channel,
                             plan.columns,
@@ -270,12 +293,12 @@ def weight_by_winograd(
                             LANES,
                         )
                     else:
-                        spread_pixels(
+                        transform_channels(
                             g,
                             feature * conv.out_h * conv.out_w,
                             conv.features * conv.out_h * conv.out_w,
                             first,
-                            held,
+                            row_count,
                             plan.high,
                             plan.wide,
                             0,
@@ -283,8 +306,8 @@ def weight_by_winograd(
                             conv.out_w,
                             0,
                             0,
-                            board,
-                            own,
+                            padded_lines,
+                            scratch_at,
                             taps,
                             ((chunk - start) * conv.features + feature) // FEATURES * 16 * plan.taps_step
                             + feature % FEATURES,
@@ -292,18 +315,18 @@ def weight_by_winograd(
                             plan.taps_step,
                             LANES,
                         )
-        for turn in parallel_range(plan.workers):
+        for worker in parallel_range(plan.workers):
             for chunk in range(start, end):
-                held = min(plan.rows, conv.images * plan.high - chunk * plan.rows)
+                row_count = min(plan.rows, conv.images * plan.high - chunk * plan.rows)
                 for block in range(
-                    turn * (conv.features // FEATURES) // plan.workers,
-                    (turn + 1) * (conv.features // FEATURES) // plan.workers,
+                    worker * (conv.features // FEATURES) // plan.workers,
+                    (worker + 1) * (conv.features // FEATURES) // plan.workers,
                 ):
-                    own, panel = (
-                        (block if plan.chunks > 1 else int64(turn)) * 16 * plan.step,
+                    scratch_at, panel = (
+                        (block if plan.chunks > 1 else int64(worker)) * 16 * plan.step,
                         ((chunk - start) * (conv.features // FEATURES) + block) * 16 * plan.taps_step,
                     )
-                    multiply_places(
+                    multiply_tiles(
                         taps,
                         panel,
                         plan.taps_step,
@@ -313,10 +336,10 @@ def weight_by_winograd(
                         plan.tiles_step,
                         plan.columns,
                         products,
-                        own,
+                        scratch_at,
                         plan.step,
                         FEATURES,
-                        held * plan.wide,
+                        row_count * plan.wide,
                         chunk,
                         DEPTH,
                         conv.channels,
@@ -327,10 +350,12 @@ def weight_by_winograd(
                     for row in range(FEATURES if chunk == plan.chunks - 1 else 0):
                         for channel in range(0, conv.channels, LANES):
                             element = ((block * FEATURES + row) * conv.channels + channel) * 9
-                            if combine_taps(products, own + row * plan.columns + channel, plan.step, out, element):
-                                for each in range(element, element + 9 * LANES):
-                                    if not isfinite(out[uintp(each)]):
-                                        out[uintp(each)] = correlate(g, x, each, conv)
+                            if combine_taps(
+                                products, scratch_at + row * plan.columns + channel, plan.step, out, element
+                            ):
+                                for element_at in range(element, element + 9 * LANES):
+                                    if not isfinite(out[uintp(element_at)]):
+                                        out[uintp(element_at)] = correlate_tap(g, x, element_at, conv)
 
 
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
@@ -356,7 +381,7 @@ def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
 def spread_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES):
     """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of weight."""
     for block in parallel_range(blocks):
-        spread_taps(
+        transform_kernels(
             weight,
             int64(block) * FEATURES * channels * 9,
             channels * 9,
@@ -391,7 +416,7 @@ def winograd_launcher(
         if on_weight
         else _of_result(op == "convolution_input", given, x, weight, result, parameters)
     )
-    kernel = weight_by_winograd if on_weight else by_winograd
+    kernel = winograd_weight_kernel if on_weight else winograd_kernel
     sizes_of_tiles = {
         "FEATURES": _FEATURES,
         "DEPTH": _DEPTH,

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout, lines, tiles
+from ..device import Layout, pool_rows, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
 from ..kernel.language import float64, int64, local_array, parallel_range, real, uintp
@@ -31,7 +31,7 @@ from ..kernel.library.windows import (
     window_start,
     window_stop,
 )
-from ..kernel.primitives import along, down_greatest, down_placed, down_sum
+from ..kernel.primitives import fold_rows_argmax, fold_rows_max, fold_rows_sum, fold_windows
 from ..kernel.specialize import specialized
 from . import reduction
 from .op import Op, Plan
@@ -66,8 +66,8 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
                 window_start(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w),
                 window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w),
             )
-            where = (d_first * pool.height + h_first) * pool.width + w_first
-            best = x[uintp(plane + where)]
+            best_at = (d_first * pool.height + h_first) * pool.width + w_first
+            best = x[uintp(plane + best_at)]
             d = d_first
             while d < d_last:  # a range with a step would be divided to know how many turns it has
                 h = h_first
@@ -76,27 +76,29 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
                     while w < w_last:
                         value = x[uintp(plane + line + w)]
                         better = (value > best) | (value != value)
-                        best, where = value if better else best, line + w if better else where
+                        best, best_at = value if better else best, line + w if better else best_at
                         w += pool.step_w
                     h += pool.step_h
                 d += pool.step_d
             out[uintp(place)] = best
-            indices[uintp(place)] = where
+            indices[uintp(place)] = best_at
 
 
-def greatest_lines(x, out, folded, table, workers, line, margin, pool: Pooling, *, along_line, BLOCK, REGULAR):
+def max_pool_rows(
+    x, out, folded, table, workers, row_size, margin, pool: Pooling, *, fold_windows_of_row, BLOCK, REGULAR
+):
     """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN
     is 1)."""
     fill_windows(table, pool, 0)
-    for turn in parallel_range(workers):
-        own = int64(turn) * BLOCK * line
-        for k in range(BLOCK * line):
-            folded[uintp(own + k)] = -1e400
+    for worker in parallel_range(workers):
+        folded_at = int64(worker) * BLOCK * row_size
+        for k in range(BLOCK * row_size):
+            folded[uintp(folded_at + k)] = -1e400
         begin, end = (
-            turn * pool.planes * pool.out_d * pool.out_h // workers,
-            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+            worker * pool.planes * pool.out_d * pool.out_h // workers,
+            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
         )
-        oh, od, at = (
+        oh, od, plane_at = (
             begin % pool.out_h,
             begin // pool.out_h % pool.out_d,
             begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
@@ -104,9 +106,9 @@ def greatest_lines(x, out, folded, table, workers, line, margin, pool: Pooling, 
         for first in range(begin, end, BLOCK):
             for place in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
-                down_greatest(
+                fold_rows_max(
                     x,
-                    at,
+                    plane_at,
                     (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
                     pool.step_d * pool.height * pool.width,
@@ -114,17 +116,19 @@ def greatest_lines(x, out, folded, table, workers, line, margin, pool: Pooling, 
                     pool.step_h * pool.width,
                     pool.width,
                     folded,
-                    own + (place - first) * line + margin,
+                    folded_at + (place - first) * row_size + margin,
                     table,
                     0,
                 )
-                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
+                oh, od, plane_at = next_line(
+                    oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
+                )
             for place in range(first, min(first + BLOCK, end)):
-                begun = own + (place - first) * line + margin
+                window_at = folded_at + (place - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
-                    along_line(
+                    fold_windows_of_row(
                         folded,
-                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
+                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
                         table,
                         0,
                         pool.step_w,
@@ -144,31 +148,44 @@ def greatest_lines(x, out, folded, table, workers, line, margin, pool: Pooling, 
                     )
 
 
-def placed_lines(
-    x, out, indices, folded, places, table, workers, line, margin, pool: Pooling, *, along_line, BLOCK, REGULAR
+def max_pool_rows_with_indices(
+    x,
+    out,
+    indices,
+    folded,
+    folded_indices,
+    table,
+    workers,
+    row_size,
+    margin,
+    pool: Pooling,
+    *,
+    fold_windows_of_row,
+    BLOCK,
+    REGULAR,
 ):
     """The same with the indices."""
     fill_windows(table, pool, 0)
-    for turn in parallel_range(workers):
-        own = int64(turn) * BLOCK * line
-        for k in range(BLOCK * line):
-            folded[uintp(own + k)] = -1e400
-            places[uintp(own + k)] = -1
+    for worker in parallel_range(workers):
+        folded_at = int64(worker) * BLOCK * row_size
+        for k in range(BLOCK * row_size):
+            folded[uintp(folded_at + k)] = -1e400
+            folded_indices[uintp(folded_at + k)] = -1
         begin, end = (
-            turn * pool.planes * pool.out_d * pool.out_h // workers,
-            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+            worker * pool.planes * pool.out_d * pool.out_h // workers,
+            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
         )
-        oh, od, at = (
+        oh, od, plane_at = (
             begin % pool.out_h,
             begin // pool.out_h % pool.out_d,
             begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
         )
         for first in range(begin, end, BLOCK):
             for place in range(first, min(first + BLOCK, end)):
-                h, d, into = 3 * oh, 3 * (pool.out_h + od), own + (place - first) * line + margin
-                down_placed(
+                h, d, target = 3 * oh, 3 * (pool.out_h + od), folded_at + (place - first) * row_size + margin
+                fold_rows_argmax(
                     x,
-                    at,
+                    plane_at,
                     (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
                     pool.step_d * pool.height * pool.width,
@@ -176,32 +193,34 @@ def placed_lines(
                     pool.step_h * pool.width,
                     pool.width,
                     folded,
-                    into,
-                    places,
-                    into,
+                    target,
+                    folded_indices,
+                    target,
                 )
-                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
+                oh, od, plane_at = next_line(
+                    oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
+                )
             for place in range(first, min(first + BLOCK, end)):
-                begun = own + (place - first) * line + margin
+                window_at = folded_at + (place - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
-                    at_first, to = (
-                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
+                    first_window_at, out_at = (
+                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
                         place * pool.out_w + o,
                     )
-                    along_line(
+                    fold_windows_of_row(
                         folded,
-                        at_first,
-                        places,
-                        at_first,
+                        first_window_at,
+                        folded_indices,
+                        first_window_at,
                         pool.step_w,
                         pool.kernel_w
                         if REGULAR
                         else window_stop(o, pool.width, pool.out_w, 0, 0, 1, 0)
                         - window_start(o, pool.width, pool.out_w, 0, 0, 1),
                         out,
-                        to,
+                        out_at,
                         indices,
-                        to,
+                        out_at,
                         pool.out_w if REGULAR else 1,
                         x,
                         0,
@@ -230,7 +249,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
     What the windows are is told in the text, so that only the thread's number is divided. Up to AHEAD windows are read before one is compared: all these loads
     are under way at once. Neighbouring threads read neighbouring windows, and write neighbouring fours.
     """
-    total, given, found = (
+    total, gradients, offsets = (
         local_array(4, g.dtype),
         local_array(AHEAD, g.dtype),
         local_array(AHEAD, indices.dtype),
@@ -241,7 +260,7 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
         level = quotient(line, pool.height)
         plane = quotient(level, pool.depth)
         w, h, d = 4 * (int64(task) - line * fours), line - level * pool.height, level - plane * pool.depth
-        where = (d * pool.height + h) * pool.width + w
+        place = (d * pool.height + h) * pool.width + w
         for j in range(4):
             total[j] = 0
         w_first = first_window(w, pool.width, pool.out_w, pool.stride_w, pool.pad_w, pool.step_w, pool.kernel_w)
@@ -258,13 +277,13 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
                 ow = w_first
                 while ow < w_last:
                     for o in range(AHEAD):
-                        found[o], given[o] = -1, 0
+                        offsets[o], gradients[o] = -1, 0
                         if ow + o < w_last:
-                            found[o], given[o] = indices[uintp(row + ow + o)], g[uintp(row + ow + o)]
+                            offsets[o], gradients[o] = indices[uintp(row + ow + o)], g[uintp(row + ow + o)]
                     for o in range(AHEAD):
-                        found[o] -= where
+                        offsets[o] -= place
                         for j in range(4):
-                            total[j] += given[o] if found[o] == j else g.dtype.type(0)
+                            total[j] += gradients[o] if offsets[o] == j else g.dtype.type(0)
                     ow += AHEAD
         if w + 4 <= pool.width:
             give_4(out, uintp(line * pool.width + w), total, 0)
@@ -317,24 +336,24 @@ def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
             out[uintp(place)] = total / real(size)
 
 
-def average_lines(
+def average_pool_rows(
     x,
     out,
     folded,
     table,
     sizes,
     workers,
-    line,
+    row_size,
     margin,
     counts_borders,
     divisor,
     pool: Pooling,
     *,
-    along_line,
+    fold_windows_of_row,
     BLOCK,
     REGULAR,
 ):
-    """The same of floats, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
+    """The same of floats, as in max_pool_rows. sizes (out_w) = the columns of each window that count."""
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
         inside = window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w) - window_start(
@@ -345,15 +364,15 @@ def average_lines(
             if divisor != 0
             else window_size(ow, pool.width, pool.stride_w, pool.pad_w, pool.kernel_w, inside, counts_borders)
         )
-    for turn in parallel_range(workers):
-        own = int64(turn) * BLOCK * line
-        for k in range(BLOCK * line):
-            folded[uintp(own + k)] = 0
+    for worker in parallel_range(workers):
+        folded_at = int64(worker) * BLOCK * row_size
+        for k in range(BLOCK * row_size):
+            folded[uintp(folded_at + k)] = 0
         begin, end = (
-            turn * pool.planes * pool.out_d * pool.out_h // workers,
-            (turn + 1) * pool.planes * pool.out_d * pool.out_h // workers,
+            worker * pool.planes * pool.out_d * pool.out_h // workers,
+            (worker + 1) * pool.planes * pool.out_d * pool.out_h // workers,
         )
-        oh, od, at = (
+        oh, od, plane_at = (
             begin % pool.out_h,
             begin // pool.out_h % pool.out_d,
             begin // (pool.out_h * pool.out_d) * pool.depth * pool.height * pool.width,
@@ -362,9 +381,9 @@ def average_lines(
             down_h, down_d = oh, od
             for place in range(first, min(first + BLOCK, end)):
                 h, d = 3 * oh, 3 * (pool.out_h + od)
-                down_sum(
+                fold_rows_sum(
                     x,
-                    at,
+                    plane_at,
                     (table[d] * pool.height + table[h]) * pool.width,
                     table[d + 1],
                     pool.height * pool.width,
@@ -372,19 +391,21 @@ def average_lines(
                     pool.width,
                     pool.width,
                     folded,
-                    own + (place - first) * line + margin,
+                    folded_at + (place - first) * row_size + margin,
                     table,
                     0,
                 )
-                oh, od, at = next_line(oh, od, at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width)
+                oh, od, plane_at = next_line(
+                    oh, od, plane_at, pool.out_h, pool.out_d, pool.depth * pool.height * pool.width
+                )
             for place in range(first, min(first + BLOCK, end)):
                 rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (pool.out_h + down_d) + 2]
                 down_h, down_d, _ = next_line(down_h, down_d, 0, pool.out_h, pool.out_d, 0)
-                begun = own + (place - first) * line + margin
+                window_at = folded_at + (place - first) * row_size + margin
                 for o in range(1 if REGULAR else pool.out_w):
-                    along_line(
+                    fold_windows_of_row(
                         folded,
-                        begun + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
+                        window_at + (-pool.pad_w if REGULAR else window_start(o, pool.width, pool.out_w, 0, 0, 1)),
                         table,
                         0,
                         1,
@@ -411,7 +432,7 @@ def average_planes(x, out, counts_borders, divisor, pool: Pooling):
         out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
 
 
-def spread_planes(g, out, counts_borders, divisor, pool: Pooling):
+def average_planes_gradient(g, out, counts_borders, divisor, pool: Pooling):
     """Its gradient: out = each g over the size of its plane."""
     for task in parallel_range(pool.planes):
         n = pool.depth * pool.height * pool.width
@@ -543,8 +564,8 @@ class _Pool(Op):
         """For a kernel that does whole lines of windows at once: its numbers, and its scratch: folded lines of each turn, and a table of windows."""
         (window, stride, padding, step), sizes = (each[-1] for each in parameters[:4]), _three(parameters[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
-        margin = max(lines.MARGIN // size, padding)
-        line = margin + lines.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
+        margin = max(pool_rows.MARGIN // size, padding)
+        line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
         return (workers, line, margin), ((workers * _BLOCK * line, x.storage), (3 * (sizes[0] + sizes[1]), _INDEX))
 
 
@@ -564,8 +585,8 @@ def _pooling(x: tuple, out: tuple, parameters: tuple) -> Pooling:
 def _by_lines(kernel: Callable, kind: str, parameters: tuple) -> Callable:
     """A kernel that does whole lines at once, for windows that are a known stride apart or adaptive."""
     stride = parameters[1][-1]
-    primitive = along(kind, (stride or 1) if stride in (0, *lines.STRIDES) else "any")
-    return partial(kernel, along_line=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
+    primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
+    return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
 
 
 def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
@@ -618,13 +639,16 @@ class MaxPool(_Pool):
         kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.FLAT), (), ()
         if _in_lines(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
-            kernel, scratch = _by_lines(placed_lines, "placed", parameters), (folded, (folded[0], index.storage), table)
+            kernel, scratch = (
+                _by_lines(max_pool_rows_with_indices, "argmax", parameters),
+                (folded, (folded[0], index.storage), table),
+            )
         return self._plan(
             kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch
         )
 
 
-class Greatest(_Pool):
+class MaxPoolValues(_Pool):
     """The values alone of a dense x, for when nobody asks for their places."""
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
@@ -640,7 +664,7 @@ class Greatest(_Pool):
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         if _in_lines(x):
             return self._plan(
-                _by_lines(greatest_lines, "greatest", parameters),
+                _by_lines(max_pool_rows, "max", parameters),
                 (out,),
                 (x.storage, x.storage),
                 x.shape,
@@ -698,7 +722,7 @@ class PlaceGradient(_Pool):
         )
 
 
-class Average(_Pool):
+class AvgPool(_Pool):
     """Means over the windows of a dense x, or (`backward`) their gradient, which spreads g over them; each is the other's gradient."""
 
     parameters = (*_Pool.parameters, "counts_borders", "divisor")
@@ -739,11 +763,11 @@ class Average(_Pool):
         if whole and flat and not self.backward:  # by blocks of threads, whose neighbours read neighbours
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
         if whole and not flat:
-            kernel = spread_planes if self.backward else average_planes
+            kernel = average_planes_gradient if self.backward else average_planes
         elif not self.backward and _in_lines(x):
             own, scratch = self._lines(x, parameters)
             kernel, numbers, scratch = (
-                _by_lines(average_lines, "sum", parameters),
+                _by_lines(average_pool_rows, "sum", parameters),
                 (*own, *numbers),
                 (*scratch, (parameters[4][-1], x.storage)),
             )
@@ -769,7 +793,11 @@ def _other(op: Callable) -> Callable:
     return gradient
 
 
-max_pool, greatest, place_gradient = MaxPool("max_pool"), Greatest("max_pool_values"), PlaceGradient("place_gradient")
-average_pool, average_pool_gradient = Average("average_pool", False), Average("average_pool_gradient", True)
+max_pool, max_pool_values, place_gradient = (
+    MaxPool("max_pool"),
+    MaxPoolValues("max_pool_values"),
+    PlaceGradient("place_gradient"),
+)
+average_pool, average_pool_gradient = AvgPool("average_pool", False), AvgPool("average_pool_gradient", True)
 average_pool.gradients = {"x": _other(lambda: average_pool_gradient)}
 average_pool_gradient.gradients = {"given": _other(lambda: average_pool)}

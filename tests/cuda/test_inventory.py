@@ -17,8 +17,8 @@ from numod.ops.factorization_device import MAKERS
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
-KERNELS = """ArgExtremum Average Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal
-Ctc CtcGradient Extremum Flip GammaGradient Greatest GridSample GridSlope GridSpread GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs
+KERNELS = """ArgExtremum AvgPool Bag BagBounds Band Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution Cross CrossEntropy CrossEntropyGradient CrossEntropyTotal
+Ctc CtcGradient Extremum Flip GammaGradient GridSample GridSlope GridSpread GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool MaxPoolValues Nonzero OverComplex Pad PadBack Part Patches Pdist PlaceGradient Pointwise Read Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum Runs
 Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack Substitution Transform Triangle Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there

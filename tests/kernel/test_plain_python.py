@@ -71,7 +71,7 @@ def both(monkeypatch: pytest.MonkeyPatch, op: object, arrays: list[np.ndarray], 
 
 
 KINDS = {"float32": dtypes.float32, "float64": dtypes.float64, "int64": dtypes.int64, "int32": dtypes.int32}
-POOLS = {pooling.max_pool, pooling.greatest, pooling.average_pool, pooling.average_pool_gradient, pooling.place_gradient}
+POOLS = {pooling.max_pool, pooling.max_pool_values, pooling.average_pool, pooling.average_pool_gradient, pooling.place_gradient}
 
 
 def numbers(*shape: int, kind: str = "float32") -> np.ndarray:
@@ -88,10 +88,10 @@ CONVOLUTIONS = {
     "weight_grid": (ops.convolution_weight, [numbers(1, 3, 4, 4), numbers(1, 3, 4, 4)], ((1, 1), (1, 1), (1, 1), 1, (3, 3, 3, 3))),
     "weight_lines": (ops.convolution_weight, [numbers(1, 2, 4, 4), numbers(1, 2, 4, 4)], ((1, 1), (1, 1), (1, 1), 1, (2, 2, 3, 3))),
     "add_windows": (ops.convolution_input, [numbers(1, 128, 1, 1), numbers(128, 4, 4, 4)], ((2, 2), (0, 0), (1, 1), 1, (1, 4, 4, 4))),
-    "weigh_planes": (ops.convolution, [numbers(1, 16, 4, 4), numbers(16, 1, 3, 3)], ((1, 1), (1, 1), (1, 1), 16, None)),
-    "correlate_planes": (ops.convolution_weight, [numbers(1, 16, 4, 4), numbers(1, 16, 4, 4)], ((1, 1), (1, 1), (1, 1), 16, (16, 1, 3, 3))),
-    "by_winograd": (ops.convolution, [numbers(1, 16, 4, 32), numbers(16, 16, 3, 3)], PLAIN),
-    "weight_by_winograd": (ops.convolution_weight, [numbers(1, 16, 4, 4), numbers(1, 16, 4, 4)], (*PLAIN[:4], (16, 16, 3, 3))),
+    "depthwise_kernel": (ops.convolution, [numbers(1, 16, 4, 4), numbers(16, 1, 3, 3)], ((1, 1), (1, 1), (1, 1), 16, None)),
+    "depthwise_weight_kernel": (ops.convolution_weight, [numbers(1, 16, 4, 4), numbers(1, 16, 4, 4)], ((1, 1), (1, 1), (1, 1), 16, (16, 1, 3, 3))),
+    "winograd_kernel": (ops.convolution, [numbers(1, 16, 4, 32), numbers(16, 16, 3, 3)], PLAIN),
+    "winograd_weight_kernel": (ops.convolution_weight, [numbers(1, 16, 4, 4), numbers(1, 16, 4, 4)], (*PLAIN[:4], (16, 16, 3, 3))),
 }  # fmt: skip
 
 
@@ -108,12 +108,12 @@ def windows(kernel: int, stride: int, padding: int, out: int) -> tuple:
 
 POOLINGS = {
     "max_pool_kernel": (pooling.max_pool, [numbers(2, 5, 5, kind="int64")], windows(3, 2, 1, 3)),
-    "placed_lines": (pooling.max_pool, [numbers(2, 5, 5)], windows(3, 2, 1, 3)),
-    "greatest_lines": (pooling.greatest, [numbers(2, 9, 9)], windows(3, 3, 0, 3)),
+    "max_pool_rows_with_indices": (pooling.max_pool, [numbers(2, 5, 5)], windows(3, 2, 1, 3)),
+    "max_pool_rows": (pooling.max_pool_values, [numbers(2, 9, 9)], windows(3, 3, 0, 3)),
     "average_kernel": (pooling.average_pool, [numbers(2, 5, 5, kind="int64")], (*windows(2, 1, 0, 4), True, 1)),
-    "average_lines": (pooling.average_pool, [numbers(2, 5, 5)], (*windows(4, 1, 2, 6), True, 0)),
+    "average_pool_rows": (pooling.average_pool, [numbers(2, 5, 5)], (*windows(4, 1, 2, 6), True, 0)),
     "average_planes": (pooling.average_pool, [numbers(2, 4, 4)], (*windows(4, 4, 0, 1), True, 0)),
-    "spread_planes": (pooling.average_pool_gradient, [numbers(2, 1, 1)], (*windows(4, 4, 0, 4), True, 0)),
+    "average_planes_gradient": (pooling.average_pool_gradient, [numbers(2, 1, 1)], (*windows(4, 4, 0, 4), True, 0)),
     "average_gradient_kernel": (pooling.average_pool_gradient, [numbers(2, 4, 4)], (*windows(2, 1, 0, 5), True, 0)),
     "place_gradient_kernel": (pooling.place_gradient, [numbers(2, 2, 2), np.full((2, 2, 2), 5, "int32")], windows(2, 2, 0, 4)),
 }  # fmt: skip

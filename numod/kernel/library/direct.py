@@ -40,7 +40,7 @@ class Geometry(NamedTuple):
 
 
 @shared_scalar
-def convolve_line(x, weight, out, place, conv: Geometry):
+def convolve_row(x, weight, out, place, conv: Geometry):
     """Line `place` of out: each tap adds a stretch of a line of the input times its weight."""
     oh = place % conv.out_h
     od = (place // conv.out_h) % conv.out_d
@@ -73,7 +73,7 @@ def convolve_line(x, weight, out, place, conv: Geometry):
 
 
 @shared_scalar
-def convolve_back(g, weight, out, place, conv: Geometry):
+def convolve_plane_back(g, weight, out, place, conv: Geometry):
     """Plane `place` of out, the input's gradient: each tap adds lines of g times its weight."""
     group = place // conv.channels
     base = place * conv.depth * conv.height * conv.width
@@ -107,7 +107,7 @@ def convolve_back(g, weight, out, place, conv: Geometry):
 
 
 @shared_scalar
-def correlate(g, x, place, conv: Geometry):
+def correlate_tap(g, x, place, conv: Geometry):
     """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's tap."""
     k = place % conv.kernel_w
     b = (place // conv.kernel_w) % conv.kernel_h
@@ -130,11 +130,11 @@ def correlate(g, x, place, conv: Geometry):
                     + h * conv.width
                     + shift
                 )
-                given = ((image * conv.groups * conv.features + feature) * conv.out_d * conv.out_h + row) * conv.out_w
+                g_row = ((image * conv.groups * conv.features + feature) * conv.out_d * conv.out_h + row) * conv.out_w
                 if conv.stride_w == 1:
                     for ow in range(low, high):
-                        total += g[uintp(given + ow)] * x[uintp(source + ow)]
+                        total += g[uintp(g_row + ow)] * x[uintp(source + ow)]
                 else:
                     for ow in range(low, high):
-                        total += g[uintp(given + ow)] * x[uintp(source + ow * conv.stride_w)]
+                        total += g[uintp(g_row + ow)] * x[uintp(source + ow * conv.stride_w)]
     return total

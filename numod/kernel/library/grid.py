@@ -99,12 +99,12 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
 
 
 @shared_scalar
-def spread_images(
+def copy_to_grid(
     x,
     base,
     image_step,
     grid,
-    own,
+    grid_at,
     count,
     channels,
     depth,
@@ -121,7 +121,7 @@ def spread_images(
     conv: Taps,
 ):
     """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
-    together = (
+    contiguous = (
         (shape.stack == 1) & (shape.grid_w == width) & (s_h == 1) & (s_w == 1)
     )  # lines follow each other in x as in the grid
     plane = shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
@@ -132,17 +132,17 @@ def spread_images(
             for c in range(channels if is_read(r_h, conv.kernel_h, conv.step_h, conv.pad_h, s_h) else 0):
                 r = 0
                 while r < variants:
-                    start, held = columns[uintp(conv.kernel_w + r)], 1  # variants of neighbours are read at once
-                    while (held < s_w) & (r + held < variants) and columns[
-                        uintp(conv.kernel_w + r + held)
-                    ] == start + held:
-                        held += 1
-                    at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
-                    end, first, r = at + plane, max(0, -start), r + held
+                    start, phase_count = columns[uintp(conv.kernel_w + r)], 1  # variants of neighbours are read at once
+                    while (phase_count < s_w) & (r + phase_count < variants) and columns[
+                        uintp(conv.kernel_w + r + phase_count)
+                    ] == start + phase_count:
+                        phase_count += 1
+                    at = grid_at + (((c * s_d + r_d) * s_h + r_h) * variants + r) * plane
+                    end, first, r = at + plane, max(0, -start), r + phase_count
                     for j_d in range(shape.grid_d if start < 1 << 40 else 0):
                         d = (j_d + low_d) * s_d + r_d
                         slab = (d >= 0) & (d < depth)
-                        if together & slab & (first < shape.grid_w) & (first < width - start) & (top < bottom):
+                        if contiguous & slab & (first < shape.grid_w) & (first < width - start) & (top < bottom):
                             # all at once; where lines begin and end there are elements of their neighbours then
                             source, last = (
                                 base + ((c * depth + d) * height + low_h) * width + start,
@@ -165,7 +165,7 @@ def spread_images(
                             at += shape.grid_h * shape.grid_w
                             continue
                         for n in range(shape.stack):  # an image at a time: its lines follow each other
-                            source, into = (
+                            source, target = (
                                 base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + start,
                                 at + n * shape.grid_w,
                             )
@@ -188,12 +188,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
                                     shape.grid_h,
                                     shape.grid_w,
-                                    held,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -207,12 +207,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
                                     shape.grid_h,
                                     shape.grid_w,
-                                    held,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -226,12 +226,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
                                     shape.grid_h,
                                     shape.grid_w,
-                                    held,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -245,12 +245,12 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
                                     shape.grid_h,
                                     shape.grid_w,
-                                    held,
+                                    phase_count,
                                     room,
                                     less,
                                 )
@@ -264,22 +264,22 @@ def spread_images(
                                     top,
                                     stop,
                                     grid,
-                                    into,
+                                    target,
                                     step,
                                     plane,
                                     shape.grid_h,
                                     shape.grid_w,
-                                    held,
+                                    phase_count,
                                     room,
                                     less,
                                 )
                             else:
                                 for i in range(shape.grid_h):
-                                    for t in range(held):
+                                    for t in range(phase_count):
                                         for j in range(shape.grid_w):
-                                            k, to = j * s_w + t, into + i * step + t * plane + j
+                                            k, element = j * s_w + t, target + i * step + t * plane + j
                                             read = (k >= first) & (k < last) & (i >= top) & (i < stop)
-                                            grid[uintp(to)] = x[uintp(source + i * x_step + k)] if read else 0
+                                            grid[uintp(element)] = x[uintp(source + i * x_step + k)] if read else 0
                         at += shape.grid_h * shape.stack * shape.grid_w
 
 
@@ -302,35 +302,40 @@ def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, vari
 
 
 @shared_scalar
-def pad_features(weight, padded, features, own_rows, taps):
-    """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
+def pad_features(weight, padded, features, padded_rows, taps):
+    """padded (groups, padded_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
     for row in range(padded.size // taps):
-        group, feature = row // own_rows, row % own_rows
+        group, feature = row // padded_rows, row % padded_rows
         copy_line(
             weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps
         )
 
 
 @shared_scalar
-def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, held, order, phases):
+def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, row_count, order, phases):
     """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat
     the last.
 
     Some features at a time: they lie far apart, and the next tile is to find what it reads in the cache.
     """
-    for some in range(0, features, 16):
+    for first_feature in range(0, features, 16):
         for row in range(0, rows, tile_rows):
             for phase in range(phases):
-                begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-                for o in range(some, min(some + 16, features)):
-                    for c in range(tile_rows):
-                        source = base + (o * channels + min(row + c, held - 1)) * taps
-                        target = at + row * features * taps + (tile_rows * begin + c * reached) * features + o * reached
-                        if reached == taps:  # in order
+                begin, tap_count = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+                for feature in range(first_feature, min(first_feature + 16, features)):
+                    for tile_row in range(tile_rows):
+                        source = base + (feature * channels + min(row + tile_row, row_count - 1)) * taps
+                        target = (
+                            at
+                            + row * features * taps
+                            + (tile_rows * begin + tile_row * tap_count) * features
+                            + feature * tap_count
+                        )
+                        if tap_count == taps:  # in order
                             for j in range(taps):
                                 panels[uintp(target + j)] = weight[uintp(source + j)]
                         else:
-                            for j in range(reached):
+                            for j in range(tap_count):
                                 panels[uintp(target + j)] = weight[uintp(source + order[begin + j])]
 
 
@@ -348,7 +353,7 @@ def multiply_grid(
     rows,
     depth,
     grid,
-    own,
+    grid_at,
     table,
     table_at,
     out,
@@ -375,15 +380,15 @@ def multiply_grid(
     for begin in range(0, total, shape.run):
         end = min(total, begin + shape.run)
         for first in range(0, max(depth, 1), shape.deep):  # sums of nothing are written too
-            left, done, into = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
+            depth_here, is_last, tile_place = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
             for row in range(0, rows, tile_rows):
                 start, position = a_at + row * a_step + first, begin
                 while position < end:
-                    here = position % slab if slabs > 1 else position
-                    if here >= reach:  # no outputs lie between slabs
-                        position += slab - here
+                    slab_position = position % slab if slabs > 1 else position
+                    if slab_position >= reach:  # no outputs lie between slabs
+                        position += slab - slab_position
                         continue
-                    n = min(reach - here, end - position)
+                    n = min(reach - slab_position, end - position)
                     stop = position + min(
                         n, 2 * lanes if (n > 3 * lanes) & (n <= 4 * lanes) else 3 * lanes
                     )  # two and two are faster than three and one
@@ -394,14 +399,14 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
                     elif stop - position > lanes:
@@ -411,14 +416,14 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
                     else:
@@ -428,35 +433,35 @@ def multiply_grid(
                             depth,
                             1,
                             grid,
-                            own + position,
+                            grid_at + position,
                             0,
                             table,
                             table_at + first,
                             tile,
-                            into,
+                            tile_place,
                             3 * lanes,
-                            left,
+                            depth_here,
                             first,
                         )
-                    if done:
-                        keep_tile(
-                            tile, into, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
+                    if is_last:
+                        store_tile(
+                            tile, tile_place, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step,
                             line_step, column_step, count, slabs, lines, columns, shape,
                         )  # fmt: skip
                     if shape.deep < depth:
-                        into += tile_rows * 3 * lanes
+                        tile_place += tile_rows * 3 * lanes
                     position = stop
 
 
 @shared_scalar
-def multiply_grid_lines(
+def multiply_grid_rows(
     a,
     a_at,
     a_step,
     rows,
     depth,
     grid,
-    own,
+    grid_at,
     table,
     table_at,
     out,
@@ -479,12 +484,12 @@ def multiply_grid_lines(
     """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
     end = grid_reach(count, shape, slabs, lines, columns)
     for row in range(rows):
-        left, base = a_at + row * a_step, out_at + row * row_step
+        a_row_at, base = a_at + row * a_step, out_at + row * row_step
         if column_step == 1 and depth <= 32 and 2 * columns > lanes:
             for slab in range(slabs):
                 for line in range(lines):
                     for image in range(count):
-                        source = own + ((slab * shape.grid_h + line) * shape.stack + image) * shape.grid_w
+                        source = grid_at + ((slab * shape.grid_h + line) * shape.stack + image) * shape.grid_w
                         target = base + image * image_step + slab * slab_step + line * line_step
                         w = 0
                         while w < columns:
@@ -492,7 +497,7 @@ def multiply_grid_lines(
                             if more > 7 * lanes:
                                 line8(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -510,7 +515,7 @@ def multiply_grid_lines(
                             elif more > 3 * lanes:
                                 line4(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -528,7 +533,7 @@ def multiply_grid_lines(
                             elif more > lanes:
                                 line2(
                                     a,
-                                    left,
+                                    a_row_at,
                                     0,
                                     1,
                                     grid,
@@ -545,21 +550,34 @@ def multiply_grid_lines(
                                 w += 2 * lanes
                             else:
                                 line1(
-                                    a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0
+                                    a,
+                                    a_row_at,
+                                    0,
+                                    1,
+                                    grid,
+                                    source + w,
+                                    0,
+                                    table,
+                                    table_at,
+                                    out,
+                                    target + w,
+                                    more,
+                                    depth,
+                                    0,
                                 )
                                 w += lanes
         else:
             for position in range(0, end, 8 * lanes):
                 stop = min(end, position + 8 * lanes)
-                line8(a, left, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
-                keep_tile(
+                line8(a, a_row_at, 0, 1, grid, grid_at + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
+                store_tile(
                     tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step, column_step,
                     count, slabs, lines, columns, shape,
                 )  # fmt: skip
 
 
 @scalar
-def keep_tile(
+def store_tile(
     tile,
     tile_at,
     tile_step,
@@ -619,14 +637,14 @@ def keep_tile(
 
 
 @shared_scalar
-def turn_outputs(
+def transpose_outputs(
     g,
     base,
     image_step,
     feature_step,
     features,
-    turned,
-    own,
+    transposed,
+    transposed_at,
     first,
     count,
     slabs,
@@ -647,40 +665,42 @@ def turn_outputs(
                 line // shape.stack % shape.grid_h,
                 line // (shape.stack * shape.grid_h),
             )
-            at = own + feature * end + line * shape.grid_w * panel
+            at = transposed_at + feature * end + line * shape.grid_w * panel
             stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
             source = base + image * image_step + feature * feature_step + (slab * out_h + first + h) * out_w
             whole, blocks = width - width % lanes, stop - stop % lanes
             for j in range(0, whole, lanes):
                 for w in range(0, blocks, lanes):
-                    turn_block(g, source + j * feature_step + w, feature_step, turned, at + w * panel + j, panel)
+                    turn_block(g, source + j * feature_step + w, feature_step, transposed, at + w * panel + j, panel)
             for j in range(width):
                 for w in range(blocks if j < whole else 0, stop):
-                    turned[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
+                    transposed[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
             for w in range(stop):
                 for j in range(width, panel):
-                    turned[uintp(at + w * panel + j)] = 0
+                    transposed[uintp(at + w * panel + j)] = 0
             for k in range(stop * panel, min(shape.grid_w, end - line * shape.grid_w) * panel):
-                turned[uintp(at + k)] = 0
+                transposed[uintp(at + k)] = 0
 
 
 @scalar
-def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, shape: GridLines, end):
+def copy_outputs_to_grid(
+    g, base, image_step, grid, grid_at, first, count, slabs, lines, out_h, out_w, shape: GridLines, end
+):
     """grid (positions to end) = a feature of g; 0 where a position is no output."""
     for line in range((end + shape.grid_w - 1) // shape.grid_w):
         image, h, slab = line % shape.stack, line // shape.stack % shape.grid_h, line // (shape.stack * shape.grid_h)
         stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
         source = base + image * image_step + (slab * out_h + first + h) * out_w
-        copy_line(g, source, 0, stop, grid, own + line * shape.grid_w, min(shape.grid_w, end - line * shape.grid_w))
+        copy_line(g, source, 0, stop, grid, grid_at + line * shape.grid_w, min(shape.grid_w, end - line * shape.grid_w))
 
 
 @scalar
-def turn_sums(sums, own, step, rows, columns, out, out_at, out_step, lanes):
+def transpose_sums(sums, sums_at, step, rows, columns, out, out_at, out_step, lanes):
     """out (columns, rows; lines out_step apart) = sums (rows, columns; lines step apart), turned."""
     whole, blocks = rows - rows % lanes, columns - columns % lanes
     for j in range(0, blocks, lanes):
         for i in range(0, whole, lanes):
-            turn_block(sums, own + i * step + j, step, out, out_at + j * out_step + i, out_step)
+            turn_block(sums, sums_at + i * step + j, step, out, out_at + j * out_step + i, out_step)
     for j in range(columns):
         for i in range(whole if j < blocks else 0, rows):
-            out[uintp(out_at + j * out_step + i)] = sums[uintp(own + i * step + j)]
+            out[uintp(out_at + j * out_step + i)] = sums[uintp(sums_at + i * step + j)]

@@ -120,7 +120,7 @@ def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Ten
     """Max pooling, with indices only if the caller or a gradient needs them, since they take time."""
     x = f.contiguous(x)
     if not with_indices and not (is_grad_enabled() and x.requires_grad):
-        return op.greatest.apply((x,), parameters)
+        return op.max_pool_values.apply((x,), parameters)
     values, indices = op.max_pool.apply((x,), parameters)
     return (values, indices.to(dtypes.int64)) if with_indices else values
 
