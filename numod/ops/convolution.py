@@ -20,7 +20,7 @@ from .convolution_fold import fold_launcher, pays as folds
 from .convolution_grid import grid_launcher, flipped_launcher
 from .convolution_planes import planes_launcher, suits
 from .convolution_product import product_launcher
-from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
+from .convolution_winograd import fits as fits_winograd, weight_transformer, winograd_launcher
 from .finish import Finish
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_strides
@@ -193,7 +193,7 @@ class SpreadWeight(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (weight,) = arguments
-        run, constants, size = weight_spreader(weight)
+        run, constants, size = weight_transformer(weight)
         return Plan(layout((size,), weight.dtype, weight.device), run, constants)
 
 

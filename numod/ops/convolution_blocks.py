@@ -1,4 +1,6 @@
-"""Convolution on a GPU: a matrix product whose elements are found in the tensors (implicit GEMM), one for each group. The kernel's text is `kernel.block`'s."""
+"""Convolution on a GPU as implicit GEMM: a matrix product for each group, whose elements are read from the tensors.
+`kernel.block` writes the kernel.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ _RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's g
 
 
 def fits(x: tuple, result: tuple) -> bool:
-    """Whether these kernels can count the elements of tensors of these shapes."""
+    """Whether tensors of these shapes have few enough elements for these kernels."""
     return 0 not in result and max(prod(x), prod(result)) < block.SHORT
 
 
 def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable, tuple]:
-    """Launcher and constants of a convolution or a gradient, for a geometry.
+    """Launcher and constants of a convolution or a gradient.
 
-    Where the result is too small to occupy the GPU, its terms are cut into parts, which are summed in order: all positions for the weight's gradient, else
-    channels.
+    If the result is too small to occupy the GPU, the sums are cut into parts, which are added in order: the positions
+    for the weight's gradient, else the channels.
     """
     images, groups, channels, features, *sizes = numbers
     places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])

@@ -1,6 +1,6 @@
-"""Convolution by kernels that walk over the tensors themselves, and what every kernel of a convolution is told. No memory beside the result.
+"""Convolution by its definition, without scratch memory, and the launcher of all convolution kernels.
 
-They serve every device and dtype; on the CPU floats have faster ones in `convolution_grid`. Rows are output rows (out_d * out_h of them).
+These kernels serve every device and dtype; floats on the CPU have faster ones in `convolution_grid`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from .finish import Finish, unfinished
 
 
 def forward_direct(x, weight, out, conv: Geometry):
-    """A row of the output at a time."""
+    """Each task computes a row of the output."""
     for task in parallel_range(conv.images * conv.groups * conv.features * conv.out_d * conv.out_h):
         convolve_row(x, weight, out, int64(task), conv)
 
 
 def input_direct(g, weight, out, conv: Geometry):
-    """A plane (image, channel) of the input at a time."""
+    """Each task computes a plane (image, channel) of the input's gradient."""
     for task in parallel_range(conv.images * conv.groups * conv.channels):
         convolve_plane_back(g, weight, out, int64(task), conv)
 
 
 def weight_direct(g, x, out, conv: Geometry):
-    """An element of the weight at a time."""
+    """Each task computes an element of the weight's gradient."""
     for task in parallel_range(
         conv.groups * conv.features * conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     ):
@@ -45,9 +45,11 @@ def launcher(
     fastmath: frozenset = build.FAST_REDUCTION,
     **values: object,
 ) -> Callable:
-    """A launcher of a kernel of `arrays` (names of storages) and int64 numbers, and what `finish` adds. `values` are those of its compile-time parameters.
+    """A launcher of a kernel of `arrays` (names of storages), int64 numbers and the arguments of `finish`. `values`
+    are those of its compile-time parameters.
 
-    Kernels whose sums are the tiles' need no more than FAST_POINTWISE: those with an end, and those that share their helpers, which are then compiled once.
+    FAST_POINTWISE is enough for kernels that sum in register tiles; such kernels share the machine code of their
+    device functions.
     """
     numbers = len(arguments(kernel)) - len(arrays)
     signature = bind.signature(*arrays, numbers=numbers, others=finish.types() if finish else ())

@@ -1,7 +1,8 @@
-"""The gradient of a convolution's input as one matrix product, whose sums are then added where their windows are: for few windows, each of many taps.
+"""The gradient of a convolution's input by one matrix product and col2im: for few windows of many taps.
 
-By the grid (`convolution_grid`) every element of the input meets all taps that its place among the strides allows, also those that no window brings there: for
-windows that nearly cover the input these are most. Here nothing is multiplied in vain, and the price is a matrix of a sum for each tap of each window.
+In an implicit GEMM (`convolution_grid`) every element of the input is multiplied by all taps of its phase, also by
+those that no window brings there; these are most if the kernel is almost as large as the input. Here only products
+that count are computed, at the price of a matrix with a sum for each tap of each window.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MOST = 1 << 24  # sums
 
 
 def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, tile_rows: int) -> bool:
-    """Whether this takes less time than the grid, whose tiles of channels are padded."""
+    """Whether this is expected to be faster than the implicit GEMM."""
     channels, features, phases = weight[1], weight[0] // groups, prod(stride)
     sums = x[0] * groups * prod(weight[1:]) * prod(result[2:])
     padded = 1 if channels <= _FEW else -(-channels // tile_rows) * tile_rows / channels
@@ -34,7 +35,7 @@ def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, til
 
 
 def transpose_by_window(g, transposed, images, groups, features, windows):
-    """turned (groups, images, windows, features) = g (images, groups, features, windows)."""
+    """transposed (groups, images, windows, features) = g (images, groups, features, windows)."""
     for part in parallel_range(groups * images):
         group, image = int64(part) // images, int64(part) % images
         source, target = (image * groups + group) * features * windows, int64(part) * windows * features
@@ -44,8 +45,9 @@ def transpose_by_window(g, transposed, images, groups, features, windows):
 
 
 def add_windows(sums, out, conv: Geometry):
-    """out (images, groups, channels, depth, height, width) = each of sums (groups, images, windows, channels, taps) where its window brings it, added up; a
-    plane a task."""
+    """out (images, groups, channels, depth, height, width) = sums (groups, images, windows, channels, taps), added
+    where each window lies (col2im). Each task computes a plane.
+    """
     windows, taps = conv.out_d * conv.out_h * conv.out_w, conv.kernel_d * conv.kernel_h * conv.kernel_w
     for plane in parallel_range(conv.images * conv.groups * conv.channels):
         channel, group, image = (
@@ -76,7 +78,7 @@ def add_windows(sums, out, conv: Geometry):
 
 
 def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple) -> Callable:
-    """A launch of the three steps, for a geometry."""
+    """A launcher of the three steps."""
     images, groups, channels, features, *sizes = numbers
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
     turn = bind.launcher(

@@ -1,7 +1,8 @@
-"""Convolution of floats on the CPU by register tiles. Shapes are those of `convolution`; the grid is explained in `kernel.library.grid`.
+"""Convolution of floats on the CPU as implicit GEMM by register tiles. Shapes are those of `convolution`;
+`kernel.library.grid` explains the grid.
 
-Patches of a block of output rows are runs of a grid that fits the second-level cache, and tiles multiply it. Where a result could hold what the
-zeros of a border make of an infinity, it is computed again from the elements that exist (`kernel.library.direct`).
+A block of output rows reads its im2col matrix from a grid that fits the second-level cache. Where the zeros of a
+border may have made a NaN of an infinity, the result is computed again by the definition (`kernel.library.direct`).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class GridPlan(NamedTuple):
 def forward_grid(
     x, weight, out, padded, grid, tile, table, columns, plan: GridPlan, conv: Geometry, *, multiply, TILE_ROWS, LANES
 ):
-    """out = weight (features, taps) @ patches, of the images and output rows that a grid holds at a time."""
+    """out = weight (features, taps) @ the im2col matrix, for the images and output rows of one grid at a time."""
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.features // TILE_ROWS) * TILE_ROWS
     fill_columns(
@@ -257,7 +258,7 @@ def input_grid(
     LANES,
     PACKED,
 ):
-    """out = patches of g times the weights that lead there. The input's elements fall into phases, each of which some of the taps reach."""
+    """out = the gradient of the input. Its elements fall into phases by the stride; each phase has its own taps."""
     taps = conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_rows = -(-conv.channels // TILE_ROWS) * TILE_ROWS
     plane = plan.grid_d * plan.grid_h * plan.stack * plan.grid_w
@@ -458,7 +459,9 @@ def input_grid(
 
 
 def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES):
-    """sums (workers, groups, taps, features) += patches (taps, positions) @ g (positions, features); out is the sum over workers, turned."""
+    """sums (workers, groups, taps, features) += im2col matrix (taps, positions) @ g (positions, features). out is
+    the transposed sum over workers.
+    """
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_taps, padded_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-conv.features // LANES) * LANES
     panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
@@ -601,7 +604,9 @@ def weight_grid(g, x, out, transposed, sums, grid, table, columns, plan: GridPla
 def weight_whole(
     g, x, out, transposed, sums, grid, table, columns, plan: GridPlan, conv: Geometry, *, TILE_ROWS, LANES
 ):
-    """out (features, taps) where all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in the cache until they are turned."""
+    """out (features, taps) if all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in
+    the cache until they are transposed.
+    """
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     padded_features = -(-conv.features // LANES) * LANES
     panel = 2 * LANES if padded_features // LANES % 3 == 1 else 3 * LANES
@@ -739,7 +744,9 @@ def weight_whole(
 
 
 def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: Geometry):
-    """out = the products of each feature's g and the grid shifted by each tap: few features and channels a group, many groups."""
+    """out = the products of each feature's g and the grid shifted by each tap, for many groups of few features and
+    channels.
+    """
     taps = conv.channels * conv.kernel_d * conv.kernel_h * conv.kernel_w
     fill_columns(
         columns,
@@ -826,7 +833,9 @@ def weight_lines(g, x, out, g_grid, grid, table, columns, plan: GridPlan, conv: 
 
 
 def flip_weight(weight, flipped, groups, features, channels, taps):
-    """turned (groups, channels, features, taps) = weight (groups, features, channels, taps), the taps from the last to the first."""
+    """flipped (groups, channels, features, taps) = weight (groups, features, channels, taps), with the taps in
+    reverse order.
+    """
     for row in parallel_range(groups * features):
         group, feature = int64(row) // features, int64(row) % features
         for channel in range(channels):
@@ -839,8 +848,9 @@ def flip_weight(weight, flipped, groups, features, channels, taps):
 
 
 def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
-    """The input's gradient, of stride 1, by the forward kernel: one text to compile. It convolves g with the weight turned, where borders are as wide as taps
-    reach over."""
+    """The input's gradient of a convolution with stride 1 by the forward kernel, so that only one kernel is
+    compiled: g is convolved with the flipped weight.
+    """
     stride, padding, dilation, groups = parameters
     shape = (x[1], weight[0] // groups, *weight[2:])
     borders = tuple(step * (taps - 1) - pad for taps, pad, step in zip(weight[2:], padding, dilation))
@@ -869,7 +879,9 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
 def grid_launcher(
     op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
 ) -> Callable:
-    """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
+    """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
+    groups).
+    """
     run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
     make = out.device.backend.scratch
 
@@ -883,9 +895,12 @@ def grid_launcher(
 def _grid_kernel(
     op: str, out: Layout, numbers: Geometry, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
 ) -> tuple[Callable, Callable[[int], tuple]]:
-    """The launcher of op's kernel, and a function of the number of threads: the scratch memory that it is given after its three tensors, and the constants
-    after that. Each worker has memory of its own, and more workers than threads would not find theirs in the cache; only where workers sum up there are
-    always as many."""
+    """The launcher of op's kernel, and a function of the number of threads that returns its scratch memory and
+    constants.
+
+    There are as many workers as threads, since each has its own scratch memory, which is to stay in the cache. Only
+    gradients of weights always have the same number of workers, so that their sums do not depend on it.
+    """
     backward, on_weight, storage, index = (
         op == "convolution_input",
         op == "convolution_weight",
@@ -957,10 +972,10 @@ def _ceil(n: int, step: int) -> int:
 
 
 def _cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[GridPlan, int]:
-    """A plan, without its workers, and the positions of a grid: how many images and output rows are done at a time.
+    """A plan, without its workers, and the number of positions of a grid.
 
-    The grid holds x, or g if `backward`; `outer` is the number of rows (features, or channels) that meet it. More than one share: all images are on
-    one grid, which all workers read.
+    The grid holds x, or g if `backward`. `outer` is the number of rows of the product (features, or channels). If
+    there is more than one share, all images are on one grid, which all workers read.
     """
     images, groups, by_name = conv.images, conv.groups, conv._asdict()
     lows, spans, counts, phases, strides = [], [], [], [], [by_name[f"stride_{letter}"] for letter in "dhw"]

@@ -1,7 +1,8 @@
-"""Depthwise convolution of floats on the CPU, planes side by side: a lane of a vector for each of them (`kernel.library.planes`).
+"""Depthwise convolution of floats on the CPU, with the planes interleaved: one in each lane of a vector
+(`kernel.library.planes`).
 
-It takes the place of `convolution_grid` where every channel has a kernel of its own: there is no matrix to multiply, and borders, strides and short lines would
-cost more than the products.
+It replaces the implicit GEMM where every channel has its own kernel: there is no matrix product, and padding, strides
+and short rows would cost more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _WORKERS = 8  # as in `convolution_grid`
 
 
 class PlanePlan(NamedTuple):
-    """How a convolution of planes is cut into tasks."""
+    """How a depthwise convolution is cut into tasks."""
 
     workers: int  # turns of the parallel loop
     blocks: int  # parts of the output's height
@@ -59,8 +60,9 @@ def depthwise_kernel(
     *,
     LANES,
 ):
-    """out = x convolved, or, where `back`, the gradient that leads back. Taps that meet an element are tap_h and tap_w apart, and lead lead_h and lead_w
-    further."""
+    """out = the convolution of x or, if `back`, the gradient of the input. Taps that are inside are tap_h and tap_w
+    apart, and read elements lead_h and lead_w apart.
+    """
     taps, planes = conv.kernel_h * conv.kernel_w, conv.images * conv.groups
     tasks = (planes + LANES - 1) // LANES * plan.blocks
     apart = conv.stride_w if back else 1
@@ -205,7 +207,7 @@ def depthwise_weight_kernel(g, x, out, tile, g_tile, sums, plan: PlanePlan, conv
 
 
 def suits(op: str, x: tuple, weight: tuple, itemsize: int) -> bool:
-    """Whether a convolution is one of planes, enough of them to fill a vector."""
+    """Whether a convolution is depthwise, with enough planes to fill a vector."""
     planes = x[1] if op == "convolution_weight" else x[0] * x[1]
     return len(x) == 4 and weight[0] == x[1] and weight[1] == 1 and planes >= tiles.host().lanes(itemsize)
 
@@ -220,7 +222,9 @@ def planes_launcher(
     work: int,
     finish: Finish | None = None,
 ) -> Callable:
-    """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
+    """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
+    groups).
+    """
     back, on_weight, lanes = (
         op == "convolution_input",
         op == "convolution_weight",

@@ -1,8 +1,9 @@
-"""Convolution of float32 by 3 x 3 on the CPU by Winograd's F(2x2, 3x3), the gradient of its input, and that of its weight, which is F(3x3, 2x2).
+"""3 x 3 convolution of float32 on the CPU by Winograd's F(2x2, 3x3), with the gradients of its input and, by F(3x3,
+2x2), of its weight.
 
-The method is in `kernel.library.winograd`, when it is taken in `convolution`. Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a
-third fewer products still, and errors ten times as large), but they go with the largest of the 16 elements of a tile, not with the largest of the nine that an
-output sees.
+`kernel.library.winograd` has the method, `convolution` the conditions for its use. Errors are as small as those of
+direct sums, but relative to the largest of the 16 elements of a tile, not of the nine that an output reads. F(4x4,
+3x3) would take a third fewer products, with errors ten times as large.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def winograd_kernel(
     LANES,
     SIZE,
 ):
-    """out = the 16 products of transformed tiles of x and transformed kernels, transformed back. `given` taps are transformed already."""
+    """out = the inverse transform of the 16 products of transformed tiles of x and transformed kernels."""
     apart = (plan.shares > 1) & (plan.is_transformed == 0)  # each worker transforms the kernels that it needs next
     if (plan.shares == 1) & (plan.is_transformed == 0):
         for part in parallel_range(conv.features // FEATURES):
@@ -255,10 +256,10 @@ def winograd_weight_kernel(
     LANES,
     SIZE,
 ):
-    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed
-    back (3 x 3).
+    """out = the weight's gradient: the inverse transform (3 x 3) of the 16 products of transformed tiles of g (2 x 2)
+    and x, summed over one chunk of rows of tiles at a time.
 
-    Some chunks are transformed, then multiplied, `together`: threads are started twice for them.
+    `together` chunks are transformed, then multiplied, so that threads start twice for all of them.
     """
     parts = (conv.channels + conv.features) // LANES
     for start in range(0, plan.chunks, plan.together):
@@ -359,7 +360,9 @@ def winograd_weight_kernel(
 
 
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
-    """Whether the kernels do such a convolution and its gradients: scratch memory is bounded, and larger ones were not measured."""
+    """Whether the kernels support a convolution and its gradients. Larger ones would need much scratch memory, and
+    were not measured.
+    """
     stride, padding, dilation, groups = parameters
     plain = (
         len(x) == 4
@@ -378,8 +381,8 @@ def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
     )
 
 
-def spread_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES):
-    """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of weight."""
+def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES):
+    """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of a weight."""
     for block in parallel_range(blocks):
         transform_kernels(
             weight,
@@ -395,11 +398,13 @@ def spread_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LANES)
         )
 
 
-def weight_spreader(weight: Layout) -> tuple[Callable, tuple, int]:
-    """(launcher, constants, elements of the result) of what transforms the weight of convolutions before they run."""
+def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
+    """(launcher, constants, elements of the result) of a kernel that transforms a weight ahead of the convolutions
+    that read it.
+    """
     features, channels = weight.shape[:2]
     blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
-    source = specialized(spread_weight, FEATURES=_FEATURES, LANES=_lanes())
+    source = specialized(transform_weight, FEATURES=_FEATURES, LANES=_lanes())
     run = bind.launcher(
         weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8
     )
@@ -409,7 +414,9 @@ def weight_spreader(weight: Layout) -> tuple[Callable, tuple, int]:
 def winograd_launcher(
     op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None, given: bool = False
 ) -> Callable:  # fmt: skip
-    """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its third input."""
+    """A launcher of op's kernel that allocates its scratch memory. If transformed taps are `given`, they are its
+    third input.
+    """
     on_weight, storage = op == "convolution_weight", out.storage
     sizes, plan, numbers = (
         _of_weight(x, weight, result, parameters)
@@ -444,8 +451,9 @@ def winograd_launcher(
 def _of_result(
     back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
-    """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as
-    taps reach over."""
+    """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
+    kernels, with a padding of 2 minus that of the convolution.
+    """
     stride, padding, dilation, groups = parameters
     features, channels = weight[:2]
     steps, lanes = (TAPS * channels, TAPS), _lanes()

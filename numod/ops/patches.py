@@ -1,7 +1,8 @@
-"""Patches of images: `unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public functions are in
-`nn.functional.vision`.
+"""Patches of images: `unfold` (im2col) writes each patch as a column, `fold` (col2im) adds columns where their
+patches lie. Each is the other's gradient. `nn.functional.vision` has the public functions.
 
-Dense tensors seen as images (planes, h, w) and columns (planes, taps vertically, taps horizontally, patches vertically, patches horizontally).
+Tensors are dense: images (planes, h, w) and columns (planes, kernel height, kernel width, vertical patches,
+horizontal patches).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from .op import Op, Plan
 
 
 def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), zero beyond its edges; a task has `width` neighbours of one of `rows` rows of out."""
+    """out (planes, k0, k1, n0, n1) = patches of x (planes, h, w), with zeros outside. A task computes `width`
+    neighbours in one of `rows` rows of out.
+    """
     for task in parallel_range(rows * (n1 // width)):
         base = int64(task) * width
         start, line, tap = base % n1, base // n1 % n0, base // (n1 * n0)
@@ -32,7 +35,9 @@ def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, wi
 
 
 def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):
-    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1); a task has `width` neighbours of one of `rows` rows of out."""
+    """out (planes, h, w) = sums of patches x (planes, k0, k1, n0, n1). A task computes `width` neighbours in one of
+    `rows` rows of out.
+    """
     for task in parallel_range(rows * (w // width)):
         base = int64(task) * width
         start, row, plane = base % w, base // w % h, base // (w * h)
@@ -49,8 +54,9 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks
-    them."""
+    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Parameters are pairs,
+    vertical and horizontal; the caller checks them.
+    """
 
     takes = "x[n c *r]:buifc; sizes=0..^2 kernel=1..^2 counts=0..^2 dilation=1..^2 padding=0..^2 stride=1..^2 back=flag"
     inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")

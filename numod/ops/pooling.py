@@ -1,8 +1,9 @@
-"""Pooling over windows of one to three spatial dimensions: the greatest element with its place, the mean, and their gradients.
+"""Max pooling and average pooling over one to three spatial dimensions, and their gradients.
 
-Dense x (..., depth, height, width), of which the last one to three dimensions are pooled; a kernel has all three, and counts what stands before them as planes.
-A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0) begins at floor(o * n / out) and ends at ceil((o + 1) * n /
-out). Elements outside the input do not exist.
+The last one to three dimensions of a dense x (..., depth, height, width) are pooled. Kernels always have three, and
+count the dimensions before them as planes. A window begins at o * stride - pad and has kernel elements `step` apart.
+An adaptive window (stride 0) begins at floor(o * n / out) and ends at ceil((o + 1) * n / out). Elements outside the
+input are left out.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ _INDEX = np.dtype(np.int64)
 
 
 def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
-    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN
-    neighbours: a line, or a GPU thread one."""
+    """out = the greatest element of each window, NaN first. indices = its place in the plane: the first of several,
+    the last of NaNs. With LINES, a task computes a row of outputs, else one output.
+    """
     for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
         begin = int64(task) * (pool.out_w if LINES else 1)
         row = quotient(begin, pool.out_w)
@@ -87,8 +89,9 @@ def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):
 def max_pool_rows(
     x, out, folded, table, workers, row_size, margin, pool: Pooling, *, fold_windows_of_row, BLOCK, REGULAR
 ):
-    """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN
-    is 1)."""
+    """Max pooling of floats without indices, a row of the output at a time: rows of the input are folded into one,
+    then its windows. Adaptive windows are folded one by one (REGULAR is False).
+    """
     fill_windows(table, pool, 0)
     for worker in parallel_range(workers):
         folded_at = int64(worker) * BLOCK * row_size
@@ -164,7 +167,7 @@ def max_pool_rows_with_indices(
     BLOCK,
     REGULAR,
 ):
-    """The same with the indices."""
+    """As `max_pool_rows`, with the indices."""
     fill_windows(table, pool, 0)
     for worker in parallel_range(workers):
         folded_at = int64(worker) * BLOCK * row_size
@@ -230,7 +233,7 @@ def max_pool_rows_with_indices(
 
 
 def place_gradient_kernel(g, indices, out, pool: Pooling):
-    """out (planes, depth * height * width) = each g added at its index."""
+    """out (planes, depth * height * width) = each g, added at its index."""
     for task in parallel_range(pool.planes):
         plane = int64(task)
         base = plane * pool.depth * pool.height * pool.width
@@ -244,10 +247,11 @@ def place_gradient_kernel(g, indices, out, pool: Pooling):
 
 
 def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
-    """The same for GPU threads, one for each four neighbours of out: in the same order, of the windows that hold any of them those whose index they are.
+    """As `place_gradient_kernel` for GPUs: a thread computes four neighbouring elements, as the sum of g over the
+    windows that have their index, in the same order.
 
-    What the windows are is told in the text, so that only the thread's number is divided. Up to AHEAD windows are read before one is compared: all these loads
-    are under way at once. Neighbouring threads read neighbouring windows, and write neighbouring fours.
+    The window sizes are compile-time constants, so that only the thread's number is divided. AHEAD windows are loaded
+    before any is compared, so that their loads overlap. Neighbouring threads read neighbouring windows.
     """
     total, gradients, offsets = (
         local_array(4, g.dtype),
@@ -294,7 +298,9 @@ def place_gradient_elements(g, indices, out, pool: Pooling, *, AHEAD):
 
 
 def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
-    """out = the sum of each window over its size: with borders, without, or the given divisor. RUN: as in max_pool_kernel."""
+    """out = the sum of each window over its size: with padding, without, or the given divisor. LINES: as in
+    `max_pool_kernel`.
+    """
     for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
         begin = int64(task) * (pool.out_w if LINES else 1)
         row = quotient(begin, pool.out_w)
@@ -353,7 +359,9 @@ def average_pool_rows(
     BLOCK,
     REGULAR,
 ):
-    """The same of floats, as in max_pool_rows. sizes (out_w) = the columns of each window that count."""
+    """Average pooling of floats, computed as in `max_pool_rows`. sizes (out_w) = the number of columns of each
+    window that count.
+    """
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
         inside = window_stop(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w) - window_start(
@@ -426,14 +434,14 @@ def average_pool_rows(
 
 
 def average_planes(x, out, counts_borders, divisor, pool: Pooling):
-    """out (planes) = the mean of each plane: a single window that holds all of it."""
+    """out (planes) = the mean of each plane: one window of all elements."""
     for task in parallel_range(pool.planes):
         n = pool.depth * pool.height * pool.width
         out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
 
 
 def average_planes_gradient(g, out, counts_borders, divisor, pool: Pooling):
-    """Its gradient: out = each g over the size of its plane."""
+    """The gradient of `average_planes`: out = each g over the size of its plane."""
     for task in parallel_range(pool.planes):
         n = pool.depth * pool.height * pool.width
         share = g[uintp(int64(task))] / real(n)
@@ -484,7 +492,9 @@ def average_gradient_kernel(g, out, counts_borders, divisor, pool: Pooling):
 
 
 def average_gradient_elements(g, out, counts_borders, divisor, pool: Pooling):
-    """The same for GPU threads, one for each element of out: in the same order, the shares of the windows that hold it."""
+    """As `average_gradient_kernel` for GPUs: a thread computes one element, as the sum over the windows that have
+    it, in the same order.
+    """
     for task in parallel_range(pool.planes * pool.depth * pool.height * pool.width):
         place, total = int64(task), g.dtype.type(0)
         line = quotient(place, pool.width)
@@ -539,7 +549,9 @@ class _Pool(Op):
         self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (),
         scratch: tuple = (),
     ) -> Plan:  # fmt: skip
-        """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them. x and out: shapes."""
+        """A plan for a kernel. `arrays`: the storages of inputs and results. `scratch`: counts and storages of its
+        scratch memory. x and out: shapes.
+        """
         result, pool = results if self.outputs else results[0], _pooling(x, out, parameters)
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
@@ -561,7 +573,9 @@ class _Pool(Op):
         return Plan(result, launch if scratch else run, constants)
 
     def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
-        """For a kernel that does whole lines of windows at once: its numbers, and its scratch: folded lines of each turn, and a table of windows."""
+        """The numbers and the scratch memory of a kernel that computes whole rows: the workers' folded rows, and a
+        table of windows.
+        """
         (window, stride, padding, step), sizes = (each[-1] for each in parameters[:4]), _three(parameters[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(pool_rows.MARGIN // size, padding)
@@ -583,7 +597,7 @@ def _pooling(x: tuple, out: tuple, parameters: tuple) -> Pooling:
 
 
 def _by_lines(kernel: Callable, kind: str, parameters: tuple) -> Callable:
-    """A kernel that does whole lines at once, for windows that are a known stride apart or adaptive."""
+    """A kernel that computes whole rows, specialised for the stride and the kind of its windows."""
     stride = parameters[1][-1]
     primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
     return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
@@ -595,8 +609,9 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
 
 
 def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
-    """What is wrong with windows over the last sizes of `inner` that make those of `outer`, if anything is: each must begin at an element, or before the
-    first."""
+    """An error message if windows over the last sizes of `inner` do not make those of `outer`; each must begin at
+    an element, or before the first.
+    """
     kernel, stride, padding, dilation, sizes = parameters[:5]
     rank = len(sizes)
     if not 1 <= rank <= min(3, len(inner)) or any(len(each) != rank for each in parameters[:4]):
@@ -608,7 +623,9 @@ def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
 
 
 def _fixed(pool: Pooling) -> dict[str, int]:
-    """What a network has few of, to be written into a kernel as constants: its windows, and that there is no depth."""
+    """The fields that are compile-time constants, since a network has few values of them: its windows, and a depth
+    of 1.
+    """
     names = [name for name in pool._fields if name.partition("_")[0] in ("kernel", "stride", "pad", "step")]
     return {name: getattr(pool, name) for name in names} | {
         name: 1 for name in ("depth", "out_d") if getattr(pool, name) == 1
@@ -616,12 +633,14 @@ def _fixed(pool: Pooling) -> dict[str, int]:
 
 
 def _in_lines(x: Layout) -> bool:
-    """Whether a whole line is done at once: on the CPU, of floats."""
+    """Whether whole rows are computed at once: for floats on the CPU."""
     return not x.device.backend.FLAT and x.dtype.is_floating_point
 
 
 class MaxPool(_Pool):
-    """(values, indices) of a dense x. The indices, in its plane, are int32 where that is enough: backward keeps them."""
+    """(values, indices) of a dense x. Indices into planes of fewer than 2^31 elements are int32, since backward
+    keeps them.
+    """
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs, outputs = ("x",), ("values", "indices")
@@ -649,7 +668,7 @@ class MaxPool(_Pool):
 
 
 class MaxPoolValues(_Pool):
-    """The values alone of a dense x, for when nobody asks for their places."""
+    """The values alone of max pooling of a dense x."""
 
     takes = "x[*s]:buif; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("x",)
@@ -692,7 +711,7 @@ def _places(x: object, g: object, windows: tuple) -> object:
 
 
 class PlaceGradient(_Pool):
-    """g added at indices into planes of `sizes`; the gradient of max pooling."""
+    """g added at indices into planes of `sizes`: the gradient of max pooling."""
 
     takes = "given[*s]:buif indices[*s]:any; kernel=1..^* stride=0..^* padding=0..^* dilation=1..^* sizes=0..^*"
     inputs = ("given", "indices")
@@ -723,7 +742,7 @@ class PlaceGradient(_Pool):
 
 
 class AvgPool(_Pool):
-    """Means over the windows of a dense x, or (`backward`) their gradient, which spreads g over them; each is the other's gradient."""
+    """Means over the windows of a dense x or, if `backward`, their gradient. Each is the other's gradient."""
 
     parameters = (*_Pool.parameters, "counts_borders", "divisor")
 

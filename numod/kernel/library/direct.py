@@ -1,7 +1,8 @@
-"""Functions of kernels that convolve directly: a line of the output, a plane of the input's gradient, or an element of the weight's, by itself.
+"""Device functions that compute a convolution by its definition: a row of the output, a plane of the input's
+gradient, or one element of the weight's gradient.
 
-Only elements that exist are multiplied: next to an infinity the zeros of a border would make NaN. `place` counts the lines, planes
-or elements of all images and groups.
+Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN. `place` counts
+the rows, planes or elements of all images and groups.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Geometry(NamedTuple):
 
 @shared_scalar
 def convolve_row(x, weight, out, place, conv: Geometry):
-    """Line `place` of out: each tap adds a stretch of a line of the input times its weight."""
+    """Compute row `place` of out. Each tap adds a part of a row of the input times one weight."""
     oh = place % conv.out_h
     od = (place // conv.out_h) % conv.out_d
     feature = place // (conv.out_h * conv.out_d)
@@ -74,7 +75,7 @@ def convolve_row(x, weight, out, place, conv: Geometry):
 
 @shared_scalar
 def convolve_plane_back(g, weight, out, place, conv: Geometry):
-    """Plane `place` of out, the input's gradient: each tap adds lines of g times its weight."""
+    """Compute plane `place` of the input's gradient. Each tap adds rows of g times one weight."""
     group = place // conv.channels
     base = place * conv.depth * conv.height * conv.width
     for k in range(conv.depth * conv.height * conv.width):
@@ -108,7 +109,7 @@ def convolve_plane_back(g, weight, out, place, conv: Geometry):
 
 @shared_scalar
 def correlate_tap(g, x, place, conv: Geometry):
-    """Element `place` of the weight's gradient: the sum of the products of g and the input shifted by the element's tap."""
+    """Element `place` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
     k = place % conv.kernel_w
     b = (place // conv.kernel_w) % conv.kernel_h
     a = (place // (conv.kernel_w * conv.kernel_h)) % conv.kernel_d

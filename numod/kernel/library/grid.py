@@ -1,10 +1,13 @@
-"""Functions of kernels that convolve on a grid: the input with its borders, spread so that every element of a patch is a shift away from the output.
+"""Device functions of the implicit GEMM convolution: they copy the input into a grid in which every row of the im2col
+matrix is contiguous.
 
-A grid (channels, phases, variants, depth, height, images, width) is a copy of some images. An axis read with stride s has s phases: phase r holds
-every s-th element, from r on. There, for a tap of the kernel, the elements that the outputs ask for lie one after the other, as the outputs do; so a
-matrix product finds each row of patches as a run of the grid, and no matrix of patches is ever written. A variant is a phase of the width, with
-columns for the borders: positions between an output row's end and the grid's next row are computed too, and dropped. Narrow images have a variant
-for every column of the kernel instead, each exactly as wide as the output: nothing is dropped.
+A grid has the shape (channels, phases, variants, depth, height, images, width) and holds some images with their
+padding. An axis with stride s has s phases: phase r holds every s-th element, beginning with element r. Within a
+phase, the elements that one tap of the kernel reads for all outputs are contiguous, in the order of the outputs. So a
+matrix product reads each row of the im2col matrix as a run of the grid, and that matrix is never written. A variant
+is a phase of the width, with columns for the padding: positions between the end of an output row and the next row of
+the grid are computed and dropped. Narrow images have a variant for each column of the kernel instead, as wide as the
+output; then nothing is dropped.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ class Taps(NamedTuple):
 
 @scalar
 def is_read(phase, n, step, pad, stride):
-    """Whether any of a kernel's n taps falls into a phase."""
+    """Whether any of a kernel's n taps reads from a phase."""
     for k in range(n):
         if (k * step - pad) % stride == phase:
             return True
@@ -82,9 +85,11 @@ def is_read(phase, n, step, pad, stride):
 
 @shared_scalar
 def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
-    """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each variant's first element of a line.
+    """columns (kernel_w + variants) = the offset of each column of the kernel in a phase of the grid, followed by the
+    first element of a line for each variant.
 
-    Of the gradient, whose grid has no phases (s_w is 1), the columns lead back. A variant that no column reads begins beyond every line.
+    For the input's gradient, whose grid has no phases (s_w is 0), the offsets are negative. A variant that no column
+    reads begins beyond every line.
     """
     for r in range(variants):
         columns[uintp(kernel_w + r)] = 1 << 40
@@ -120,7 +125,9 @@ def copy_to_grid(
     shape: GridShape,
     conv: Taps,
 ):
-    """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
+    """grid[grid_at:] = `count` images, which begin at x[base]. Line (0, 0) of the grid is line (low_d, low_h) of
+    phase 0. Elements outside the images are 0.
+    """
     contiguous = (
         (shape.stack == 1) & (shape.grid_w == width) & (s_h == 1) & (s_w == 1)
     )  # lines follow each other in x as in the grid
@@ -285,7 +292,7 @@ def copy_to_grid(
 
 @shared_scalar
 def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, variants, shape: GridShape):
-    """table (taps) = where in the grid each element of the first output's patch lies."""
+    """table (taps) = the offset in the grid of each element of the first output's patch."""
     tap = 0
     phase = variants * shape.grid_d * shape.grid_h * shape.stack * shape.grid_w
     for c in range(channels):
@@ -303,7 +310,9 @@ def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, vari
 
 @shared_scalar
 def pad_features(weight, padded, features, padded_rows, taps):
-    """padded (groups, padded_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
+    """padded (groups, padded_rows, taps) = weight (groups, features, taps), with zeros beyond the last feature.
+    `padded` may be empty.
+    """
     for row in range(padded.size // taps):
         group, feature = row // padded_rows, row % padded_rows
         copy_line(
@@ -313,10 +322,10 @@ def pad_features(weight, padded, features, padded_rows, taps):
 
 @shared_scalar
 def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_rows, row_count, order, phases):
-    """panels (tiles of `rows`, phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat
-    the last.
+    """panels (tiles of rows, phases, tile_rows, features, taps of the phase) = rows of weight (features, channels,
+    taps), from row `base` on. Rows beyond `row_count` repeat the last one.
 
-    Some features at a time: they lie far apart, and the next tile is to find what it reads in the cache.
+    16 features at a time, so that the next tile finds what it reads in the cache.
     """
     for first_feature in range(0, features, 16):
         for row in range(0, rows, tile_rows):
@@ -341,7 +350,7 @@ def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_row
 
 @scalar
 def grid_reach(count, shape: GridLines, slabs, lines, columns):
-    """Positions of the grid from the first output to the last one's."""
+    """The number of grid positions from the first output to the last one."""
     return (((slabs - 1) * shape.grid_h + lines - 1) * shape.stack + count - 1) * shape.grid_w + columns
 
 
@@ -373,8 +382,12 @@ def multiply_grid(
     tile_rows,
     lanes,
 ):
-    """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid, for `run` positions at a time,
-    and `deep` of the depth: where it is deeper, `tile` has room for all tiles of a run. Row i of a begins at i * a_step, as far as it is the first of a tile."""
+    """out (images, rows, slabs, lines, columns) = a (rows, depth) @ the im2col matrix of the grid.
+
+    `run` positions of the grid and `deep` of the depth are processed at a time. If `deep` is less than the depth,
+    `tile` holds the partial sums of all tiles of a run. Rows of a tile follow each other; row i of a begins at i *
+    a_step if it is the first one of a tile.
+    """
     reach, slab = grid_reach(count, shape, 1, lines, columns), shape.grid_h * shape.stack * shape.grid_w
     total = (slabs - 1) * slab + reach
     for begin in range(0, total, shape.run):
@@ -481,7 +494,9 @@ def multiply_grid_rows(
     tile_rows,
     lanes,
 ):
-    """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
+    """As `multiply_grid`, for few rows, one row at a time: small products write a row of the output directly,
+    others go through `tile`.
+    """
     end = grid_reach(count, shape, slabs, lines, columns)
     for row in range(rows):
         a_row_at, base = a_at + row * a_step, out_at + row * row_step
@@ -597,7 +612,7 @@ def store_tile(
     columns,
     shape: GridLines,
 ):
-    """Copy a tile's outputs, leaving out positions that are none, to their places."""
+    """Store the outputs of a tile. Positions of the grid that are no outputs are skipped."""
     if (
         shape.grid_w == columns and shape.stack == 1 and slabs == 1 and column_step == 1 and line_step == columns
     ):  # they lie as in the tile
@@ -656,7 +671,9 @@ def transpose_outputs(
     panel,
     lanes,
 ):
-    """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid is no output."""
+    """transposed (panels, positions, panel) = g, with the features in the lanes. Positions of the grid that are no
+    outputs become 0.
+    """
     for feature in range(0, features, panel):
         width = min(panel, features - feature)
         for line in range((end + shape.grid_w - 1) // shape.grid_w):
@@ -686,7 +703,7 @@ def transpose_outputs(
 def copy_outputs_to_grid(
     g, base, image_step, grid, grid_at, first, count, slabs, lines, out_h, out_w, shape: GridLines, end
 ):
-    """grid (positions to end) = a feature of g; 0 where a position is no output."""
+    """grid (positions) = one feature of g. Positions that are no outputs become 0."""
     for line in range((end + shape.grid_w - 1) // shape.grid_w):
         image, h, slab = line % shape.stack, line // shape.stack % shape.grid_h, line // (shape.stack * shape.grid_h)
         stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
@@ -696,7 +713,7 @@ def copy_outputs_to_grid(
 
 @scalar
 def transpose_sums(sums, sums_at, step, rows, columns, out, out_at, out_step, lanes):
-    """out (columns, rows; lines out_step apart) = sums (rows, columns; lines step apart), turned."""
+    """out (columns, rows) = the transposed sums (rows, columns). Rows are out_step and `step` apart."""
     whole, blocks = rows - rows % lanes, columns - columns % lanes
     for j in range(0, blocks, lanes):
         for i in range(0, whole, lanes):

@@ -1,6 +1,8 @@
-"""Functions of kernels that convolve planes side by side: a board holds as many planes as a register has lanes, an element of each at every place.
+"""Device functions of the depthwise convolution: a tile buffer holds as many planes as a register has lanes,
+interleaved.
 
-So a tap is a register times a register wherever it leads: strides, dilation and borders cost nothing, and only elements that exist are multiplied.
+A tap is one register times one register for any stride, dilation or padding, and only elements inside the input are
+multiplied.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from ..scalar import scalar, shared_scalar
 
 
 class Planes(NamedTuple):
-    """The sizes of a convolution of planes that the gradient of its weight needs."""
+    """The sizes of a depthwise convolution that the gradient of its weight needs."""
 
     out_w: int
     height: int
@@ -31,9 +33,10 @@ class Planes(NamedTuple):
 
 @shared_scalar
 def fill_tap_table(tap_table, base, n, source, kernel, stride, pad, step, back):
-    """tap_table[base:] (n, 4) = for each place of an axis: how many taps lead to elements of the source, the first of them, where it leads, and for how many places it is alike.
+    """tap_table[base:] (n, 4) = for each output position along an axis: the number of taps inside the source, the
+    first of them, the position that it reads, and how many following outputs have the same taps.
 
-    Of the input's gradient (`back`) only each stride-th place is like the one before.
+    For the input's gradient (`back`), an output has the taps of the one `stride` positions before it.
     """
     for i in range(n):
         taps, first, place = 0, 0, 0
@@ -64,7 +67,9 @@ def fill_tap_table(tap_table, base, n, source, kernel, stride, pad, step, back):
 
 @scalar
 def load_transposed(x, base, step, plane_count, n, tile, tile_at, lanes):
-    """board[own:] (n, lanes) = n elements of each of `held` planes, which lie `step` apart from x[base] on; the last plane stands for those that are missing."""
+    """tile[tile_at:] (n, lanes) = n elements of each of `plane_count` planes, which begin `step` apart from x[base]
+    on. Missing planes repeat the last one.
+    """
     if n < lanes:
         for lane in range(lanes):
             for k in range(n):
@@ -77,7 +82,9 @@ def load_transposed(x, base, step, plane_count, n, tile, tile_at, lanes):
 
 @scalar
 def load_weights_transposed(weight, channel, plane_count, channels, taps, weights, weights_at, lanes):
-    """weights[own:] (taps, lanes) = those of `held` planes, the first of which is of `channel`; after the last channel comes the first one."""
+    """weights[weights_at:] (taps, lanes) = the weights of `plane_count` planes, the first of which belongs to
+    `channel`. Channels wrap around.
+    """
     whole = (taps + lanes - 1) // lanes * lanes
     if channel + plane_count <= channels and (channel + plane_count - 1) * taps + whole <= weight.size:
         for tap in range(0, taps, lanes):  # what is beyond the last tap is not looked at
@@ -91,7 +98,9 @@ def load_weights_transposed(weight, channel, plane_count, channels, taps, weight
 
 @scalar
 def store_transposed(tile, tile_at, plane_count, n, out, base, step, lanes):
-    """n elements of each of `held` planes of out, `step` apart from out[base] on, = board[own:] (n, lanes)."""
+    """Store tile[tile_at:] (n, lanes) as n elements of each of `plane_count` planes, which begin `step` apart from
+    out[base] on.
+    """
     if n < lanes or plane_count < lanes:
         for lane in range(plane_count):
             for k in range(n):
@@ -123,7 +132,9 @@ def filter_row(
     out_at,
     lanes,
 ):
-    """A line of a board: each of its n places the sum over `rows` and the columns that `tap_table` tells."""
+    """Filter one row of a tile buffer: each of n outputs is the sum over `rows` and over the columns in the tap
+    table.
+    """
     for phase in range(min(apart, n)):
         column = phase
         while column < n:
@@ -195,19 +206,21 @@ def filter_row(
 
 @scalar
 def first_output(k, pad, stride, step):
-    """The first output for which tap k leads into the input."""
+    """The first output for which tap k is inside the input."""
     return max(0, -((k * step - pad) // stride))
 
 
 @scalar
 def end_of_outputs(k, n, out, pad, stride, step):
-    """The end of the outputs for which tap k leads into an input of n elements."""
+    """One past the last output for which tap k is inside an input of n elements."""
     return max(first_output(k, pad, stride, step), min(out, (n - 1 - k * step + pad) // stride + 1))
 
 
 @shared_scalar
 def add_weight_gradient(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Planes, top, lanes):
-    """sums (kernel_h, kernel_w, lanes) += the products of g, output lines from `first` on, and x, input lines from `top` on, both boards."""
+    """sums (kernel_h, kernel_w, lanes) += products of g, output rows from `first` on, and x, input rows from `top`
+    on. Both are tile buffers.
+    """
     low, high = (
         first_output(0, conv.pad_w, conv.stride_w, conv.step_w),
         end_of_outputs(conv.kernel_w - 1, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),

@@ -1,4 +1,6 @@
-"""Windows of pooling: which elements one holds, and which windows hold an element. What the parameters mean is told in `ops.pooling`."""
+"""Device functions for windows of pooling: which elements a window has, and which windows have an element. The
+sizes are those of `Pooling`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class Windows(NamedTuple):
 
 @scalar
 def window_start(o, n, out, stride, pad, step):
-    """The first element of window `o` inside the input; windows with stride 0 divide the input evenly."""
+    """The first element of window `o` inside the input. Windows with stride 0 are adaptive."""
     first = o * stride - pad if stride > 0 else quotient(o * n, out)
     return first if first >= 0 else first + quotient(step - 1 - first, step) * step
 
@@ -78,14 +80,16 @@ def last_window(k, n, out, stride, pad):
 
 @scalar
 def window_size(o, n, stride, pad, kernel, inside, counts_borders):
-    """Elements that a mean over the window divides by."""
+    """The number of elements by which the mean over a window divides."""
     first = o * stride - pad
     return min(first + kernel, n + pad) - first if counts_borders != 0 and stride > 0 else inside
 
 
 @shared_scalar
 def fill_windows(table, pool: Windows, counts_borders):
-    """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are inside, and what a mean divides by."""
+    """table (out_h + out_d, 3) = for each window along the height, then the depth: its first element, the number of
+    elements inside, and the divisor of a mean.
+    """
     for o in range(pool.out_h + pool.out_d):
         if o < pool.out_h:
             at, n, out, stride, pad, step, kernel = (
@@ -115,7 +119,7 @@ def fill_windows(table, pool: Windows, counts_borders):
 
 @scalar
 def next_line(oh, od, at, out_h, out_d, plane):
-    """The output line after (od, oh), and where its plane begins: divisions would take longer than the line."""
+    """The output row after (od, oh), and the offset of its plane. Counting is faster than dividing for each row."""
     oh += 1
     if oh < out_h:
         return oh, od, at

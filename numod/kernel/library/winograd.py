@@ -1,7 +1,9 @@
-"""Functions of kernels that convolve by Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, each give 2 x 2 outputs. The transforms are `device.winograd`.
+"""Device functions of Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, give 2 x 2 outputs each.
+`device.winograd` has the transforms.
 
-A transformed tile or kernel has 16 places, and at each of them the convolution is a matrix product: products (features, tiles) = taps (features, depth) @ tiles (depth, tiles),
-where the depth is the channels. Tiles are counted along the lines, images one after the other, `wide` of them in each of an image's `high` rows of tiles.
+A transformed tile or kernel has 16 places. At each place the convolution is a matrix product: products (features,
+tiles) = taps (features, depth) @ tiles (depth, tiles), where the depth is the channels. Tiles are numbered along the
+rows of all images: an image has `high` rows of `wide` tiles.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from .planes import load_transposed
 
 @scalar
 def transform_kernels(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
-    """taps (16, depth, rows; places `step` apart) = the transformed kernels of some rows; they lie row_step and depth_step apart."""
+    """taps (16, depth, rows) = the transformed kernels of some rows. Places are `step` apart, kernels row_step and
+    depth_step.
+    """
     for k in range(depth):
         for row in range(0, rows, lanes):
             transform_taps(weight, base + row * row_step + k * depth_step, row_step, taps, at + k * rows + row, step)
@@ -51,7 +55,9 @@ def transform_input(
     step,
     lanes,
 ):
-    """tiles (16, held * wide; places `step` apart) = the transformed tiles of one channel, `held` rows from row `first` on. The board has its lines with their borders."""
+    """tiles (16, row_count * wide) = the transformed tiles of one channel, `row_count` rows of them from row
+    `first` on. `padded_lines` is scratch memory for lines with padding.
+    """
     row = first
     while row < first + row_count:
         top = row % high
@@ -98,7 +104,9 @@ def transform_channels(
     step,
     lanes,
 ):
-    """tiles (16, held * wide, lanes; tile_step and `step` apart) = the transformed tiles of as many planes as a vector has lanes; where `border` is 0 those of outputs, of 2 x 2 elements."""
+    """tiles (16, row_count * wide, lanes) = the transformed tiles of as many planes as a vector has lanes,
+    tile_step and `step` apart. If `border` is 0 they are tiles of 2 x 2 output gradients.
+    """
     row, line = first, (2 * wide + border) * lanes
     while row < first + row_count:
         top = row % high
@@ -152,9 +160,11 @@ def multiply_tiles(
     lanes,
     size,
 ):
-    """products (16, features, columns) = or, where `keep`, += taps (16, depth, features) @ tiles (16, depth, columns), as many columns as are `column_count`. Places are steps apart.
+    """products (16, features, columns) = or, with `accumulate`, += taps (16, depth, features) @ tiles (16, depth,
+    columns), for column_count columns.
 
-    The depth is summed up `most` at a time. `turned` taps are those of kernels whose elements come last to first.
+    The depth is summed `depth_at_once` at a time. `flipped` taps are those of kernels that are read from the last
+    element to the first.
     """
     for place in range(16):
         i, j = place // 4, place % 4
@@ -211,9 +221,11 @@ def transform_products(
     pad_w,
     lanes,
 ):
-    """The lines of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`; lines that are not finite are summed up over elements that exist.
+    """Write the rows of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`.
+    Rows that are not finite are computed again by the definition.
 
-    A transform mixes 16 elements, so that an infinity, or a sum beyond the largest number, would be seen where the convolution has none.
+    A transform mixes 16 elements, so an infinity or an overflow of one element would spread to outputs that do not
+    depend on it.
     """
     for i in range(count):
         oh, not_finite = 2 * (top + i), 0
@@ -252,7 +264,7 @@ def transform_products(
 def convolve_row_directly(
     x, source, weight, kernel, depth_step, flipped, depth, out, target, h, out_w, height, width, pad_w
 ):
-    """out[target:] = a line of the convolution by its definition: `h` is the first line of x that it sees."""
+    """out[target:] = a row of the convolution by its definition. `h` is the first row of x that it reads."""
     for ow in range(out_w):
         out[uintp(target + ow)] = 0
     for c in range(depth):
