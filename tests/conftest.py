@@ -23,9 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's backgr
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
-FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
+FILES = "ops/test_(indexing|normalization|pointwise|reduction|softmax|sort|view)|image/test_pooling|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
 ON_GPU = (
-    "ops/test_(attention|convolution|extremum|fourier_rows|grid_sample|matmul|pad|patches|resample|rows_of_constants|sampling|substitution|triangle|turning)"
+    "ops/test_(attention|extremum|fourier_rows|grid_sample|matmul|pad|resample|rows_of_constants|sampling|substitution|triangle|turning)|convolution/test_convolution|image/test_unfold"
     "|core/test_(complexes|cumulative|foreach|fourier|linear_algebra|random|special|spectrograms)"
     "|nn/test_(corner_inputs|embedding|layers|layers_by_numpy|losses|normalization|recurrent)|optim/test_(optimizer|steps)"
 )

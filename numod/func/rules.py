@@ -11,8 +11,10 @@ from math import prod
 from .. import dtypes
 from ..core import Tensor, arange, stack
 from ..core.apply import apply, apply_into
-from ..ops import attention, convolution, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, linear_gradient, matmul
-from ..ops import nll, normalization, pad, patches, pooling, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
+from ..ops import attention, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, linear_gradient, matmul
+from ..ops import nll, normalization, pad, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
+from ..ops.convolution import convolution
+from ..ops.image import pooling, unfold
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
 from .examples import Disagreement
@@ -359,7 +361,7 @@ RULES: dict[type, Callable] = {
     normalization.RowNorm: _row_norm, normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _norm,
     normalization.ChannelNorm: _channel_norm, normalization.ChannelNormGradient: _channel_norm,
     group_norm.GroupNormGradient: _group_norm_gradient,
-    pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
+    pooling._Pool: _rows(), unfold.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
     nll.Nll: _nll, nll.NllGradient: _nll_gradient,
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
     attention.Attention: _attention, attention.AttentionGradient: _attention,

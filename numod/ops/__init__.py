@@ -4,7 +4,7 @@
 way), reductions (`reduction`) and optimizer steps (`update`). The others have kernels of their own. Where these fill several files, the first one says what
 the op is and which kernel runs when:
 
-- `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution`: `convolution_` with `direct`, `grid`, `planes`, `blocks`.
+- `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution/` and `image/` are folders of a family.
 - `attention`: `attention_kernels`. `recurrent_layer`: `recurrent`, a single step. `normalization`: `group_norm`, `channel_norm_team`. `softmax`: `nll`.
 - `sort` and `select`: `keys`; `runs` and `search` work on sorted rows. `scan`: `scan_team`. `fourier`: `fourier_stages`, `fourier_block`.
 - `factorization`: `elimination`, `factorization_gradients`; on a GPU `factorization_device`, `factorization_team`, `factorization_panels`, `jacobi_team`.

@@ -12,7 +12,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
-from .convolution import convolution, convolution_input, convolution_weight
+from .convolution.convolution import convolution, convolution_input, convolution_weight
 from .op import Op, Plan
 from .pointwise import Pointwise
 

@@ -12,7 +12,7 @@ from math import prod
 from ..device import Layout
 from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
 from .attention import Attention, AttentionGradient
-from .convolution import Convolution
+from .convolution.convolution import Convolution
 from .linear_gradient import LinearGradient
 from .matmul import Linear, Matmul
 from .op import Op

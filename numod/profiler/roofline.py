@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.creation import ones
 from ..device import threads
-from ..ops.convolution import convolution
+from ..ops.convolution.convolution import convolution
 from ..ops.matmul import matmul
 
 _LEVELS = (1 << 19, 1 << 23)  # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache

@@ -19,7 +19,9 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, cross, ctc, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import complexes, cross, ctc, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, matmul, normalization, pad, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops.convolution import convolution
+from numod.ops.image import unfold
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -238,7 +240,7 @@ def test_structured_ops(compiled: list[str]) -> None:
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
-        patches.patches.prepare((on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back))
+        unfold.patches.prepare((on_gpu(2, 8, 6) if back else on_gpu(2, 2, 3, 4),), ((3, 4), (2, 2), (2, 3), (1, 1), (0, 0), (1, 1), back))
     flip.flip.prepare((on_gpu(7, 5),), ((0,),))
     flip.roll.prepare((on_gpu(7, 5),), ((0,), 3))
     substitution.solve_triangular.prepare((on_gpu(2, 3, 3), on_gpu(2, 3, 5)), (True, False))

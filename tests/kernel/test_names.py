@@ -14,7 +14,8 @@ import pytest
 from numod import dtypes
 from numod.kernel import block, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
-from numod.ops import convolution_grid, convolution_planes, convolution_winograd, product_tiles, table
+from numod.ops import product_tiles, table
+from numod.ops.convolution import depthwise, implicit_gemm, winograd
 from numod.ops.pointwise import rows
 from numod.ops.update import rows as updates
 
@@ -114,7 +115,7 @@ def test_products_of_blocks(tile: block.Tile) -> None:
         assert not set(product.arguments) & set(stores(block.source(product, tile, "float32")))
 
 
-@pytest.mark.parametrize("module", [product_tiles, convolution_grid, convolution_planes, convolution_winograd], ids=lambda each: each.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", [product_tiles, implicit_gemm, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2])
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.FunctionDef) and "FINISH" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}]
     assert kernels

@@ -15,11 +15,11 @@ from numod import dtypes
 from numod.device import device
 from numod.device.layout import layout
 from numod.kernel import specialize
-from numod.ops import convolution as ops
-from numod.ops import convolution_fold, convolution_grid, convolution_planes, convolution_winograd, pooling
+from numod.ops.convolution import col2im, convolution as ops, depthwise, implicit_gemm, winograd
+from numod.ops.image import pooling
 
 CPU = device("cpu")
-HOMES = [ops, convolution_fold, convolution_grid, convolution_planes, convolution_winograd]
+HOMES = [ops, col2im, depthwise, implicit_gemm, winograd]
 
 
 def in_python(kernel: Callable, **values: object) -> Callable:

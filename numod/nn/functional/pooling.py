@@ -13,7 +13,8 @@ from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...core.values import tensor
 from ...errors import WHOLE, plain
-from ...ops import pooling as op, table as t
+from ...ops import table as t
+from ...ops.image import pooling as op
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
 __all__ = [f"{name}{ndim}d{suffix}" for name in _NAMES for ndim in (1, 2, 3) for suffix in (("", "_with_indices") if "max_pool" in name else ("",))]

@@ -17,7 +17,7 @@ from ...core.ranges import linspace
 from ...core.tensor import Tensor
 from ...core.values import computed
 from ...ops.grid_sample import grid_sample as grid_sample_op
-from ...ops.patches import patches
+from ...ops.image.unfold import patches
 from ...ops.indexing import select_known
 from ...ops.resample import resample
 from ...ops.table import row_major

@@ -1,18 +1,18 @@
 """Convolution by its definition, without scratch memory, and the launcher of all convolution kernels.
 
-These kernels serve every device and dtype; floats on the CPU have faster ones in `convolution_grid`.
+These kernels serve every device and dtype; floats on the CPU have faster ones in `implicit_gemm`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..device import Layout
-from ..kernel import bind, build
-from ..kernel.language import int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
-from ..kernel.specialize import arguments, specialized
-from .finish import Finish, unfinished
+from ...device import Layout
+from ...kernel import bind, build
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
+from ...kernel.specialize import arguments, specialized
+from ..finish import Finish, unfinished
 
 
 def forward_direct(x, weight, out, conv: Geometry):

@@ -1,6 +1,6 @@
 """The gradient of a convolution's input by one matrix product and col2im: for few windows of many taps.
 
-In an implicit GEMM (`convolution_grid`) every element of the input is multiplied by all taps of its phase, also by
+In an implicit GEMM (`implicit_gemm`) every element of the input is multiplied by all taps of its phase, also by
 those that no window brings there; these are most if the kernel is almost as large as the input. Here only products
 that count are computed, at the price of a matrix with a sum for each tap of each window.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..device import Layout
-from ..device.layout import layout
-from ..kernel import bind
-from ..kernel.language import int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry
-from .convolution_direct import launcher
-from .matmul import matmul
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry
+from ..matmul import matmul
+from .direct import launcher
 
 _PRICE = 55  # products that take as long as writing a sum and adding it
 _TABLE = 400  # products that take as long as the grid's search for the taps of a phase, for each of them

@@ -14,15 +14,15 @@ from math import prod
 
 import numpy as np
 
-from .. import dtypes
-from ..device import Layout, pool_rows, tiles
-from ..device.layout import layout
-from ..kernel import bind, build
-from ..kernel.language import float64, int64, local_array, parallel_range, real, uintp
-from ..kernel.library.division import quotient
-from ..kernel.library.rows import row_sum
-from ..kernel.library.teams import give_4
-from ..kernel.library.windows import (
+from ... import dtypes
+from ...device import Layout, pool_rows, tiles
+from ...device.layout import layout
+from ...kernel import bind, build
+from ...kernel.language import float64, int64, local_array, parallel_range, real, uintp
+from ...kernel.library.division import quotient
+from ...kernel.library.rows import row_sum
+from ...kernel.library.teams import give_4
+from ...kernel.library.windows import (
     Pooling,
     fill_windows,
     first_window,
@@ -32,10 +32,10 @@ from ..kernel.library.windows import (
     window_start,
     window_stop,
 )
-from ..kernel.primitives import fold_rows_argmax, fold_rows_max, fold_rows_sum, fold_windows
-from ..kernel.specialize import specialized
-from . import reduction
-from .op import Op, Plan
+from ...kernel.primitives import fold_rows_argmax, fold_rows_max, fold_rows_sum, fold_windows
+from ...kernel.specialize import specialized
+from .. import reduction
+from ..op import Op, Plan
 
 _WORKERS = 8  # turns of the parallel loop, with folded lines of their own
 _BLOCK = 8  # output lines of a turn: what one pass wrote lies in the cache, and no longer on its way there, when the next reads it

@@ -10,7 +10,7 @@ import pytest
 import numod
 import numod.nn.functional as F
 from numod.autograd.gradcheck import gradcheck
-from numod.ops import pooling
+from numod.ops.image import pooling
 
 WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3), (1, 0), (2, 1)), (3, 2, 1, 1, 1)]  # dimensions, kernel, stride, padding, dilation
 SIZES = {1: (21,), 2: (9, 23), 3: (4, 5, 19)}

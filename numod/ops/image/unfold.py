@@ -7,12 +7,12 @@ horizontal patches).
 
 from __future__ import annotations
 
-from ..device import Layout
-from ..device.layout import layout
-from ..kernel import bind
-from ..kernel.language import int64, parallel_range, uintp
-from .indexing import with_ones
-from .op import Op, Plan
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.language import int64, parallel_range, uintp
+from ..indexing import with_ones
+from ..op import Op, Plan
 
 
 def unfold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, width):

@@ -189,7 +189,7 @@ WINOGRAD = [  # x, features, padding of convolutions by Winograd's method: odd s
 
 def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method, with its gradients."""
-    from numod.ops.convolution import convolution, convolution_input, convolution_weight
+    from numod.ops.convolution.convolution import convolution, convolution_input, convolution_weight
 
     rng, weight_shape, parameters = np.random.default_rng(seed), (features, x_shape[1], 3, 3), ((1, 1), padding, (1, 1), 1, None)
     x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..device import Layout
-from ..kernel import bind, block, tensor_cores
-from ..kernel.library.direct import Geometry
-from .parts import BUSY, divisor, in_parts
+from ...device import Layout
+from ...kernel import bind, block, tensor_cores
+from ...kernel.library.direct import Geometry
+from ..parts import BUSY, divisor, in_parts
 
 _RUN, _POSITIONS = 256, 512  # terms that a block sums at least; of a weight's gradient
 

@@ -12,23 +12,23 @@ from collections.abc import Callable
 from math import isfinite
 from typing import NamedTuple
 
-from ..device import Layout, tiles
-from ..device.threads import get_num_threads
-from ..device.winograd import TAPS
-from ..kernel import bind, build
-from ..kernel.language import FINISH, int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, correlate_tap
-from ..kernel.library.winograd import (
+from ...device import Layout, tiles
+from ...device.threads import get_num_threads
+from ...device.winograd import TAPS
+from ...kernel import bind, build
+from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry, correlate_tap
+from ...kernel.library.winograd import (
     transform_products,
     multiply_tiles,
     transform_channels,
     transform_kernels,
     transform_input,
 )
-from ..kernel.primitives import combine_taps
-from ..kernel.specialize import specialized
-from .convolution_direct import geometry, launcher
-from .finish import Finish
+from ...kernel.primitives import combine_taps
+from ...kernel.specialize import specialized
+from ..finish import Finish
+from .direct import geometry, launcher
 
 _TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
 _WHOLE = (
@@ -40,7 +40,7 @@ _DEPTH = 32  # products summed up before they are added to the others: short sum
 _SUMMED = 96  # tiles summed up at a time for a weight, about
 # elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often costs more than the cache saves
 _TOGETHER = 1 << 20
-_WORKERS = 8  # as in `convolution_grid`
+_WORKERS = 8  # as in `implicit_gemm`
 
 
 class TilePlan(NamedTuple):

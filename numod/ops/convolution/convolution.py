@@ -1,8 +1,8 @@
 """Convolution over one to three spatial dimensions, and its two gradients. All three are linear in both inputs and each other's gradients.
 
 Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which convolution; the kernels
-themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`, `convolution_planes`, `convolution_product`, `convolution_winograd` and, for
-GPUs, `convolution_blocks`.
+themselves are in `direct`, `implicit_gemm`, `col2im`, `depthwise`, `pointwise_1x1`, `winograd` and, for
+GPUs, `cuda`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from .. import dtypes
-from ..device import Layout, tiles
-from ..device.layout import layout
-from ..kernel import emit, writer
-from .convolution_blocks import block_launcher, fits
-from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
-from .convolution_fold import fold_launcher, pays as folds
-from .convolution_grid import grid_launcher, flipped_launcher
-from .convolution_planes import planes_launcher, suits
-from .convolution_product import product_launcher
-from .convolution_winograd import fits as fits_winograd, weight_transformer, winograd_launcher
-from .finish import Finish
-from .op import Op, Packing, Plan, on_tensor_cores, single_device
-from .pointwise import broadcast_strides
+from ... import dtypes
+from ...device import Layout, tiles
+from ...device.layout import layout
+from ...kernel import emit, writer
+from ..finish import Finish
+from ..op import Op, Packing, Plan, on_tensor_cores, single_device
+from ..pointwise import broadcast_strides
+from .col2im import fold_launcher, pays as folds
+from .cuda import block_launcher, fits
+from .depthwise import planes_launcher, suits
+from .direct import forward_direct, geometry, input_direct, launcher, weight_direct
+from .implicit_gemm import grid_launcher, flipped_launcher
+from .pointwise_1x1 import product_launcher
+from .winograd import fits as fits_winograd, weight_transformer, winograd_launcher
 
 _FEW_WEIGHTS = (
     1 << 15

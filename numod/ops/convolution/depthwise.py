@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..device import Layout, tiles
-from ..kernel import build
-from ..kernel.language import FINISH, int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry
-from ..kernel.library.planes import (
+from ...device import Layout, tiles
+from ...kernel import build
+from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry
+from ...kernel.library.planes import (
     add_weight_gradient,
     fill_tap_table,
     load_transposed,
@@ -25,11 +25,11 @@ from ..kernel.library.planes import (
     load_weights_transposed,
     filter_row,
 )
-from .convolution_direct import geometry, launcher
-from .finish import Finish
+from ..finish import Finish
+from .direct import geometry, launcher
 
 _BOARD = 1 << 14  # elements of a board, about: it stays in the cache that is near
-_WORKERS = 8  # as in `convolution_grid`
+_WORKERS = 8  # as in `implicit_gemm`
 
 
 class PlanePlan(NamedTuple):

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..device import Layout, tiles
-from ..device.layout import layout
-from .finish import Finish
-from .product_tiles import tiled_launcher
+from ...device import Layout, tiles
+from ...device.layout import layout
+from ..finish import Finish
+from ..product_tiles import tiled_launcher
 
 
 _AGAIN = (

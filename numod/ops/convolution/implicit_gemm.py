@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..device import Layout, threads, tiles
-from ..kernel import bind, build, specialize
-from ..kernel.language import FINISH, int64, parallel_range, uintp
-from ..kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
-from ..kernel.library.grid import (
+from ...device import Layout, threads, tiles
+from ...kernel import bind, build, specialize
+from ...kernel.language import FINISH, int64, parallel_range, uintp
+from ...kernel.library.direct import Geometry, convolve_plane_back, convolve_row, correlate_tap
+from ...kernel.library.grid import (
     fill_columns,
     fill_taps,
     grid_reach,
@@ -31,9 +31,9 @@ from ..kernel.library.grid import (
     transpose_outputs,
     transpose_sums,
 )
-from ..kernel.primitives import spread1, spread2, spread3
-from .convolution_direct import geometry, launcher
-from .finish import Finish
+from ...kernel.primitives import spread1, spread2, spread3
+from ..finish import Finish
+from .direct import geometry, launcher
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
 _SMALL = (
