@@ -146,7 +146,7 @@ def _specialized(function: Callable, name: str, values: tuple[tuple[str, object]
     definition.args.kwonlyargs, definition.args.kw_defaults = [], []
     lists = {**_fields(function), **{each: names for each, names in found.items() if isinstance(names, tuple)}}
     if found or lists:
-        _refuse_clashes(definition, lists)
+        _refuse_clashes(function, lists)
         _expand(definition, lists)
         _Fill({each: value for each, value in found.items() if each not in lists}, lists, function.__globals__).visit(definition)
     return ast.unparse(tree) + "\n"
@@ -158,12 +158,10 @@ def _global_numbers(function: Callable) -> dict[str, float]:
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
 
-def _refuse_clashes(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
+def _refuse_clashes(function: Callable, lists: dict[str, tuple[str, ...]]) -> None:
     """Raise for a variable that has the name of a field: in the source they would be one."""
-    fields = {field for names in lists.values() for field in names}
-    variables = {each.id if isinstance(each, ast.Name) else each.arg for each in ast.walk(definition) if isinstance(each, ast.Name | ast.arg)}
-    if clash := fields & variables:
-        raise TypeError(f"{definition.name}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename the variable")
+    if clash := {field for names in lists.values() for field in names} & {*function.__code__.co_varnames}:
+        raise TypeError(f"{function.__name__}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename the variable")
 
 
 def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
@@ -285,7 +283,14 @@ def tree_of(function: Callable) -> ast.Module:
         argument.annotation = None
     if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
         del definition.body[0]
+    if not _has_floats(inspect.unwrap(function).__code__.co_consts):
+        return tree
     return _TypedLiterals("float64" if function in scalar.wide else "real").visit(tree)
+
+
+def _has_floats(constants: tuple) -> bool:
+    """Whether a function's constants show a float literal. Most kernels have none, and a visit of all nodes takes a third of the time."""
+    return any(isinstance(each, float) or _has_floats(each if isinstance(each, tuple) else getattr(each, "co_consts", ())) for each in constants)
 
 
 def _text(function: Callable) -> str:
