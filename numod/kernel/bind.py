@@ -122,6 +122,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(
         r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source
     )
+    text = text.replace("local_array(", "cuda.local.array(")
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)

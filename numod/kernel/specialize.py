@@ -17,13 +17,18 @@ An `if` whose condition is such a value is decided: only the branch that is take
 A positional parameter can stand for a list of parameters: with `geometry=("height", "width")`, a parameter `geometry` becomes `height, width`, `geometry.width`
 becomes `width`, and `geometry` as an argument of a call becomes both.
 
-A number that is global in the kernel's module becomes a constant, too. A name that the kernel does not have raises, and so does a parameter without a
-value. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters filled in.
+A positional parameter that is annotated with a `NamedTuple` stands for its fields in the same way, without being given a value: the kernel can be called
+from Python with one, and tools know the fields. Where such a parameter is an argument of a call, the called function receives the fields that its own
+parameter names. A field can be given a value, too, which then is a constant (the parameter stays).
+
+A number that is global in the kernel's module becomes a constant, too. A value for a parameter that the kernel does not have raises, and so does a parameter
+without a value. Every name in a kernel must resolve, as in any Python function: to a local variable, a parameter, a name of its module or a builtin. `functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters filled in.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import inspect
 import linecache
@@ -47,7 +52,7 @@ def specialized(kernel: Callable, *, name: str = "kernel", **values: object) -> 
     """
     kernel, values = _unwrapped(kernel, values)
     used = _templates(kernel)
-    has = set().union(*map(parameters, (*used, kernel)))
+    has = set().union(*map(parameters, (*used, kernel)), *(names for each in (*used, kernel) for names in _fields(each).values()))
     if unknown := values.keys() - has:
         raise TypeError(f"{kernel.__name__} has no parameter {', '.join(sorted(unknown))} to be specialised; it has {', '.join(sorted(has)) or 'none'}")
     helpers = "".join(f"@inlined_function\n{_specialized(each, each.__name__, tuple(_own(each, values)))}\n" for each in used)
@@ -85,6 +90,12 @@ def parameters(kernel: Callable) -> tuple[str, ...]:
     return tuple(each for each in (*_compile_time(kernel), *_positional(kernel)) if each not in values)
 
 
+def arguments(kernel: Callable) -> tuple[str, ...]:
+    """The parameters of a kernel's source: its positional ones, with the fields of those that stand for fields."""
+    kernel, _ = _unwrapped(kernel, {})
+    return tuple(field for each in _positional(kernel) for field in _fields(kernel).get(each, (each,)))
+
+
 def has(kernel: Callable, name: str) -> bool:
     """Whether a kernel, or a template that it calls, has a compile-time parameter of this name that has no value yet."""
     function, values = _unwrapped(kernel, {})
@@ -100,6 +111,13 @@ def _positional(function: Callable) -> tuple[str, ...]:
     return function.__code__.co_varnames[: function.__code__.co_argcount]
 
 
+@cache
+def _fields(function: Callable) -> dict[str, tuple[str, ...]]:
+    """The fields of each positional parameter that is annotated with a NamedTuple."""
+    kinds = {name: function.__globals__.get(kind) if isinstance(kind, str) else kind for name, kind in function.__annotations__.items()}
+    return {name: kind._fields for name, kind in kinds.items() if hasattr(kind, "_fields")}
+
+
 def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, dict[str, object]]:
     """The function of a `partial`, and all values."""
     while isinstance(kernel, partial):
@@ -109,8 +127,9 @@ def _unwrapped(kernel: Callable, values: dict[str, object]) -> tuple[Callable, d
 
 def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, object]]:
     """The values that a function has, defaults among them: names for positional parameters, others for compile-time parameters."""
+    fields = {name for names in _fields(function).values() for name in names}
     for name, value in {**(function.__kwdefaults__ or {}), **values}.items():
-        if name in (_positional if isinstance(value, tuple) else _compile_time)(function):
+        if name in (_positional if isinstance(value, tuple) else _compile_time)(function) or name in fields:
             yield name, value
         elif name in parameters(function):
             raise TypeError(f"{function.__name__}: a compile-time parameter takes a value, a positional one a tuple of names, got {name}={value!r}")
@@ -120,16 +139,18 @@ def _own(function: Callable, values: dict[str, object]) -> Iterator[tuple[str, o
 def _specialized(function: Callable, name: str, values: tuple[tuple[str, object], ...]) -> str:
     tree = tree_of(function)
     definition = tree.body[0]
+    _refuse_unknown(function, definition)
     definition.name = name
     found = {**_global_numbers(function), **dict(values)}
     missing = [each.arg for each in definition.args.kwonlyargs if each.arg not in found]
     if missing:
         raise TypeError(f"{function.__name__} needs a value for {', '.join(missing)}")
     definition.args.kwonlyargs, definition.args.kw_defaults = [], []
-    if found:
-        lists = {each: names for each, names in found.items() if isinstance(names, tuple)}
+    lists = {**_fields(function), **{each: names for each, names in found.items() if isinstance(names, tuple)}}
+    if found or lists:
+        _refuse_clashes(definition, lists)
         _expand(definition, lists)
-        _Fill({each: value for each, value in found.items() if each not in lists}, lists).visit(definition)
+        _Fill({each: value for each, value in found.items() if each not in lists}, lists, function.__globals__).visit(definition)
     return ast.unparse(tree) + "\n"
 
 
@@ -137,6 +158,35 @@ def _global_numbers(function: Callable) -> dict[str, float]:
     """The numbers that a function reads from its module."""
     values = {name: function.__globals__.get(name) for name in function.__code__.co_names}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
+    """Raise NameError for a name that does not resolve. The back end might provide it by chance, or it may be a variable that was renamed elsewhere only."""
+    known = function.__globals__.keys() | vars(builtins).keys()
+    suspects = {name for name in function.__code__.co_names if name not in known}  # among them attributes
+    if not suspects or function.__module__.startswith(_UNRESOLVED):
+        return
+    if unknown := suspects & {each.id for each in ast.walk(definition) if isinstance(each, ast.Name)}:
+        raise NameError(
+            f"{function.__module__}.{function.__name__}: {', '.join(sorted(unknown))} is no variable or parameter of the kernel and no name of its module; "
+            "import what kernels may call from kernel.language, kernel.primitives or kernel.library"
+        )
+
+
+# Modules whose kernels still name what is edited into their text
+_UNRESOLVED = (
+    "numod.ops.convolution", "numod.ops.pooling", "numod.ops.patches", "numod.kernel.library.direct", "numod.kernel.library.grid",
+    "numod.kernel.library.planes", "numod.kernel.library.windows", "numod.kernel.library.winograd", "numod.ops.grid_sample", "numod.ops.pad",
+    "numod.ops.product_tiles", "numod.ops.recurrent_layer", "numod.ops.sampling", "numod.ops.scatter_reduce",
+)  # fmt: skip
+
+
+def _refuse_clashes(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
+    """Raise for a variable that has the name of a field: in the source they would be one."""
+    fields = {field for names in lists.values() for field in names}
+    variables = {each.id if isinstance(each, ast.Name) else each.arg for each in ast.walk(definition) if isinstance(each, ast.Name | ast.arg)}
+    if clash := fields & variables:
+        raise TypeError(f"{definition.name}: {', '.join(sorted(clash))} is a variable and a field of {', '.join(lists)}; rename the variable")
 
 
 def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> None:
@@ -148,8 +198,9 @@ def _expand(definition: ast.FunctionDef, lists: dict[str, tuple[str, ...]]) -> N
 class _Fill(ast.NodeTransformer):
     """Replaces names by their values."""
 
-    def __init__(self, values: dict[str, object], lists: dict[str, tuple[str, ...]]) -> None:
-        self.lists = lists
+    def __init__(self, values: dict[str, object], lists: dict[str, tuple[str, ...]], functions: dict[str, object]) -> None:
+        """`values` by name, the fields of each parameter in `lists`, and the names of `functions` that the kernel may call."""
+        self.lists, self.functions = lists, {**functions, **values}
         self.inlined = {name: value for name, value in values.items() if inspect.isfunction(value) and not _is_called(value)}
         self.values = {name: _node(value) for name, value in values.items() if name not in self.inlined}
 
@@ -166,10 +217,14 @@ class _Fill(ast.NodeTransformer):
             return self.generic_visit(node)
         if node.attr not in self.lists[name]:
             raise TypeError(f"{name} has no {node.attr}; it has {', '.join(self.lists[name])}")
-        return ast.Name(node.attr, node.ctx)
+        return self._field(node.attr, node.ctx)
+
+    def _field(self, name: str, context: ast.expr_context) -> ast.AST:
+        """A field: its parameter, or its value if it has one."""
+        return self.visit_Name(ast.Name(name, context))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        node.args = [ast.Name(part, ast.Load()) if part else each for each in node.args for part in self._parts(each)]
+        node.args = [part for place, each in enumerate(node.args) for part in self._parts(node.func, place, each)]
         self.generic_visit(node)
         function = self.inlined.get(node.func.id) if isinstance(node.func, ast.Name) else None
         return _inlined(function, node.args) if function else node
@@ -187,8 +242,22 @@ class _Fill(ast.NodeTransformer):
             return node
         return node.body if node.test.value else node.orelse
 
-    def _parts(self, argument: ast.AST) -> tuple[str | None, ...]:
-        return self.lists.get(argument.id, (None,)) if isinstance(argument, ast.Name) else (None,)
+    def _parts(self, called: ast.AST, place: int, argument: ast.AST) -> list[ast.AST]:
+        """The arguments that one argument stands for: of a list those fields that the called function's parameter has."""
+        names = self.lists.get(argument.id) if isinstance(argument, ast.Name) else None
+        if names is None:
+            return [argument]
+        function = self.functions.get(called.id) if isinstance(called, ast.Name) else None
+        asked = _asked(function, place) if inspect.isfunction(function) else None
+        if missing := set(asked or ()) - set(names):
+            raise TypeError(f"{argument.id} has no {', '.join(sorted(missing))}, which {called.id} reads")
+        return [self._field(name, ast.Load()) for name in asked or names]
+
+
+def _asked(function: Callable, place: int) -> tuple[str, ...] | None:
+    """The fields of a function's positional parameter, if it stands for fields."""
+    names = _positional(function)
+    return _fields(function).get(names[place]) if place < len(names) else None
 
 
 def _is_called(function: Callable) -> bool:

@@ -6,8 +6,12 @@ Graves et al., Connectionist temporal classification, 2006.
 
 from __future__ import annotations
 
+from math import exp
+
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, real, uintp
+from ..kernel.library.arithmetic import log_add
 from .op import Op, Plan, no_derivative
 
 

@@ -5,12 +5,13 @@ Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken
 
 from __future__ import annotations
 
-from math import inf
+from math import fabs, inf, sqrt
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.language import float64, int64, parallel_range, real, uintp
 from .op import Op, Plan, single_device
 from .triangle import triangle
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..device import device
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):

@@ -8,6 +8,7 @@ from math import prod
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from .op import Op, Plan
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import prod
+from math import fabs, prod
 
 import numpy as np
 
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import floor, int64, parallel_range, real, uintp
+from ..kernel.library.arithmetic import round_even
 from ..kernel.scalar import inlined_scalar
 from .join import cat
 from .op import Op, Plan, single_device

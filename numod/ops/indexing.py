@@ -20,6 +20,8 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from ..kernel.emit import by_half_registers
+from ..kernel.language import cuda, int64, parallel_range, uintp
+from ..kernel.library.division import quotient
 from .op import Op, Plan, single_device
 from .search import searchsorted
 from .softmax import split

@@ -13,6 +13,7 @@ import numpy as np
 from ..device import Layout
 from ..dtypes import dtype as DType
 from ..kernel import bind
+from ..kernel.language import bits32, bits64, float32, float64, float_of_bits32, int64, uint32, uint64
 from ..kernel.scalar import functions as scalar_functions, scalar
 from ..kernel.specialize import has, specialized
 

@@ -8,6 +8,7 @@ from math import prod
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.language import uintp
 from .op import Op, Plan
 
 _SMALL = 1 << 12  # multiply-adds up to which one pass beats three products

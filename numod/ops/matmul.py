@@ -15,6 +15,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, block, build, emit, tensor_cores
+from ..kernel.language import int64, parallel_range, uintp
 from .linear_gradient import joined
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .parts import BUSY, divisor, in_parts

@@ -12,6 +12,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import float64, int64, uintp
 from .op import Op, Plan
 from .softmax import split
 

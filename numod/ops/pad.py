@@ -8,6 +8,7 @@ from math import prod
 
 from ..device.layout import layout
 from ..kernel import bind, writer
+from ..kernel.language import int64, parallel_range, uintp
 from .op import Op, Plan
 
 # the element of n that stands at place k, for the modes that repeat elements

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..device import Layout
 from ..kernel import bind, writer
+from ..kernel.language import parallel_range, uintp
 
 BUSY = 264  # blocks that keep a GPU's multiprocessors at work: an H200 has 132
 

@@ -11,6 +11,9 @@ from functools import cache
 
 from ..device import Layout, dots, threads, tiles
 from ..kernel import bind, emit, writer
+from ..kernel.language import FINISH, int64, parallel_range, uintp
+from ..kernel.library.panels import multiply_run, pack_columns, pack_rows
+from ..kernel.primitives import copy_line, dot_tile
 from ..kernel.specialize import specialized
 from .finish import Finish, unfinished
 from .pointwise import broadcast_shapes, broadcast_strides

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from ..device import Layout, threads
 from ..kernel import bind, build
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.primitives import dots
 
 _SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,

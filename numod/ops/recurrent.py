@@ -6,9 +6,12 @@ Gates (N, 4 H) of an LSTM are in PyTorch's order: input, forget, cell, output; t
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import tanh
 
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.library.arithmetic import sigmoid_of
 from .join import cat
 from .op import Op, Plan, single_device
 

@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator
 from ..device import threads, tiles
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.library.panels import pack_columns
+from ..kernel.primitives import copy_line
 from ..kernel.scalar import scalar
 from .join import cat
 from .matmul import matmul

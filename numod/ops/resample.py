@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from .indexing import columns, with_ones
 from .op import Op, Plan, single_device
 from .softmax import split

@@ -6,6 +6,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from .indexing import with_ones
 from .op import Op, Plan
 from .scan import cumsum

@@ -7,11 +7,15 @@ Computed in float64 whatever the dtype.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import cos, exp, fabs, lgamma, log, log1p, sqrt
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import ceil, float64, floor, int64, parallel_range, uintp
+from ..kernel.library.random import philox, unit
+from ..kernel.library.special import digamma
 from ..kernel.scalar import scalar
 from .op import Op, Plan, no_derivative
 

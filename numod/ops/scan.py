@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf
+from math import exp, inf, log1p
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, language
+from ..kernel.language import float64, int64, parallel_range, uintp
+from ..kernel.library.softmax import first_column
 from ..kernel.specialize import has, specialized
 from . import scan_team, teams
 from .indexing import with_ones

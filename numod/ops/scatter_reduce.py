@@ -14,6 +14,8 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import cuda, int64, parallel_range, uintp
+from ..kernel.library.division import quotient
 from . import indexing
 from .indexing import columns, with_ones
 from .op import Op, Plan, single_device

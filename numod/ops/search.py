@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import dtypes
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from .op import Op, Plan, single_device
 
 

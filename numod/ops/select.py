@@ -13,6 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
+from ..kernel.language import int64, parallel_range, uint64, uintp
 from ..kernel.scalar import scalar
 from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from .op import Op, Plan

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import prod
+from math import exp, log, prod
 
 from .. import dtypes
 from ..device import Layout, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
+from ..kernel.library.softmax import (
+    exp_of_columns, greatest, highest_of_columns, scale_columns, strip, strips, sum_exp_of_columns, sum_of_exp,
+    turn_back, write_softmax,
+)
+from ..kernel.library.teams import team_high, team_sum, team_sum_of_exp
 from ..kernel.specialize import specialized
 from . import rows_team, teams
 from .op import Op, Plan, single_device

@@ -6,6 +6,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from ..kernel.scalar import scalar
 from .op import Op, Plan
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import int32, int64, uint32, uint64, uintp
 from ..scalar import scalar
 
 
