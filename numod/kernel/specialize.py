@@ -162,7 +162,7 @@ def _global_numbers(function: Callable) -> dict[str, float]:
 
 def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
     """Raise NameError for a name that does not resolve. The back end might provide it by chance, or it may be a variable that was renamed elsewhere only."""
-    known = function.__globals__.keys() | vars(builtins).keys()
+    known = function.__globals__.keys() | vars(builtins).keys() | set(function.__code__.co_varnames)
     suspects = {name for name in function.__code__.co_names if name not in known}  # among them attributes
     if not suspects or function.__module__.startswith(_UNRESOLVED):
         return
