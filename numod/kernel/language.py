@@ -45,21 +45,25 @@ def boolean(value):
     return bool(value)
 
 
+@emitted
 def bits32(x):
     """The bits of a float32, as an unsigned integer."""
     return int(np.float32(x).view(np.uint32))
 
 
+@emitted
 def bits64(x):
     """The bits of a float64, as an unsigned integer."""
     return int(np.float64(x).view(np.uint64))
 
 
+@emitted
 def float_of_bits32(bits):
     """The float32 with these bits."""
     return np.uint32(bits).view(np.float32)
 
 
+@emitted
 def float_of_bits64(bits):
     """The float64 with these bits."""
     return np.uint64(bits).view(np.float64)
@@ -240,6 +244,7 @@ def _better(value, best, beats):
 # Loops, types and memory: what convolutions and pooling need (`kernel.primitives` has their vector instructions)
 
 
+@emitted
 def parallel_range(n):
     """range(n) with independent iterations: threads divide them among each other, on a GPU by grid strides."""
     return range(n)
@@ -250,11 +255,13 @@ def uintp(index):
     return int(index)
 
 
+@emitted
 def int64(value):
     """The number as a signed 64-bit integer."""
     return int(value)
 
 
+@emitted
 def int32(value):
     """The number as a signed 32-bit integer."""
     return int(value)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from .indexing import with_ones
+from ..kernel.specialize import specialized
+from .indexing import ones
 from .op import Op, Plan
 
 
@@ -78,7 +79,7 @@ class Patches(Op):
             return Plan(out, lambda *_: None)
         line = (sizes if back else counts)[1]
         numbers = (out.size // line, *sizes, *kernel, *counts, *[n for pair in steps for n in pair], 1 if x.device.backend.FLAT else line)
-        text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
+        text = specialized(fold_kernel if back else unfold_kernel, **ones(x, s1=steps[2][1]))
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 

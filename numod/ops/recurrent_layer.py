@@ -18,6 +18,7 @@ from ..kernel.language import int64, parallel_range, uintp
 from ..kernel.library.panels import pack_columns
 from ..kernel.primitives import copy_line
 from ..kernel.scalar import scalar
+from ..kernel.specialize import specialized
 from .join import cat
 from .matmul import matmul
 from .op import Op, Plan, single_device
@@ -216,7 +217,7 @@ class Layer(Op):
         words = {
             "COUNT": self.cell["COUNT"], "ARRAYS": ", ".join(arrays), "ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}",
         }
-        text = re.sub(rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk))
+        text = re.sub(rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], specialized(self.walk))
         source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
         shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
         work = rows * size * wide // 4 if shared > 1 else 1
