@@ -81,6 +81,21 @@ def _tile(vectors):
 tile1, tile2, tile3 = map(_tile, (1, 2, 3))
 
 
+def _few(rows, vectors):
+    def few(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
+        """c (rows, so many vectors) = a (rows, depth) @ b, a panel (depth, so many vectors). All are arrays."""
+        columns = vectors * _lanes(c)
+        for i in range(rows):
+            for j in range(columns):
+                c[c_at + i * c_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + k * columns + j] for k in range(depth))
+
+    few.__name__ = f"tile{rows}x{vectors}"
+    return emitted(few)
+
+
+globals().update({tile.__name__: tile for rows in tiles.HEIGHTS for tile in map(functools.partial(_few, rows), range(1, tiles.LINE + 1))})
+
+
 def _edge(vectors):
     def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
         """As a tile; of its last vector only `last` elements are read and written."""
@@ -321,6 +336,84 @@ def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
     for k in range(n):
         total = totals[totals_at + k]
         out[out_at + k] = math.inf if total == 0 else highs[highs_at + k] + math.log(total)
+
+
+def lstm_gates(x, x_at, y, y_at, cell, cell_at, gates, gates_at, new_cell, new_cell_at, c, c_at, h, h_at, state, state_at, n):
+    """A step of an LSTM cell: x + y are the sums before the gates' functions, `cell` becomes `new_cell` and c, h and `state` receive the new state."""
+    for k in range(n):
+        i, f, g, o = (x[x_at + q * n + k] + y[y_at + q * n + k] for q in range(4))
+        i, f, g, o = _sigmoid(i), _sigmoid(f), math.tanh(g), _sigmoid(o)
+        value = f * cell[cell_at + k] + i * g
+        for q, gate in enumerate((i, f, g, o)):
+            gates[gates_at + q * n + k] = gate
+        new_cell[new_cell_at + k] = c[c_at + k] = value
+        h[h_at + k] = state[state_at + k] = o * math.tanh(value)
+
+
+def lstm_slopes(
+    given_h, given_h_at, given_c, given_c_at, d_h, d_h_at, d_c, d_c_at, gates, gates_at, c, c_at, c_before, c_before_at,
+    d_x, d_x_at, slopes, slopes_at, new_d_c, new_d_c_at, n,
+):  # fmt: skip
+    """The gradients of a step of an LSTM cell."""
+    for k in range(n):
+        i, f, g, o = (gates[gates_at + q * n + k] for q in range(4))
+        level, of_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
+        of_c = of_h * o * (1 - level * level) + given_c[given_c_at + k] + d_c[d_c_at + k]
+        sums = of_c * g * i * (1 - i), of_c * c_before[c_before_at + k] * f * (1 - f), of_c * i * (1 - g * g), of_h * level * o * (1 - o)
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = slopes[slopes_at + q * n + k] = value
+        new_d_c[new_d_c_at + k] = of_c * f
+
+
+def gru_gates(x, x_at, y, y_at, bias, bias_at, before, before_at, gates, gates_at, h, h_at, state, state_at, n):
+    """A step of a GRU cell from the state `before`."""
+    for k in range(n):
+        a, b = ([values[at + q * n + k] for q in range(3)] for values, at in ((x, x_at), (y, y_at)))
+        b = [value + bias[bias_at + q * n + k] for q, value in enumerate(b)]
+        r, z = _sigmoid(a[0] + b[0]), _sigmoid(a[1] + b[1])
+        new = math.tanh(r * b[2] + a[2])
+        for q, gate in enumerate((r, z, new, b[2])):
+            gates[gates_at + q * n + k] = gate
+        h[h_at + k] = state[state_at + k] = z * (before[before_at + k] - new) + new
+
+
+def gru_slopes(
+    given, given_at, d_h, d_h_at, direct, direct_at, gates, gates_at, h_before, h_before_at,
+    d_x, d_x_at, d_y, d_y_at, slopes, slopes_at, new_direct, new_direct_at, n,
+):  # fmt: skip
+    """The gradients of a step of a GRU cell. `direct` is what the state receives from the next step besides the product."""
+    for k in range(n):
+        r, z, new, y = (gates[gates_at + q * n + k] for q in range(4))
+        g = given[given_at + k] + d_h[d_h_at + k] + direct[direct_at + k]
+        d_new = g * (1 - z) * (1 - new * new)
+        sums = d_new * y * r * (1 - r), g * (h_before[h_before_at + k] - new) * z * (1 - z), d_new
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = value
+            d_y[d_y_at + q * n + k] = slopes[slopes_at + q * n + k] = value * r if q == 2 else value
+        new_direct[new_direct_at + k] = g * z
+
+
+def _rnn(act, slope, name):
+    def gates(x, x_at, y, y_at, h, h_at, state, state_at, n):
+        """A step of an RNN cell."""
+        for k in range(n):
+            h[h_at + k] = state[state_at + k] = act(x[x_at + k] + y[y_at + k])
+
+    def slopes(given, given_at, d_h, d_h_at, h, h_at, d_x, d_x_at, d_y, d_y_at, n):
+        """The gradients of a step of an RNN cell."""
+        for k in range(n):
+            d_x[d_x_at + k] = d_y[d_y_at + k] = (given[given_at + k] + d_h[d_h_at + k]) * slope(h[h_at + k])
+
+    gates.__name__, slopes.__name__ = f"{name}_gates", f"{name}_slopes"
+    return gates, slopes
+
+
+def _sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+rnn_gates, rnn_slopes = _rnn(math.tanh, lambda h: 1 - h * h, "rnn")
+rnn_relu_gates, rnn_relu_slopes = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rnn_relu")
 
 
 def rows_in(x, x_at, step, n, re, re_at, im, im_at):

@@ -26,8 +26,8 @@ A positional parameter that is given a NumPy number (`inner=np.int64(1)`) keeps 
 loop.
 
 A number that is global in the kernel's module becomes a constant, too. A value for a parameter that the kernel does not have raises, and so does a parameter
-A number that is global in the kernel's module becomes a constant, too. A value for a parameter that the kernel does not have raises, and so does a parameter
 without a value. Every name in a kernel must resolve, as in any Python function: to a local variable, a parameter, a name of its module or a builtin.
+`functools.partial(kernel, STRIP=64)` is a kernel with some of its parameters filled in.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def _inlined_statements(function: Callable, arguments: list[ast.AST]) -> list[as
     definition = tree_of(function).body[0]
     _refuse_unknown(function, definition)
     names = [each.arg for each in definition.args.args]
-    if len(names) != len(arguments):
+    if len(names) != len(arguments) and not (definition.args.vararg and len(names) < len(arguments)):
         raise TypeError(f"{function.__name__} is to be inlined: it takes {len(names)} arguments, got {len(arguments)}")
     substitute = _Substitute(dict(zip(names, arguments)))
     return [substitute.visit(each) for each in definition.body]

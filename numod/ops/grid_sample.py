@@ -171,9 +171,9 @@ def slope_kernel(
             count, at = min(RUN, samples - first), (image * samples + first) * AXES
             for axis in range(AXES):
                 fill_grid_taps(
-                    grid, at, count, place, weight, own, own * AXES + axis * RUN * COUNT, depth, height, width, corners, AXES, TAPS, TAPS_D, PADDING, int64(axis == 2),
-                    int64(axis == 1), int64(axis == 0),
-                )
+                    grid, at, count, place, weight, own, own * AXES + axis * RUN * COUNT, depth, height, width, corners,
+                    AXES, TAPS, TAPS_D, PADDING, int64(axis == 2), int64(axis == 1), int64(axis == 0),
+                )  # fmt: skip
             for k in range(at, at + count * AXES):
                 out[uintp(k)] = 0
             for c in range(image * channels, (image + 1) * channels):

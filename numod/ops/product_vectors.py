@@ -26,7 +26,10 @@ def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_ba
         fours = inner - inner % 4
         for k in range(0, fours, 4):
             row = m + k * m_step
-            v0, v1, v2, v3 = factors.vector[v + k * v_step], factors.vector[v + (k + 1) * v_step], factors.vector[v + (k + 2) * v_step], factors.vector[v + (k + 3) * v_step]
+            v0, v1, v2, v3 = (
+                factors.vector[v + k * v_step], factors.vector[v + (k + 1) * v_step],
+                factors.vector[v + (k + 2) * v_step], factors.vector[v + (k + 3) * v_step],
+            )  # fmt: skip
             for j in range(first, last):
                 total = v0 * factors.matrix[uintp(row + j)] + v1 * factors.matrix[uintp(row + m_step + j)]
                 out[uintp(base + j)] += total + (v2 * factors.matrix[uintp(row + 2 * m_step + j)] + v3 * factors.matrix[uintp(row + 3 * m_step + j)])
