@@ -11,6 +11,7 @@ from functools import cache
 
 from ..device import Layout
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from .finish import Finish, unfinished
 
 GEOMETRY = (  # channels and features are those of one group
@@ -54,7 +55,7 @@ def launcher(
 def _source(kernel: Callable, constants: tuple[tuple[str, object], ...]) -> str:
     """The kernel's text with the geometry's names as its last arguments, and the words of `constants` replaced."""
     names = {"GEOMETRY": ", ".join(GEOMETRY), **dict(constants)}
-    text = bind.source_of(kernel).replace("):", f", {names['GEOMETRY']}):", 1)
+    text = specialized(kernel).replace("):", f", {names['GEOMETRY']}):", 1)
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: str(names[found[1]]), text)
 
 

@@ -12,6 +12,7 @@ from math import prod
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.specialize import specialized
 from .convolution_direct import launcher
 from .matmul import matmul
 
@@ -67,7 +68,7 @@ def fold_launcher(out: Layout, numbers: tuple, weight: tuple, dilation: tuple) -
     images, groups, channels, features, *sizes = numbers
     taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
     turn = bind.launcher(
-        out.device, "turn_outputs_by_window", bind.source_of(turn_outputs_by_window), bind.signature(out, out, numbers=4), out.dtype,
+        out.device, "turn_outputs_by_window", specialized(turn_outputs_by_window), bind.signature(out, out, numbers=4), out.dtype,
         images * weight[0] * windows,
     )
     product = matmul.prepare(

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..device import Layout, threads, tiles
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from .convolution_direct import GEOMETRY, geometry, launcher
 from .finish import Finish
 
@@ -336,7 +337,7 @@ def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, paramet
     numbers, turned = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
     sizes = groups, weight[0] // groups, weight[1], prod(weight[2:])
     array, make = f"{out.storage.name}[]", out.device.backend.scratch
-    turn = bind.launcher(out.device, "turn_weight", bind.source_of(turn_weight), f"{array}, {array}, int64, int64, int64, int64", out.dtype, 0)
+    turn = bind.launcher(out.device, "turn_weight", specialized(turn_weight), f"{array}, {array}, int64, int64, int64, int64", out.dtype, 0)
     run, shared_by = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
 
     def launch(given: object, weight: object, result: object) -> None:

@@ -18,6 +18,7 @@ from .. import dtypes
 from ..device import Layout, lines, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.specialize import specialized
 from . import reduction
 from .op import Op, Plan
 
@@ -352,7 +353,7 @@ def _misfit(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
 def _source(kernel: Callable, words: tuple[tuple[str, object], ...], fixed: tuple[tuple[str, int], ...] = ()) -> str:
     """The kernel's text with the geometry's names as its last arguments, `words` replaced, and what is `fixed` as constants in place of what is given."""
     constants = "".join(f"\n    {name} = {value}" for name, value in fixed)
-    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):{constants}", bind.source_of(kernel), count=1)
+    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):{constants}", specialized(kernel), count=1)
     for word, value in words:
         text = text.replace(word, str(value))
     return text
