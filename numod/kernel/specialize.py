@@ -204,7 +204,7 @@ def _refuse_unknown(function: Callable, definition: ast.FunctionDef) -> None:
 # Modules whose kernels still name what is edited into their text
 _UNRESOLVED = (
     "numod.ops.convolution", "numod.ops.pooling", "numod.ops.patches", "numod.kernel.library.direct", "numod.kernel.library.grid",
-    "numod.kernel.library.planes", "numod.kernel.library.windows", "numod.kernel.library.winograd", "numod.ops.recurrent_layer",
+    "numod.kernel.library.planes", "numod.kernel.library.windows", "numod.kernel.library.winograd",
 )  # fmt: skip
 
 
