@@ -121,7 +121,11 @@ class CdistGradient(Op):
 def _distances(name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool) -> Plan:
     run = 1 if out.device.backend.FLAT else sizes[1]
     kernel = partial(cdist_kernel, PAIRS=pairs)
-    return _plan(name, kernel, (given[0], given[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
+    plan = _plan(name, kernel, (given[0], given[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
+    if len(given) == 2:
+        return plan
+    run = plan.launch  # the rows meet each other
+    return Plan(plan.layout, lambda x, out, *numbers: run(x, x, out, *numbers), plan.constants)
 
 
 def _plan(name: str, kernel: Callable, given: tuple[Layout, ...], out: Layout, places: int, run: int, sizes: tuple[int, int, int], p: float) -> Plan:
