@@ -22,7 +22,7 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
-from .specialize import specialized as source_of
+from .specialize import specialized
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
 _LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
@@ -178,7 +178,7 @@ def _helpers(source: str, without: Container[str]) -> str:
         called = _called(text)
         for name, function in scalar.functions.items():
             if name in called and name not in found and name not in without:
-                helper = source_of(function, name=name)
+                helper = specialized(function, name=name)
                 collect(helper.split("\n", 1)[1])
                 kind = next((kind for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared)) if function in those), "device")
                 found[name] = f"@{kind}_function\n{helper}\n"

@@ -1,4 +1,4 @@
-"""The vector primitives that kernels of convolutions and pooling call, as Python functions: what each computes, element by element.
+"""The vector primitives that kernels call, as Python functions: what each computes, element by element.
 
 `device.tiles`, `device.depthwise_fma`, `device.winograd` and `device.pool_rows` write the instructions; a kernel's source
 has the names only. A vector has as many lanes as a register of this processor holds elements of the array's type. An
@@ -7,11 +7,14 @@ array and the place in it where something begins are two arguments.
 
 from __future__ import annotations
 
+import cmath
 import ctypes
 import functools
+import math
 
 import numpy as np
 
+from ..device import byte_tiles, tiles
 from ..device.vectors import host
 from .language import emitted
 
@@ -20,6 +23,16 @@ def copy_line(x, x_at, first, last, out, out_at, n):
     """out[out_at + j] = x[x_at + j] for j from `first` to `last`, 0 for the rest up to n."""
     for j in range(n):
         out[out_at + j] = x[x_at + j] if first <= j < last else 0
+
+
+def copy_panel(x, x_at, x_step, out, out_at, count):
+    """Copy `count` lines of as many elements as the widest tile has columns, one behind the other; lines of x are `x_step` apart."""
+    _copy_lines(x, x_at, x_step, out, out_at, count, tiles.VECTORS * _lanes(x))
+
+
+def copy_strip(x, x_at, x_step, out, out_at, count):
+    """As `copy_panel`, lines of as many elements as a tile has rows."""
+    _copy_lines(x, x_at, x_step, out, out_at, count, host().rows)
 
 
 def turn_block(x, x_at, x_step, out, out_at, out_step):
@@ -66,6 +79,35 @@ def _tile(vectors):
 
 
 tile1, tile2, tile3 = map(_tile, (1, 2, 3))
+
+
+def _few(rows, vectors):
+    def few(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
+        """c (rows, so many vectors) = a (rows, depth) @ b, a panel (depth, so many vectors). All are arrays."""
+        columns = vectors * _lanes(c)
+        for i in range(rows):
+            for j in range(columns):
+                c[c_at + i * c_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + k * columns + j] for k in range(depth))
+
+    few.__name__ = f"tile{rows}x{vectors}"
+    return emitted(few)
+
+
+globals().update({tile.__name__: tile for rows in tiles.HEIGHTS for tile in map(functools.partial(_few, rows), range(1, tiles.LINE + 1))})
+
+
+def _edge(vectors):
+    def edge(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):
+        """As a tile; of its last vector only `last` elements are read and written."""
+        for i in range(held):
+            for j in range((vectors - 1) * _lanes(c) + last):
+                terms = (_read(a, c.dtype, i * a_row + k * a_step) * _read(b, c.dtype, k * b_step + j) for k in range(depth))
+                _put(c, c_at + i * c_row + j, sum(terms), keep)
+
+    return edge
+
+
+edge1, edge2, edge3 = map(_edge, (1, 2, 3))
 
 
 def _shifted(vectors):
@@ -227,6 +269,234 @@ def fold_windows(kind: str, known_stride: int | str):
 
     folded.__name__ = f"fold_windows_{kind}_{known_stride}"
     return emitted(folded)
+
+
+def dots(matrix, at, step, vector, vector_at, depth, out, out_at, count):
+    """out (count) = the dot products of the vector with rows of the matrix, which are `step` apart."""
+    for j in range(count):
+        out[out_at + j] = sum(matrix[at + j * step + k] * vector[vector_at + k] for k in range(depth))
+
+
+def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide):
+    """out (held, wide) = the dot products of rows of a with rows of b."""
+    for i in range(held):
+        for j in range(wide):
+            out[out_at + i * out_row + j] = sum(a[a_at + i * a_row + k] * b[b_at + j * b_row + k] for k in range(depth))
+
+
+def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
+    """c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors) of words: each holds `byte_tiles.group()` integers."""
+    group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
+    parts = 32 // group
+    for i in range(host().rows):
+        for j in range(tiles.VECTORS * _lanes(c)):
+            words = [(int(a[a_at + i * a_row + k]), int(b[b_at + k * b_step + j])) for k in range(depth)]
+            c[c_at + i * c_row + j] = sum(
+                left(x >> parts * q, parts) * _signed(y >> parts * q, parts) for x, y in words for q in range(group)
+            )
+
+
+def greatest_of_line(x, x_at, n):
+    """The greatest of n elements that is no NaN."""
+    return max((x[x_at + k] for k in range(n) if x[x_at + k] == x[x_at + k]), default=-math.inf)
+
+
+def sum_lifted(x, x_at, n, high):
+    """The sum of `exp(x - high)` over n elements."""
+    return sum(math.exp(x[x_at + k] - high) for k in range(n))
+
+
+def lift_line(x, x_at, out, out_at, n, high):
+    """out (n) = exp(x - high). Returns the sum."""
+    for k in range(n):
+        out[out_at + k] = math.exp(x[x_at + k] - high)
+    return sum(out[out_at + k] for k in range(n))
+
+
+def scale_line(x, x_at, out, out_at, n, factor):
+    """out (n) = x * factor."""
+    for k in range(n):
+        out[out_at + k] = x[x_at + k] * factor
+
+
+def greatest_score(scores, scores_at, n, factor):
+    """The greatest of n scores times the factor that is no NaN."""
+    return max((scores[scores_at + k] * factor for k in range(n) if scores[scores_at + k] == scores[scores_at + k]), default=-math.inf)
+
+
+def chances_of(scores, scores_at, chances, chances_at, n, factor, shift):
+    """chances (n) = exp(scores * factor - shift), which is at most 1. Returns the sum."""
+    for k in range(n):
+        chances[chances_at + k] = math.exp(scores[scores_at + k] * factor - shift)
+    return sum(chances[chances_at + k] for k in range(n))
+
+
+def log_sums(highs, highs_at, totals, totals_at, out, out_at, n):
+    """out (n) = highs + log(totals); inf where a total is 0."""
+    for k in range(n):
+        total = totals[totals_at + k]
+        out[out_at + k] = math.inf if total == 0 else highs[highs_at + k] + math.log(total)
+
+
+def lstm_gates(x, x_at, y, y_at, cell, cell_at, gates, gates_at, new_cell, new_cell_at, c, c_at, h, h_at, state, state_at, n):
+    """A step of an LSTM cell: x + y are the sums before the gates' functions, `cell` becomes `new_cell` and c, h and `state` receive the new state."""
+    for k in range(n):
+        i, f, g, o = (x[x_at + q * n + k] + y[y_at + q * n + k] for q in range(4))
+        i, f, g, o = _sigmoid(i), _sigmoid(f), math.tanh(g), _sigmoid(o)
+        value = f * cell[cell_at + k] + i * g
+        for q, gate in enumerate((i, f, g, o)):
+            gates[gates_at + q * n + k] = gate
+        new_cell[new_cell_at + k] = c[c_at + k] = value
+        h[h_at + k] = state[state_at + k] = o * math.tanh(value)
+
+
+def lstm_slopes(
+    given_h, given_h_at, given_c, given_c_at, d_h, d_h_at, d_c, d_c_at, gates, gates_at, c, c_at, c_before, c_before_at,
+    d_x, d_x_at, slopes, slopes_at, new_d_c, new_d_c_at, n,
+):  # fmt: skip
+    """The gradients of a step of an LSTM cell."""
+    for k in range(n):
+        i, f, g, o = (gates[gates_at + q * n + k] for q in range(4))
+        level, of_h = math.tanh(c[c_at + k]), given_h[given_h_at + k] + d_h[d_h_at + k]
+        of_c = of_h * o * (1 - level * level) + given_c[given_c_at + k] + d_c[d_c_at + k]
+        sums = of_c * g * i * (1 - i), of_c * c_before[c_before_at + k] * f * (1 - f), of_c * i * (1 - g * g), of_h * level * o * (1 - o)
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = slopes[slopes_at + q * n + k] = value
+        new_d_c[new_d_c_at + k] = of_c * f
+
+
+def gru_gates(x, x_at, y, y_at, bias, bias_at, before, before_at, gates, gates_at, h, h_at, state, state_at, n):
+    """A step of a GRU cell from the state `before`."""
+    for k in range(n):
+        a, b = ([values[at + q * n + k] for q in range(3)] for values, at in ((x, x_at), (y, y_at)))
+        b = [value + bias[bias_at + q * n + k] for q, value in enumerate(b)]
+        r, z = _sigmoid(a[0] + b[0]), _sigmoid(a[1] + b[1])
+        new = math.tanh(r * b[2] + a[2])
+        for q, gate in enumerate((r, z, new, b[2])):
+            gates[gates_at + q * n + k] = gate
+        h[h_at + k] = state[state_at + k] = z * (before[before_at + k] - new) + new
+
+
+def gru_slopes(
+    given, given_at, d_h, d_h_at, direct, direct_at, gates, gates_at, h_before, h_before_at,
+    d_x, d_x_at, d_y, d_y_at, slopes, slopes_at, new_direct, new_direct_at, n,
+):  # fmt: skip
+    """The gradients of a step of a GRU cell. `direct` is what the state receives from the next step besides the product."""
+    for k in range(n):
+        r, z, new, y = (gates[gates_at + q * n + k] for q in range(4))
+        g = given[given_at + k] + d_h[d_h_at + k] + direct[direct_at + k]
+        d_new = g * (1 - z) * (1 - new * new)
+        sums = d_new * y * r * (1 - r), g * (h_before[h_before_at + k] - new) * z * (1 - z), d_new
+        for q, value in enumerate(sums):
+            d_x[d_x_at + q * n + k] = value
+            d_y[d_y_at + q * n + k] = slopes[slopes_at + q * n + k] = value * r if q == 2 else value
+        new_direct[new_direct_at + k] = g * z
+
+
+def _rnn(act, slope, name):
+    def gates(x, x_at, y, y_at, h, h_at, state, state_at, n):
+        """A step of an RNN cell."""
+        for k in range(n):
+            h[h_at + k] = state[state_at + k] = act(x[x_at + k] + y[y_at + k])
+
+    def slopes(given, given_at, d_h, d_h_at, h, h_at, d_x, d_x_at, d_y, d_y_at, n):
+        """The gradients of a step of an RNN cell."""
+        for k in range(n):
+            d_x[d_x_at + k] = d_y[d_y_at + k] = (given[given_at + k] + d_h[d_h_at + k]) * slope(h[h_at + k])
+
+    gates.__name__, slopes.__name__ = f"{name}_gates", f"{name}_slopes"
+    return gates, slopes
+
+
+def _sigmoid(x):
+    return 1 / (1 + math.exp(-x))
+
+
+rnn_gates, rnn_slopes = _rnn(math.tanh, lambda h: 1 - h * h, "rnn")
+rnn_relu_gates, rnn_relu_slopes = _rnn(lambda x: max(x, 0), lambda h: h > 0, "rnn_relu")
+
+
+def rows_in(x, x_at, step, n, re, re_at, im, im_at):
+    """re, im (n, lanes) = n complex numbers of each row; rows are `step` numbers apart, a row to a lane."""
+    _complex_in(x, x_at, 2, step, n, re, re_at, im, im_at)
+
+
+def columns_in(x, x_at, step, n, re, re_at, im, im_at):
+    """As `rows_in`, of neighbouring columns, whose next numbers are `step` apart."""
+    _complex_in(x, x_at, step, 2, n, re, re_at, im, im_at)
+
+
+def rows_out(re, re_at, im, im_at, n, x, x_at, step, scale):
+    """The reverse of `rows_in`, times the scale."""
+    _complex_out(re, re_at, im, im_at, n, x, x_at, 2, step, scale)
+
+
+def columns_out(re, re_at, im, im_at, n, x, x_at, step, scale):
+    """The reverse of `columns_in`, times the scale."""
+    _complex_out(re, re_at, im, im_at, n, x, x_at, step, 2, scale)
+
+
+def stage(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, radix, m, run, turn):
+    """A stage of a fast Fourier transform: transforms of `radix` registers that are m runs of `run` numbers apart, times powers of the roots of one."""
+    for p in range(m):
+        for j in range(run):
+            terms = [complex(re[re_at + k], im[im_at + k]) for k in range(p * run + j, p * run + j + radix * m * run, m * run)]
+            for q in range(radix):
+                total = sum(term * cmath.exp(-2j * math.pi * q * k / radix) for k, term in enumerate(terms))
+                total *= complex(roots[2 * p * q * turn], roots[2 * p * q * turn + 1])
+                at = (p * radix + q) * run + j
+                to_re[to_re_at + at], to_im[to_im_at + at] = total.real, total.imag
+
+
+def to_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n):
+    """Twice the first n + 1 numbers of the spectra of 2 n real numbers, from the transforms of n complex ones, which are these numbers in pairs."""
+    _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, n + 1, -1j)
+
+
+def from_half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n):
+    """The reverse of `to_half`."""
+    _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, n, 1j)
+
+
+def _half(re, re_at, im, im_at, roots, to_re, to_re_at, to_im, to_im_at, n, count, unit):
+    lanes = _lanes(re)
+    for k in range(count):
+        root = cmath.exp((-1j if unit == -1j else 1j) * math.pi * k / n)
+        for lane in range(lanes):
+            low, high = (k % n if unit == -1j else k) * lanes + lane, ((n - k) % n if unit == -1j else n - k) * lanes + lane
+            x, y = complex(re[re_at + low], im[im_at + low]), complex(re[re_at + high], -im[im_at + high])
+            total = x + y + unit * root * (x - y)
+            to_re[to_re_at + k * lanes + lane], to_im[to_im_at + k * lanes + lane] = total.real, total.imag
+
+
+def _complex_in(x, x_at, next_number, next_lane, n, re, re_at, im, im_at):
+    lanes = _lanes(x)
+    for k in range(n):
+        for lane in range(lanes):
+            at = x_at + k * next_number + lane * next_lane
+            re[re_at + k * lanes + lane], im[im_at + k * lanes + lane] = x[at], x[at + 1]
+
+
+def _complex_out(re, re_at, im, im_at, n, x, x_at, next_number, next_lane, scale):
+    lanes = _lanes(x)
+    for k in range(n):
+        for lane in range(lanes):
+            at = x_at + k * next_number + lane * next_lane
+            x[at], x[at + 1] = re[re_at + k * lanes + lane] * scale, im[im_at + k * lanes + lane] * scale
+
+
+def _copy_lines(x, x_at, x_step, out, out_at, count, n):
+    for k in range(count):
+        out[out_at + k * n : out_at + (k + 1) * n] = x[x_at + k * x_step : x_at + k * x_step + n]
+
+
+def _unsigned(word, bits):
+    return word & ((1 << bits) - 1)
+
+
+def _signed(word, bits):
+    word = _unsigned(word, bits)
+    return word - (1 << bits) if word >> (bits - 1) else word
 
 
 def _lanes(array):

@@ -17,6 +17,10 @@ SLICE is the part of the inner dimension that a tile holds, DEPTHS and PARTS how
 
 from __future__ import annotations
 
+from math import exp, log
+
+from ..kernel.library.random import random_uniform
+from ..kernel.language import cuda, int32, int64, load_four, real, SHARED, shared_array, store_four, uintp, written
 from ..kernel.scalar import scalar
 from ..kernel.specialize import template
 

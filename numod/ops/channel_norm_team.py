@@ -7,10 +7,13 @@ for several blocks each. An element's address is counted on from the last one's;
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 
 import numpy as np
 
 from ..device import Layout
+from ..kernel.language import cuda, float64, int64, real, SHARED, shared_array, uintp
+from ..kernel.library.teams import team_sum
 from . import teams
 
 

@@ -6,8 +6,13 @@ Graves et al., Connectionist temporal classification, 2006.
 
 from __future__ import annotations
 
+from math import exp
+
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, real, uintp
+from ..kernel.library.arithmetic import log_add
+from ..kernel.specialize import specialized
 from .op import Op, Plan, no_derivative
 
 
@@ -112,7 +117,7 @@ class Ctc(Op):
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
         signature = bind.signature(x, *["int64"] * 3, x, x, numbers=5)
-        launch = bind.launcher(x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest)
+        launch = bind.launcher(x.device, self.name, specialized(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest)
         return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
 
 
@@ -143,7 +148,7 @@ class CtcGradient(Op):
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
         signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
-        run = bind.launcher(x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest)
+        run = bind.launcher(x.device, self.name, specialized(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest)
         empty, size, storage = x.device.empty, 2 * batch * (2 * longest + 1), x.storage
 
         def launch(*buffers: object) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 from .. import dtypes
 from ..device import device
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.specialize import specialized
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
@@ -168,4 +170,4 @@ def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
 def _launcher(kernel: Callable, dtype: np.dtype, work: int, results: tuple[str, ...], numbers: int, others: tuple[str, ...] = ()) -> Callable:
     name, signature = kernel.__name__.removesuffix("_kernel"), bind.signature(dtype, *results, numbers=numbers, others=others)
     exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}  # fused products leave residues where D is to become zero
-    return bind.launcher(device("cpu"), name, bind.source_of(kernel), signature, dtypes.from_numpy(dtype), work, **exact)
+    return bind.launcher(device("cpu"), name, specialized(kernel), signature, dtypes.from_numpy(dtype), work, **exact)

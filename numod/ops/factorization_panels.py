@@ -4,7 +4,11 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
+from ..kernel.language import cuda, int64, parallel_range, real, SHARED, shared_array, uintp
 from ..kernel.scalar import scalar
+from .factorization_team import less_panel, team_pivot
 
 
 @scalar

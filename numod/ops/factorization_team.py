@@ -7,6 +7,11 @@ gives the same bits. Golub and Van Loan, Matrix Computations, 2013: 4.2 (Cholesk
 
 from __future__ import annotations
 
+from math import copysign, log, log2, sqrt
+
+from ..kernel.library.teams import joining, team_greatest, team_sum
+from ..kernel.library.arithmetic import exp2, larger
+from ..kernel.language import cuda, float64, floor, int64, parallel_range, real, SHARED, shared_array, uintp
 from ..kernel.scalar import scalar
 
 

@@ -12,6 +12,8 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import float64, int64, uintp
+from ..kernel.specialize import specialized
 from .op import Op, Plan
 from .softmax import split
 
@@ -100,7 +102,7 @@ class NllGradient(Op):
 
 def _launch(name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple) -> tuple:
     """A launcher and its constants; where there is no weight, the first array stands for it and is not read."""
-    run = bind.launcher(first.device, name, bind.source_of(kernel), signature, first.dtype, 0)
+    run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (*split(shape, 1), parameters[0], int(isinstance(weight, Layout)), int(parameters[1] == "mean"), int(parameters[1] == "none"))
     return (run, constants) if constants[4] else (lambda first, target, *others: run(first, target, first, *others), constants)
 

@@ -7,13 +7,17 @@ they are composed of tensor operations instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import prod, sqrt
 
 import numpy as np
 
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from ..kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
+from ..kernel.library.division import quotient32
+from ..kernel.library.rows import moments, row_squares, slope_sums, write_scaled, write_slopes
+from ..kernel.library.teams import team_moments, team_sum
 from ..kernel.specialize import specialized
 from . import channel_norm_team, rows_team, teams
 from .op import Op, Plan, single_device

@@ -6,10 +6,14 @@ they have no gradient. x's gradient is the same map turned around, and that one'
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from .indexing import columns, with_ones
+from ..kernel.language import int64, parallel_range, uintp
+from ..kernel.specialize import specialized
+from .indexing import columns, ones
 from .op import Op, Plan, single_device
 from .softmax import split
 
@@ -95,13 +99,12 @@ class Resample(Op):
         kernel, (outer, n, inner), (m, taps) = resample_back_kernel if back else resample_kernel, split((out if back else x).shape, dim), index.shape
         flat = x.device.backend.FLAT
         if inner == 1 and not (flat or back):
-            text = bind.source_of(resample_last_kernel)
-            text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text  # as a constant: the loop over few taps is unrolled
+            text = specialized(resample_last_kernel, **({"taps": np.int64(taps)} if taps <= 4 else {}))  # LLVM unrolls the loop over few taps
             signature = bind.signature(x, "int64", x, x, numbers=4)
             return Plan(out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps))
         width = inner if not (flat or back) else columns(x, inner)
         numbers = (outer, n, inner, m, taps, *([] if back else [m if flat else min(m, -(-_PARTS // outer))]), width, -(-inner // width))
-        signature, text = bind.signature(x, "int64", x, x, numbers=len(numbers)), with_ones(bind.source_of(kernel), x, inner=inner)
+        signature, text = bind.signature(x, "int64", x, x, numbers=len(numbers)), specialized(kernel, **ones(x, inner=inner))
         launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size))
         return Plan(out, launch, numbers)
 

@@ -6,7 +6,9 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.language import int64, parallel_range, uintp
 from ..kernel.scalar import scalar
+from ..kernel.specialize import specialized
 from .op import Op, Plan
 
 
@@ -67,7 +69,7 @@ class Band(Op):
             return Plan(out, lambda *_: None)
         m, n = x.shape[-2:]
         kernel = band_elements if x.device.backend.FLAT else band_rows
-        launch = bind.launcher(x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size)
+        launch = bind.launcher(x.device, self.name, specialized(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size)
         return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
 
 
@@ -90,7 +92,7 @@ class Triangle(Op):
         out = layout((2, count), dtype, device)
         if count == 0:
             return Plan(out, lambda *_: None)
-        launch = bind.launcher(device, self.name, bind.source_of(triangle_kernel), bind.signature(dtype, numbers=5), dtypes.float64, 2 * count)
+        launch = bind.launcher(device, self.name, specialized(triangle_kernel), bind.signature(dtype, numbers=5), dtypes.float64, 2 * count)
         return Plan(out, launch, (rows, columns, offset, int(upper), count))
 
 

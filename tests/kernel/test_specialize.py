@@ -161,3 +161,25 @@ def test_wrong_fields_raise() -> None:
         specialized(missing)
     with pytest.raises(TypeError, match="images has no parameter depth to be specialised"):
         specialized(images, LANES=4, STRIP=1, depth=3)
+
+
+def renamed(x, out, n):
+    for k in range(n):
+        largest = max(x[k], 0)
+        out[k] = pivot + largest  # noqa: F821  as after a renaming that forgot this line
+
+
+@template
+def renamed_template(x):
+    return pivots[x]  # noqa: F821
+
+
+def calling(x, out):
+    out[0] = renamed_template(x)
+
+
+def test_names_that_do_not_resolve_raise() -> None:
+    with pytest.raises(NameError, match="test_specialize.renamed: pivot is no variable or parameter"):
+        specialized(renamed)
+    with pytest.raises(NameError, match="renamed_template: pivots is no variable"):
+        specialized(calling)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import cos, exp, fabs, log, sin, sqrt
+
 from ..scalar import wide_scalar
 
 

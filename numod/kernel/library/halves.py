@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import bits32, float32, float_of_bits32, uint16, uint32
 from ..scalar import scalar
 
 

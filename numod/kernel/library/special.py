@@ -5,6 +5,9 @@ Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Libr
 
 from __future__ import annotations
 
+from math import copysign, erf, erfc, exp, expm1, fabs, gamma, lgamma, log, log1p, sin, sqrt, tan
+
+from ..language import bits32, bits64, float64, float_of_bits32, float_of_bits64, floor, int64, uint32, uint64
 from ..scalar import scalar, wide_scalar
 
 

@@ -6,7 +6,11 @@ many blocks on a multiprocessor keep as many loads in flight as large blocks wou
 
 from __future__ import annotations
 
+from math import exp, sqrt
+
+from ..language import cuda, float64, load_four, real, store_four, uintp
 from ..scalar import scalar
+from .arithmetic import larger
 
 
 @scalar

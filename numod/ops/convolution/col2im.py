@@ -15,6 +15,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
+from ...kernel.specialize import specialized
 from ..matmul import matmul
 from .direct import launcher
 
@@ -84,7 +85,7 @@ def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple
     turn = bind.launcher(
         out.device,
         "transpose_by_window",
-        bind.source_of(transpose_by_window),
+        specialized(transpose_by_window),
         bind.signature(out, out, numbers=4),
         out.dtype,
         images * weight[0] * windows,

@@ -860,7 +860,7 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parame
     turn = bind.launcher(
         out.device,
         "flip_weight",
-        bind.source_of(flip_weight),
+        specialize.specialized(flip_weight),
         f"{array}, {array}, int64, int64, int64, int64",
         out.dtype,
         0,

@@ -11,7 +11,8 @@ from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
-from ..indexing import with_ones
+from ...kernel.specialize import specialized
+from ..indexing import ones
 from ..op import Op, Plan
 
 
@@ -96,7 +97,7 @@ class Patches(Op):
             *[n for pair in steps for n in pair],
             1 if x.device.backend.FLAT else line,
         )
-        text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
+        text = specialized(fold_kernel if back else unfold_kernel, **ones(x, s1=steps[2][1]))
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 
