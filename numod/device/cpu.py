@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, room, signals, target, threads, tiles, vectors, weighing,
-    winograd,
+    butterflies, byte_tiles, compiler, division, dots, extremes, host_memory, lines, room, signals, target, threads, tiles, vectors, weighing, winograd,
+    workers,
 )  # fmt: skip
 from .signature import numba_types
 
@@ -203,7 +203,7 @@ def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastma
     """
     _prepare()
     if parallel:
-        chunks.install()
+        workers.team()
     return cache.load(compiler.entry) or cache.save(compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone)))
 
 
