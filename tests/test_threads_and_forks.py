@@ -15,6 +15,8 @@ import threaded
 
 import numod
 
+REPEATS = int(os.environ.get("NUMOD_TEST_REPEATS", "2"))  # of what runs in processes of its own, half an hour at 20
+
 START = """
 import os, sys, threading
 import numod
@@ -273,7 +275,7 @@ print(all(load(2) == load(0) for _ in range(3)) and end(threads, found, 4))""",
 @pytest.mark.parametrize("part", IN_A_PROCESS)
 def test_while_threads_compile(part, count, tmp_path):
     shared = Path(__file__).parent / "shared"
-    for repeat in range(2):
+    for repeat in range(REPEATS):
         environment = {**os.environ, "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}", "NUMOD_CACHE_DIR": str(tmp_path / str(repeat))}
         found = subprocess.run([sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)], capture_output=True, text=True, env=environment, timeout=300)
         assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")
