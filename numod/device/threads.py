@@ -69,12 +69,28 @@ class Gated:
 
 
 class Sharing(NamedTuple):
-    """Launches with more than one thread; those that took longer than with one; the nanoseconds these lost; threads of the next launch."""
+    """What sharing the cores with other programs did to parallel launches."""
 
-    launches: int
-    slower: int
-    lost: int
-    threads: int
+    launches: int  # with more than one thread
+    slower: int  # of these, in which threads waited so long that one thread had taken less time
+    lost: int  # nanoseconds that those took longer
+    fewer: int  # launches that got fewer threads therefore
+    threads: int  # of the next launch
+    most: int  # threads that it may use
+
+    def since(self, before: Sharing) -> Sharing:
+        """What happened after `before`."""
+        return Sharing(*(now - then for now, then in zip(self[:4], before)), self.threads, self.most)
+
+    def __str__(self) -> str:
+        if self.most == 1:
+            return "kernels use one thread (numod.set_num_threads)"
+        if not self.slower and not self.fewer:
+            return f"{self.launches} parallel launches, no time lost by waiting; launches use {self.threads} of {self.most} threads now"
+        return (
+            f"{self.launches} parallel launches, of which {self.slower} lost {self.lost / 1e6:.1f} ms by waiting: other programs held the cores, or threads "
+            f"had to be woken; {self.fewer} more launches got fewer threads therefore; launches use {self.threads} of {self.most} threads now"
+        )
 
 
 class Crew:
@@ -89,7 +105,7 @@ class Crew:
 
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self.clock, self.limit, self.until, self.debt = clock, 0, 0, 0
-        self.launches, self.slower, self.lost = 0, 0, 0
+        self.launches, self.slower, self.lost, self.fewer = 0, 0, 0, 0
 
     def size(self, most: int) -> int:
         """Threads for a launch that may use `most`."""
@@ -99,7 +115,9 @@ class Crew:
             self.limit *= 2
             if self.limit >= most:
                 self.limit = 0
-        return min(self.limit, most) or most
+                return most
+        self.fewer += self.limit < most
+        return min(self.limit, most)
 
     def note(self, count: int, lost: int) -> None:
         """A launch with `count` threads took so many nanoseconds longer than with one thread (below 0: less)."""
@@ -114,7 +132,7 @@ class Crew:
 
     def report(self, most: int) -> Sharing:
         """What launches lost so far, and how many threads of `most` the next one gets."""
-        return Sharing(self.launches, self.slower, self.lost, min(self.limit, most) or most)
+        return Sharing(self.launches, self.slower, self.lost, self.fewer, min(self.limit, most) or most, most)
 
 
 _crew = Crew()

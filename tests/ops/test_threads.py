@@ -52,7 +52,21 @@ def test_a_crew_that_loses_time_shrinks_and_grows_again() -> None:
     assert crew.size(8) == 1
     now[0] += crew.PATIENCE * 4_100_000
     assert [crew.size(8) for _ in range(4)] == [2, 4, 8, 8]
-    assert crew.report(8) == (6, 5, 12_000_000 + Crew.LATE + 1000, 8)
+    assert crew.report(8) == (6, 5, 12_000_000 + Crew.LATE + 1000, 4, 8, 8)
+
+
+def test_what_waiting_cost_is_told_in_words() -> None:
+    crew = Crew(lambda: 0)
+    crew.note(2, -1000)
+    before = crew.report(2)
+    assert str(before) == "1 parallel launches, no time lost by waiting; launches use 2 of 2 threads now"
+    crew.note(2, 4_200_000)
+    assert crew.size(2) == 1
+    assert str(crew.report(2).since(before)) == (
+        "1 parallel launches, of which 1 lost 4.2 ms by waiting: other programs held the cores, or threads had to be woken; "
+        "1 more launches got fewer threads therefore; launches use 1 of 2 threads now"
+    )
+    assert "one thread" in str(crew.report(1))
 
 
 def test_small_losses_add_up_and_gains_make_up_for_them() -> None:
