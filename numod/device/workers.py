@@ -37,7 +37,7 @@ _TEXT = """
 @function = internal global ptr null, align 128  ; the loop
 @data = internal global ptr null
 @shares = internal global i64 0
-@worked = internal global i64 0  ; nanoseconds of processor time that the shares took
+@worked = internal global %Line zeroinitializer, align 128  ; nanoseconds of processor time that the shares took
 @lost = global i64 0  ; nanoseconds that loops took beyond those; below 0 where threads saved time
 @woken = global ptr null  ; the launching thread's lock
 @bells = global [MOST x ptr] zeroinitializer  ; the workers' locks
@@ -316,6 +316,7 @@ define internal i64 @thread_time() {
   ret i64 %time
 }
 """
+# Windows tells this time in steps of milliseconds only. There, waiting for a core inside a share counts as work
 _NO_CLOCK = """
 define internal i64 @thread_time() alwaysinline {
   %time = call i64 @now()
