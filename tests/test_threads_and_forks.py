@@ -277,5 +277,5 @@ def test_while_threads_compile(part, count, tmp_path):
     shared = Path(__file__).parent / "shared"
     for repeat in range(REPEATS):
         environment = {**os.environ, "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}", "NUMOD_CACHE_DIR": str(tmp_path / str(repeat))}
-        found = subprocess.run([sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)], capture_output=True, text=True, env=environment, timeout=300)
+        found = subprocess.run([sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)], capture_output=True, text=True, env=environment, timeout=900)
         assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")
