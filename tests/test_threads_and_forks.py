@@ -1,7 +1,7 @@
 """Threads and forks: large kernels in threads and in forked children, and all kinds of work by 2 and 8 threads at once (`shared/threaded`).
 
 Nothing aborts, hangs, raises or warns, and values are those of one thread. Of the work at once a sample takes five seconds here; all of it, with the marker
-`threads`, at most four minutes on two cores.
+`threads`, about six minutes on two cores that nobody else uses; with NUMOD_TEST_REPEATS=20 about an hour.
 """
 
 import os
@@ -15,7 +15,7 @@ import threaded
 
 import numod
 
-REPEATS = int(os.environ.get("NUMOD_TEST_REPEATS", "2"))  # of what runs in processes of its own, half an hour at 20
+REPEATS = int(os.environ.get("NUMOD_TEST_REPEATS", "2"))  # of what runs in processes of its own
 
 START = """
 import os, sys, threading
