@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from . import (
-    butterflies, byte_tiles, chunks, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals, target, threads, tiles,
+    butterflies, byte_tiles, compiler, depthwise_fma, division, dots, extremes, host_memory, pool_rows, room, signals, target, threads, tiles,
     vectors,
     winograd,
+    workers,
 )  # fmt: skip
 from .signature import numba_types
 
@@ -204,7 +205,7 @@ def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastma
     """
     _prepare()
     if parallel:
-        chunks.install()
+        workers.team()
     return cache.load(compiler.entry) or cache.save(compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -91,21 +90,6 @@ def _read(path: str) -> str | None:
 def on_shortage(release: Callable[[], None]) -> None:
     """Have a function called when memory is short, to give back what it keeps for later."""
     _releases.append(release)
-
-
-def startable(count: int) -> int:
-    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for
-    ever."""
-    leave, others = threading.Event(), []
-    with suppress(RuntimeError):
-        for _ in range(count - 1):
-            other = threading.Thread(target=leave.wait, daemon=True)
-            other.start()
-            others.append(other)
-    leave.set()
-    for each in others:
-        each.join()
-    return 1 + len(others)
 
 
 def release() -> None:
