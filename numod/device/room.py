@@ -6,9 +6,10 @@ free for it: tensors cannot take that.
 
 from __future__ import annotations
 
+import _thread
 import mmap
 import os
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -24,9 +25,11 @@ RESERVE = 160 << 20  # bytes of a limited address space that are kept for compil
 IMPORT = 290 << 20  # addresses that Numba and LLVM take
 COMPILE, PER_INSTRUCTION = 48 << 20, 20_000  # addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
 LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
+THREAD = 4 << 20  # addresses that OpenMP takes for a thread besides its stack
 _GROUPS = "/sys/fs/cgroup"
 _releases: list[Callable[[], None]] = []
 _reserve: mmap.mmap | None = None
+_compiling = 0  # compilations that are under way
 
 
 def address_limit() -> int | None:
@@ -96,16 +99,38 @@ def on_shortage(release: Callable[[], None]) -> None:
 def startable(count: int) -> int:
     """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for
     ever."""
-    leave, others = threading.Event(), []
-    with suppress(RuntimeError):
+    before, locks = _tasks(), []
+    try:
         for _ in range(count - 1):
-            other = threading.Thread(target=leave.wait, daemon=True)
-            other.start()
-            others.append(other)
-    leave.set()
-    for each in others:
-        each.join()
-    return 1 + len(others)
+            lock = _thread.allocate_lock()
+            lock.acquire()
+            _thread.start_new_thread(lock.acquire, ())  # a function in C: a thread that cannot make a frame of Python would not tell that it failed
+            locks.append(lock)
+    except (RuntimeError, MemoryError):
+        pass
+    during = _tasks()
+    for lock in locks:
+        lock.release()
+    left = addresses_left()
+    enough = _ended(during - before) and (left is None or left >= len(locks) * THREAD)
+    return 1 + len(locks) if enough else 1
+
+
+def _tasks() -> set[str]:
+    """The system's names of this process's threads; none where it has no such list."""
+    try:
+        return set(os.listdir("/proc/self/task"))
+    except OSError:
+        return set()
+
+
+def _ended(tasks: set[str]) -> bool:
+    """Wait until these threads have ended, and their stacks can be used again. False if one goes on for a second: it is another's."""
+    for _ in range(1000):
+        if tasks.isdisjoint(_tasks()):
+            return True
+        time.sleep(0.001)
+    return False
 
 
 def release() -> None:
@@ -144,8 +169,8 @@ def _mb(size: int) -> str:
 @contextmanager
 def compiling(size: int, purpose: str) -> Iterator[None]:
     """Context of a compilation that takes about `size` bytes of address space, for which the reserve is given up. Raises OutOfMemoryError without room."""
-    global _reserve
-    _reserve = None
+    global _reserve, _compiling
+    _reserve, _compiling = None, _compiling + 1
     try:
         require(size, purpose)
         yield
@@ -154,7 +179,9 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
             raise
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error  # Numba wraps what is raised while it compiles
     finally:
-        _keep_reserve()
+        _compiling -= 1
+        if not _compiling:  # a kernel may load functions while it is compiled
+            _keep_reserve()
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -251,7 +251,10 @@ class Writer:
 
     def _launch(self) -> list[str]:
         lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
-        lines += [f"{self.results[each]} = {self._new(each)}" for each in self.large]
+        for each in self.large:
+            allocate, retry = (self._name(function, "empty") for function in (each.device.allocator(each.nbytes), each.device.empty))
+            lines += ["try:", f"    {self.results[each]} = {self._new(each, allocate)}"]
+            lines += ["except MemoryError:", f"    {self.results[each]} = {self._new(each, retry)}"]
         addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
         lines += [*addresses, "formers = ()"]
         if self.gradients:
@@ -283,9 +286,9 @@ class Writer:
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 
-    def _new(self, buffer: Buffer) -> str:
-        """The expression that allocates a buffer."""
-        return f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+    def _new(self, buffer: Buffer, allocate: str) -> str:
+        """The expression that allocates a buffer, by the function of this name."""
+        return f"Storage({allocate}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
