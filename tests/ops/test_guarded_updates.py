@@ -146,20 +146,22 @@ def index(count: int, below: int, seed: int = 0) -> numod.Tensor:
 
 
 SHAPE = (6, 5, 7)
+ROWS, COLUMNS, DEPTHS, PLACES = index(9, 6), index(9, 5, 1), index(9, 7, 2), index(30, 210, 3)
+INNER, LONGER, SHORTER = index(6 * 2 * 7, 5).reshape(6, 2, 7), index(6 * 5 * 9, 7).reshape(6, 5, 9), index(4 * 5 * 7, 6).reshape(4, 5, 7)
 # a write to the first tensor, and the values of the second, if there is one, with their dtype
 WRITES: dict[str, tuple] = {
-    "index_put_ accumulate": (lambda x, other, rows=index(9, 6), columns=index(9, 5, 1): x.index_put_((rows, columns), other, accumulate=True), values((9, 7), 2)),
-    "index_put_": (lambda x, other, row=index(1, 6), columns=numod.arange(5): x.index_put_((row, columns), other), values((5, 7), 2)),
+    "index_put_ accumulate": (lambda x, other: x.index_put_((ROWS, COLUMNS), other, accumulate=True), values((9, 7), 2)),
+    "index_put_": (lambda x, other: x.index_put_((ROWS[:1], numod.arange(5)), other), values((5, 7), 2)),
     "a mask": (lambda x: x.__setitem__(x > 0.5, 2.0),),
     "rows by a slice": (lambda x, other: x.__setitem__((slice(1, None, 2), ..., 2), other), values((3, 5), 2)),
-    "scatter_": (lambda x, at=index(6 * 2 * 7, 5).reshape(6, 2, 7): x.scatter_(1, at, 3.0),),
-    "scatter_add_": (lambda x, other, at=index(6 * 5 * 9, 7).reshape(6, 5, 9): x.scatter_add_(2, at, other), values((6, 5, 9), 2)),
-    "scatter_reduce_ prod": (lambda x, other, at=index(4 * 5 * 7, 6).reshape(4, 5, 7): x.scatter_reduce_(0, at, other, "prod"), values((4, 5, 7), 2)),
+    "scatter_": (lambda x: x.scatter_(1, INNER, 3.0),),
+    "scatter_add_": (lambda x, other: x.scatter_add_(2, LONGER, other), values((6, 5, 9), 2)),
+    "scatter_reduce_ prod": (lambda x, other: x.scatter_reduce_(0, SHORTER, other, "prod"), values((4, 5, 7), 2)),
     "scatter_reduce_ mean": (
-        lambda x, other, at=index(4 * 5 * 7, 6).reshape(4, 5, 7): x.scatter_reduce_(0, at, other, "mean", include_self=False), values((4, 5, 7), 2),
+        lambda x, other: x.scatter_reduce_(0, SHORTER, other, "mean", include_self=False), values((4, 5, 7), 2),
     ),
-    "index_add_": (lambda x, other, at=index(9, 5): x.index_add_(1, at, other, alpha=2), values((6, 9, 7), 2)),
-    "index_reduce_": (lambda x, other, at=index(9, 7): x.index_reduce_(2, at, other, "mean"), values((6, 5, 9), 2)),
+    "index_add_": (lambda x, other: x.index_add_(1, COLUMNS, other, alpha=2), values((6, 9, 7), 2)),
+    "index_reduce_": (lambda x, other: x.index_reduce_(2, DEPTHS, other, "mean"), values((6, 5, 9), 2)),
     "copy_ of a row": (lambda x, other: x.copy_(other), values((7,), 2)),
     "copy_ of integers": (lambda x, other: x.copy_(other), np.arange(5.0)[:, None], numod.int16),
     "copy_ of bools": (lambda x, other: x.copy_(other), values(SHAPE, 2).round(), numod.bool),
@@ -168,7 +170,7 @@ WRITES: dict[str, tuple] = {
     "copy_ of itself, shifted": (lambda x: x[1:].copy_(x[:-1]),),
     "add_ of a broadcast": (lambda x, other: x.add_(other), values((5, 1), 2)),
     "mul_ of integers": (lambda x, other: x.mul_(other), np.arange(7.0), numod.int64),
-    "put_ accumulate": (lambda x, other, at=index(30, 210): x.put_(at, other, accumulate=True), values((30,), 2)),
+    "put_ accumulate": (lambda x, other: x.put_(PLACES, other, accumulate=True), values((30,), 2)),
     "masked_scatter_": (lambda x, other: x.masked_scatter_(x > 0.5, other), values(SHAPE, 2)),
     "diagonal": (lambda x: x.diagonal(0, 0, 2).fill_(4.0),),
     "unfold": (lambda x: x.unfold(2, 2, 3).zero_(),),
