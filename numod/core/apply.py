@@ -423,7 +423,7 @@ def _runner(plan: Plan) -> Callable:
     """A function that allocates the results and launches the kernel."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
-    memory = [part for each in results for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)]
+    memory = [part for each in results for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.device.empty, each.size, each.storage)]
     return make(plan.launch, *plan.constants, new, Tensor, Storage, *memory)
 
 
@@ -439,14 +439,15 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
     buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
     data, made, fixed = ([f"{letter}{k}" for k in range(count)] for letter, count in (("data", results), ("result", results), ("c", constants)))
     lines = [f"{''.join(f'{each}, ' for each in names)}= {source}" for names, source in ((inputs, "inputs"), (targets, "targets")) if names]
-    lines += [f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)]
+    for k in range(results):  # a `try` costs nothing until it catches; the second attempt follows after what is kept for later was given back
+        lines += ["try:", f"    data{k} = empty{k}(size{k}, kind{k})", "except MemoryError:", f"    data{k} = retry{k}(size{k}, kind{k})"]
     lines.append(f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})")
     for k in range(results):
         lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
         lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
     lines.append(f"return {''.join(f'{each}, ' for each in made) if several else ''.join(made)}")
     given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else [])]
-    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")]
+    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
     space: dict[str, Callable] = {}
     head = f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
     exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)

@@ -45,7 +45,7 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
     sizes = [-(-count * dtype.itemsize // 64) * 64 for count, dtype in parts]
     total = sum(sizes)
     if total < 1 << 15:
-        return [np.empty(count, dtype) for count, dtype in parts]
+        return [empty(*each) for each in parts]
     memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
     return [memory[end - size : end - size + count * dtype.itemsize].view(dtype) for end, size, (count, dtype) in zip(ends, sizes, parts)]
 

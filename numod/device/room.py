@@ -23,9 +23,11 @@ RESERVE = 160 << 20  # bytes of a limited address space that are kept for compil
 IMPORT = 290 << 20  # addresses that Numba and LLVM take
 COMPILE, PER_INSTRUCTION = 48 << 20, 20_000  # addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
 LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
+THREAD = 4 << 20  # addresses that OpenMP takes for a thread besides its stack
 _GROUPS = "/sys/fs/cgroup"
 _releases: list[Callable[[], None]] = []
 _reserve: mmap.mmap | None = None
+_compiling = 0  # compilations that are under way
 
 
 def address_limit() -> int | None:
@@ -128,8 +130,8 @@ def _mb(size: int) -> str:
 @contextmanager
 def compiling(size: int, purpose: str) -> Iterator[None]:
     """Context of a compilation that takes about `size` bytes of address space, for which the reserve is given up. Raises OutOfMemoryError without room."""
-    global _reserve
-    _reserve = None
+    global _reserve, _compiling
+    _reserve, _compiling = None, _compiling + 1
     try:
         require(size, purpose)
         yield
@@ -138,7 +140,9 @@ def compiling(size: int, purpose: str) -> Iterator[None]:
             raise
         raise OutOfMemoryError(f"not enough memory to {purpose}") from error  # Numba wraps what is raised while it compiles
     finally:
-        _keep_reserve()
+        _compiling -= 1
+        if not _compiling:  # a kernel may load functions while it is compiled
+            _keep_reserve()
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -251,7 +251,7 @@ class Writer:
 
     def _launch(self) -> list[str]:
         lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
-        lines += [f"{self.results[each]} = {self._new(each)}" for each in self.large]
+        lines += [line for each in self.large for line in self._new(each, self.results[each])]
         addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
         lines += [*addresses, "formers = ()"]
         if self.gradients:
@@ -283,9 +283,11 @@ class Writer:
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 
-    def _new(self, buffer: Buffer) -> str:
-        """The expression that allocates a buffer."""
-        return f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+    def _new(self, buffer: Buffer, name: str) -> list[str]:
+        """Lines that allocate memory for a buffer, and again where that fails, after what is kept for later was given back."""
+        allocate, again, dtype = (self._name(each, "new") for each in (buffer.device.allocator(buffer.nbytes), buffer.device.empty, buffer.storage))
+        first, second = (f"    {name} = Storage({each}({buffer.size}, {dtype}))" for each in (allocate, again))
+        return ["try:", first, "except MemoryError:", second]
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
@@ -330,7 +332,8 @@ class Writer:
         elif buffer in self.gradients:
             storage = f"{self.gradients[buffer]}._storage"
         else:
-            storage = self._new(buffer)
+            storage = f"{name}_memory"
+            lines += self._new(buffer, storage)
         if waist.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
         return [*lines, f"{name}._storage = {storage}", *([f"{name}._offset = {span.offset}"] if span.offset else []), name]
@@ -396,14 +399,15 @@ class InTurn(Writer):
         if self.section.replay is not None:
             return self._start(self.section.replay)
         turns = [line for each, launch in zip(self.section.calls, self.section.launchers) for line in self._turn(each, launch, arrays)]
-        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
         guarded = [*lines, *self._all_numbers(), *turns]
         return ["if busy.locked():", f"    {self.back}", "with busy:", *(f"    {each}" for each in guarded or ["pass"])]
 
     def _start(self, replay: Replay) -> list[str]:
         """Lines that start the graph."""
-        lines, name = [f"{name} = {self._new(each)}" for each, name in self.results.items()], self._name(replay, "replay")
+        lines = [line for each, name in self.results.items() for line in self._new(each, name)]
+        name = self._name(replay, "replay")
         numbers = "".join(f"n{source}_{index}, " for source, index in replay.numbers)
         lines += [f"arrays = {''.join(f'{self._array(Span(each))}, ' for each in replay.buffers) or '()'}"]
         lines += ["try:", f"    told = {name}.ready(arrays)", "except RuntimeError:", f"    {self.back}"]  # where there is no room for it

@@ -56,7 +56,7 @@ class Memory:
     def _renew(self) -> None:
         """Allocate new memory for all gradients, and so new tables. Running calls return their packs to the old ones."""
         self.packs: deque[tuple] = deque()
-        current = [wrap(Storage(np.empty(each.size, each.storage)), layout, 0) for each, (_, layout) in zip(self.gradients, self.leaves)]
+        current = [wrap(Storage(each.device.empty(each.size, each.storage)), layout, 0) for each, (_, layout) in zip(self.gradients, self.leaves)]
         self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
         self.kept = [(each._storage, each._storage.data) for each in current]
         watched = [id(thing) for each, (storage, data) in zip(current, self.kept) for thing in (each, storage, data)]
@@ -68,7 +68,7 @@ class Memory:
         """A new pack, with new memory for results."""
         table, arrays, storages = self.template.copy(), [], []
         for k, (buffer, slot) in enumerate(zip(self.results, self.slots)):
-            array = np.empty(buffer.size, buffer.storage)
+            array = buffer.device.empty(buffer.size, buffer.storage)
             storage = Storage(array)
             place = self.split + 4 * k
             table[place], table[place + 2], table[slot] = id(storage), id(array), address(array)

@@ -124,10 +124,15 @@ class PickleReader:
         """Call the function of a global, if it has one and the budget is not exhausted."""
         if not isinstance(function, Call) or type(arguments) is not tuple:
             raise ValueError(f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called")
-        self.budget -= sum(len(each) for each in arguments if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset)))
+        self.charge(arguments)
+        return function.function(*arguments)
+
+    def charge(self, arguments: Any) -> None:
+        """Take the sizes of what a function is given from the budget: the memo gives large arguments again and again."""
+        parts = arguments if type(arguments) is tuple else (arguments,)
+        self.budget -= sum(len(each) for each in parts if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset)))
         if self.budget < 0:
             raise ValueError("it asks for far more memory than its own length")
-        return function.function(*arguments)
 
 
 def _open_keys(stack: list) -> list[str]:
@@ -249,6 +254,7 @@ def _new_object(machine: PickleReader) -> None:
 
 def _build(machine: PickleReader) -> None:
     state = machine.pop()
+    machine.charge(state)
     machine.build(machine.stack[-1], state)
 
 

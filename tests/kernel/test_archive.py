@@ -199,9 +199,9 @@ def mutated(rng: random.Random) -> bytes:
 MEMBERS = [member(f"{each.key}.kernel", dump(each)) for each in ENTRIES] + [member("b" * 110 + ".kernel", dump(ENTRIES[0]), form=PAX), with_type(member("x", b"21 path=other.kernel\n"), b"x")]
 
 
-def check_mutations(place, count: int) -> None:
-    """Each is refused, or what it writes are the entries that went in."""
-    rng, accepted = random.Random(37), 0
+def check_mutations(place, count: int, seed: int = 37) -> tuple[int, int]:
+    """Each is refused, or what it writes are the entries that went in. Returns how many gave entries, and how many none."""
+    rng, accepted = random.Random(seed), 0
     secret = None
     for _ in range(count):
         (place / "a.tar.gz").write_bytes(mutated(rng))
@@ -217,6 +217,7 @@ def check_mutations(place, count: int) -> None:
             path.unlink()
         assert names(place / "mine") == []
     assert 0 < accepted < count and sorted(each.name for each in place.iterdir()) == ["a.tar.gz", "mine", "theirs"]
+    return accepted, count - accepted
 
 
 def test_damaged_archives(place):

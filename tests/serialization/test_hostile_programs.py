@@ -42,14 +42,18 @@ def check(content: bytes, folder: Path) -> bool:
     return True
 
 
-def check_many(names: tuple[str, ...], change: Callable, count: int, folder: Path) -> tuple[int, int]:
-    """How many of so many changed programs loaded, and how many were refused."""
+def check_many(names: tuple[str, ...], change: Callable, count: int, folder: Path, first: int = 0) -> tuple[int, int]:
+    """How many of so many changed programs, of these numbers on, loaded, and how many were refused."""
     found = [0, 0]
-    for number in range(count):
+    for number in range(first, first + count):
         content, _ = hostile.program_file(names[number % len(names)])
         changed = change(content, random.Random(f"{change.__name__} {number}"))
-        if changed is not None:
-            found[not check(changed, folder)] += 1
+        try:
+            if changed is not None:
+                found[not check(changed, folder)] += 1
+        except BaseException as error:
+            error.add_note(f"the change {change.__name__} {number} of {names[number % len(names)]!r}")
+            raise
         assert not (folder / hostile.MARK).exists()
     return found[0], found[1]
 
