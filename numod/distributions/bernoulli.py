@@ -41,7 +41,7 @@ class Bernoulli(ProbsOrLogits):
         return -bce(logits, value)
 
     def entropy(self) -> Tensor:
-        return bce(self.logits, self.probs)
+        return self._binary_entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = arange(2, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from ..core import Tensor
-from ..ops.table import binary_cross_entropy_with_logits, logsigmoid
+from ..ops.divergence import bernoulli_entropy
+from ..ops.special import xlog1py
+from ..ops.table import binary_cross_entropy_with_logits, logsigmoid, xlogy
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -50,19 +52,27 @@ class ProbsOrLogits(Distribution):
         """The probabilities."""
         return logits_to_probs(self.logits, self.binary)
 
+    @property
+    def _by_logits(self) -> bool:
+        return self.__dict__.get("logits") is self._param
+
     def _log_both(self) -> tuple[Tensor, Tensor]:
         """log p and log(1 - p) of two outcomes, of what was given: a sigmoid of logits may have rounded to 0 or 1."""
-        logits = self.__dict__.get("logits")
-        if logits is self._param:
-            return logsigmoid(logits), logsigmoid(-logits)
+        if self._by_logits:
+            return logsigmoid(self.logits), logsigmoid(-self.logits)
         none, all_ = self.probs == 0, self.probs == 1  # whose logarithms have no gradient, not an infinite one
         success, failure = self.probs.masked_fill(none, 1.0).log(), (-self.probs.masked_fill(all_, 0.0)).log1p()
         return success.masked_fill(none, -math.inf), failure.masked_fill(all_, -math.inf)
 
     def _complement(self) -> Tensor:
         """1 - p of two outcomes, of what was given."""
-        logits = self.__dict__.get("logits")
-        return (-logits).sigmoid() if logits is self._param else 1 - self.probs
+        return (-self.logits).sigmoid() if self._by_logits else 1 - self.probs
+
+    def _binary_entropy(self) -> Tensor:
+        """The entropy of one trial with two outcomes, of what was given."""
+        if self._by_logits:
+            return bernoulli_entropy(self.logits)
+        return -(xlogy(self.probs, self.probs) + xlog1py(1 - self.probs, -self.probs))
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:
         return value.detach().expand((*sample_shape, *value.shape))

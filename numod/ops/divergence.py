@@ -19,6 +19,10 @@ def sigmoid_rise(x, y):
 
 
 exp_excess = pointwise("exp_excess", "exp_excess(float64(x))", dx=lambda g, x: g * expm1(x), result="float")  # exp(x) - 1 - x
+laplace_gap = pointwise(  # the expected distance from x > 0 of Laplace's distribution of scale y, less y
+    "laplace_gap", lambda x, y: y * exp_excess(-x / y), dx=lambda g, x, y: -g * expm1(-x / y),
+    dy=lambda g, x, y: -g * exp_excess(minimum(x / y, 80.0)) * exp(-minimum(x / y, 80.0)), result="float",
+)
 itakura_saito = pointwise(  # x / y - 1 - log(x / y)
     "itakura_saito", "itakura_saito(float64(x), float64(y))", dx=lambda g, x, y: g * ((x - y) / y / x), dy=lambda g, x, y: -g * ((x - y) / y / y), result="float",
 )

@@ -102,10 +102,10 @@ def trigamma_mean(x, rise, weighted):
 @wide_scalar
 def digamma_rise(x, y, rise):
     """digamma(y) - digamma(x), with rise = y - x."""
-    return rise * trigamma_mean(x, rise, 0) if fabs(rise) <= 0.25 * x else digamma(y) - digamma(x)
+    return rise * trigamma_mean(x, rise, 0) if fabs(rise) <= 0.5 * min(x, y) else digamma(y) - digamma(x)
 
 
 @wide_scalar
 def lgamma_divergence(x, y, rise):
     """lgamma(y) - lgamma(x) - rise * digamma(x), with rise = y - x."""
-    return rise * rise * trigamma_mean(x, rise, 1) if fabs(rise) <= 0.25 * x else lgamma(y) - lgamma(x) - rise * digamma(x)
+    return rise * rise * trigamma_mean(x, rise, 1) if fabs(rise) <= 0.5 * min(x, y) else lgamma(y) - lgamma(x) - rise * digamma(x)
