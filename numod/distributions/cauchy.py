@@ -33,7 +33,7 @@ class Cauchy(LocationScale):
 
     def icdf(self, value: Tensor) -> Tensor:
         central = (math.pi * (value - 0.5)).tan()
-        tail = (value - 0.5).sign() / (math.pi * f.minimum(value, 1 - value)).tan()
+        tail = (value - 0.5).sign() / (math.pi * value.minimum(1 - value)).tan()
         return f.where((value - 0.5).abs() < 0.25, central, tail) * self.scale + self.loc
 
     def entropy(self) -> Tensor:

@@ -29,7 +29,7 @@ class Laplace(LocationScale):
         return f.where(z < 0, tail, 1 - tail)
 
     def icdf(self, value: Tensor) -> Tensor:
-        tail = f.minimum(value, 1 - value)
+        tail = value.minimum(1 - value)
         return self.loc + self.scale * (value - 0.5).sign() * -(2 * tail).log()
 
     def entropy(self) -> Tensor:

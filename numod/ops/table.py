@@ -299,8 +299,8 @@ huber = pointwise(
 )
 margin_gap = pointwise(
     "margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
-    dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0),
-    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT,
+    dx=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), g, 0.0),
+    down=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), -g, 0.0), accepts=FLOAT,
 )
 binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),

@@ -117,8 +117,8 @@ def excess(x):
 
 @wide_scalar
 def gamma_density(a, x):
-    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels."""
-    if a >= 20.0:
+    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels, but where x is far below it."""
+    if a > 140.0 or (a >= 20.0 and x > 0.5 * a):
         y = 1.0 / (a * a)
         stirling = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / a
         ratio = (x - a) / a
