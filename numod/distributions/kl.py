@@ -151,9 +151,13 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
 def _bernoulli(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
     if p._by_logits and q._by_logits:
         return d.logit_divergence(p.logits, q.logits)
-    failure_p, failure_q = p._complement(), q._complement()
-    rise = f.where(p.probs + q.probs < 1, q.probs - p.probs, failure_p - failure_q)  # of the smaller ones, which are the more precise
-    return d.entropy_gap(p.probs, q.probs, rise) + d.entropy_gap(failure_p, failure_q, -rise)
+    rise = _rise(p, q)
+    return d.entropy_gap(p.probs, q.probs, rise) + d.entropy_gap(p._complement(), q._complement(), -rise)
+
+
+def _rise(p: ProbsOrLogits, q: ProbsOrLogits) -> Tensor:
+    """The difference of two probabilities, or of their complements where these are smaller and so more precise."""
+    return f.where(p.probs + q.probs < 1, q.probs - p.probs, p._complement() - q._complement())
 
 
 @register_kl(Binomial, Binomial)
@@ -166,7 +170,9 @@ def _binomial(p: Binomial, q: Binomial) -> Tensor:
 
 @register_kl(Geometric, Geometric)
 def _geometric(p: Geometric, q: Geometric) -> Tensor:
-    return d.geometric_divergence(p.logits, q.logits) if p._by_logits and q._by_logits else _bernoulli(p, q) / p.probs
+    if p._by_logits and q._by_logits:
+        return d.geometric_divergence(p.logits, q.logits)
+    return d.itakura_saito(q.probs, p.probs) + d.entropy_gap(p._complement(), q._complement(), -_rise(p, q)) / p.probs
 
 
 @register_kl(Poisson, Poisson)

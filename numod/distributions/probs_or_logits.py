@@ -6,9 +6,7 @@ import math
 from typing import Any
 
 from ..core import Tensor
-from ..ops.divergence import bernoulli_entropy
-from ..ops.special import xlog1py
-from ..ops.table import binary_cross_entropy_with_logits, logsigmoid, xlogy
+from ..ops.table import binary_cross_entropy_with_logits, logsigmoid
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
@@ -54,6 +52,7 @@ class ProbsOrLogits(Distribution):
 
     @property
     def _by_logits(self) -> bool:
+        """Whether the logits were given; of probabilities that were, the logits keep away from infinity, and so are not exact."""
         return self.__dict__.get("logits") is self._param
 
     def _log_both(self) -> tuple[Tensor, Tensor]:
@@ -67,12 +66,6 @@ class ProbsOrLogits(Distribution):
     def _complement(self) -> Tensor:
         """1 - p of two outcomes, of what was given."""
         return (-self.logits).sigmoid() if self._by_logits else 1 - self.probs
-
-    def _binary_entropy(self) -> Tensor:
-        """The entropy of one trial with two outcomes, of what was given."""
-        if self._by_logits:
-            return bernoulli_entropy(self.logits)
-        return -(xlogy(self.probs, self.probs) + xlog1py(1 - self.probs, -self.probs))
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:
         return value.detach().expand((*sample_shape, *value.shape))
