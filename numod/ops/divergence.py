@@ -24,7 +24,8 @@ laplace_gap = pointwise(  # the expected distance from x > 0 of Laplace's distri
     dy=lambda g, x, y: -g * exp_excess(minimum(x / y, 80.0)) * exp(-minimum(x / y, 80.0)), result="float",
 )
 itakura_saito = pointwise(  # x / y - 1 - log(x / y)
-    "itakura_saito", "itakura_saito(float64(x), float64(y))", dx=lambda g, x, y: g * ((x - y) / y / x), dy=lambda g, x, y: -g * ((x - y) / y / y), result="float",
+    "itakura_saito", "itakura_saito(float64(x), float64(y))", dx=lambda g, x, y: g * ((x - y) / y / x), dy=lambda g, x, y: -g * ((x - y) / y / y),
+    result="float",
 )
 log_ratio = pointwise(  # log(x / y)
     "log_ratio", "log_ratio(float64(x), float64(y), float64(z))", dx=lambda g, x: g / x, dy=lambda g, y: -g / y, dz=zero, result="float",
@@ -38,14 +39,16 @@ logit_divergence = pointwise(  # between Bernoulli distributions of logits x and
     dy=lambda g, x, y: g * sigmoid_rise(x, y), result="float",
 )
 geometric_rise = pointwise(  # exp(-x) (softplus(y) - softplus(x))
-    "geometric_rise", "geometric_rise(float64(x), float64(y))", dx=lambda g, x, out: -g * (out + sigmoid(-x)), dy=lambda g, x, y: g * exp(-x) * sigmoid(y), result="float",
+    "geometric_rise", "geometric_rise(float64(x), float64(y))", dx=lambda g, x, out: -g * (out + sigmoid(-x)), dy=lambda g, x, y: g * exp(-x) * sigmoid(y),
+    result="float",
 )
 geometric_divergence = pointwise(  # between geometric distributions of logits x and y
     "geometric_divergence", "geometric_divergence(float64(x), float64(y))", dx=lambda g, x, y: -g * geometric_rise(x, y),
     dy=lambda g, x, y: g * sigmoid(-y) * expm1(y - x), result="float",
 )
 digamma_rise = pointwise(  # digamma(y) - digamma(x)
-    "digamma_rise", "digamma_rise(float64(x), float64(y), float64(z))", dx=lambda g, x: -g * trigamma(x), dy=lambda g, y: g * trigamma(y), dz=zero, result="float",
+    "digamma_rise", "digamma_rise(float64(x), float64(y), float64(z))", dx=lambda g, x: -g * trigamma(x), dy=lambda g, y: g * trigamma(y), dz=zero,
+    result="float",
 )
 lgamma_divergence = pointwise(  # lgamma(y) - lgamma(x) - (y - x) digamma(x)
     "lgamma_divergence", "lgamma_divergence(float64(x), float64(y), float64(z))", dx=lambda g, x, z: -g * z * trigamma(x),
