@@ -58,7 +58,8 @@ bernoulli_entropy = pointwise(  # of the logit x
     "bernoulli_entropy", lambda x: abs(x) * sigmoid(-abs(x)) + log1p(exp(-abs(x))), dx=lambda g, x: -g * x * sigmoid(x) * sigmoid(-x), result="float",
 )
 failure_information = pointwise(  # exp(-x) softplus(x), 1 where exp(x) is below rounding: of the logit x, what the failures before a success tell
-    "failure_information", lambda x: softplus(maximum(x, -40.0), 1.0, 1e30) * exp(-maximum(x, -40.0)), dx=lambda g, x, out: g * where(x < -40.0, 0.0, sigmoid(-x) - out),
+    "failure_information", lambda x: softplus(maximum(x, -40.0), 1.0, 1e30) * exp(-maximum(x, -40.0)),
+    dx=lambda g, x, out: g * where(x < -40.0, 0.0, sigmoid(-x) - out),
     result="float",
 )
 geometric_entropy = pointwise(  # of the logit x
