@@ -31,9 +31,47 @@ def tanh_gate(x):
 
 
 def tanh_gate_slope(x):
-    """The derivative of x sigmoid(tanh_gate(x))."""
-    gate = sigmoid(tanh_gate(x))
-    return gate * (1.0 + x * (1.0 - gate) * (1.5957691216057308 + 0.21406444881780073 * x * x))
+    """The derivative of x sigmoid(tanh_gate(x)). One exponential gives the gate and what it leaves of 1, both to all their digits."""
+    argument = tanh_gate(x)
+    part = exp(-abs(argument))
+    large = 1.0 / (1.0 + part)
+    small = part * large
+    gate, rest = where(argument >= 0.0, large, small), where(argument >= 0.0, small, large)
+    return gate * (1.0 + x * rest * (1.5957691216057308 + 0.21406444881780073 * x * x))
+
+
+def silu_slope(x):
+    """The derivative of x sigmoid(x)."""
+    gate = sigmoid(x)
+    return gate * (1.0 + x * (1.0 - gate))
+
+
+def mish_gate(x):
+    """tanh(softplus(x)) = n / (n + 2) with n = e (e + 2), e = exp(x); 1 beyond 40."""
+    part = exp(minimum(x, 40.0))
+    square = part * (part + 2.0)
+    return square / (square + 2.0)
+
+
+def mish_slope(x):
+    """The derivative of x mish_gate(x)."""
+    limited = minimum(x, 40.0)
+    part = exp(limited)
+    square = part * (part + 2.0)
+    share = 1.0 / (square + 2.0)
+    return square * share + limited * (4.0 * part * (part + 1.0) * share * share)
+
+
+def sinc_slope(x):
+    """The derivative of sinc: its Taylor series up to 1/4, since (cos(pi x) - sinc(x)) / x cancels near 0."""
+    near = near_origin.express(x)
+    inner, far = where(near, x, 0.0), where(near, 1.0, x)
+    square = 9.869604401089358 * inner * inner
+    terms = (-1 / 10, 1 / 280, -1 / 15120, 1 / 1330560, -1 / 172972800, 1 / 31135104000, -1 / 7410154752000)
+    series = 0.0
+    for each in reversed(terms):
+        series = square * (series + each)
+    return where(near, -3.289868133696453 * inner * (1.0 + series), (cos(3.141592653589793 * far) - sinc(far)) / far)
 
 
 def share_of_squares(x, y):
@@ -63,6 +101,7 @@ div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, x, y: -g * (
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True, fitting=True)
+near_origin = Formula("near_origin", "fabs(x) < 0.25", {}, result="bool", complex="x.real * x.real + x.imag * x.imag < 0.0625")
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
@@ -196,7 +235,7 @@ acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), resul
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
 hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * (x / out), dy=lambda g, y, out: g * (y / out), accepts=FLOAT)
 sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-                 dx=lambda g, x: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - sinc(x)) / where(x == 0.0, 1.0, x)), result="float", complex=True)
+                 dx=lambda g, x: g * sinc_slope(x), result="float", complex=True)
 deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
 rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 
@@ -221,15 +260,15 @@ selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732
 celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
                  dx=lambda g, x, alpha: where(x > 0.0, g, g * exp(minimum(x, 0.0) / alpha)), accepts=FLOAT)
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
-gelu_tanh = pointwise("gelu_tanh", lambda x: x * sigmoid(tanh_gate(near_zero(x))), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT)
-silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
+gelu_tanh = pointwise("gelu_tanh", lambda x: x * sigmoid(tanh_gate(x)), dx=lambda g, x: g * tanh_gate_slope(near_zero(x)), accepts=FLOAT)
+silu = pointwise("silu", lambda x: x * sigmoid(x), dx=lambda g, x: g * silu_slope(x), accepts=FLOAT, complex=True)
 softplus = pointwise(
     "softplus",
     lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)),
     accepts=FLOAT,
 )
-mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
+mish = pointwise("mish", lambda x: x * mish_gate(x), dx=lambda g, x: g * mish_slope(x), accepts=FLOAT)
 logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
 softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), dx=lambda g, x: g / (1.0 + abs(x)) / (1.0 + abs(x)), result="float")
 tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), dx=lambda g, x: g * square(tanh(x)), result="float", complex=True)
@@ -260,8 +299,8 @@ huber = pointwise(
 )
 margin_gap = pointwise(
     "margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
-    dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0),
-    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT,
+    dx=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), g, 0.0),
+    down=lambda g, use, x, own, margin: where(use & (margin - own + x > 0.0), -g, 0.0), accepts=FLOAT,
 )
 binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
