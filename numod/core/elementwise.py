@@ -173,9 +173,10 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input."""
+    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    mask, input = (each if each._layout.dense else contiguous(each) for each in (mask, input))
     return apply(t.where, (mask, checked_fill(value, input.dtype), input), (input.dtype,))
 
 

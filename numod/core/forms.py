@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f, overrides, signatures
 from .apply import apply, apply_into, copy_among, state
-from .arguments import wrong_argument
+from .arguments import NO_POSITION, check_strict, strict_of, wrong_argument
 from .elementwise import EXACT
 from .tensor import Tensor
 from .values import tensor
@@ -79,23 +79,33 @@ def in_place(row: object) -> Callable:
     return method
 
 
-def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
+def checked(name: str, function: Callable, of_tensor: bool = False, truths: Collection[str] = ()) -> Callable:
     """The public function, which knows NumPy's names as well: `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error
     is PyTorch's.
 
-    `of_tensor`: its first argument is looked at before.
+    `of_tensor`: its first argument is looked at before. `truths`: flags that may be any object, since PyTorch asks whether it is true.
     """
     axes = "dim" in function.__annotations__
+    strict = {key: each for key, each in strict_of(inspect.unwrap(function)).items() if key not in truths}
+    places = sorted([each for each in strict.values() if each[0] < NO_POSITION], key=lambda each: each[0])
+    first = places[0][0] if places else NO_POSITION
 
     @functools.wraps(function)
     def answered(*arguments: object, **named: object) -> object:
         try:
             if of_tensor and arguments and not isinstance(arguments[0], Tensor):
                 raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
+            if len(arguments) > first:
+                for place, kind in places:
+                    if place < len(arguments) and arguments[place].__class__ is not kind:
+                        check_strict(name, strict, arguments, named)
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
                 named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
+            for key in named:
+                if key in strict and named[key].__class__ is not strict[key][1]:
+                    check_strict(name, strict, arguments, named)
             return function(*arguments, **named)
         except Exception as error:
             if overrides.appears((*arguments, *named.values())):

@@ -276,12 +276,18 @@ def randperm(
     return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype).requires_grad_(requires_grad)
 
 
+def _in_order_of(input: Tensor, drawn: Tensor) -> Tensor:
+    """The numbers, each at its place, in the order in memory of `input`."""
+    return drawn if input._layout.dense else empty_like(input, dtype=drawn.dtype, device=drawn.device).copy_(drawn)
+
+
 @factory
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -289,7 +295,8 @@ def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -297,8 +304,8 @@ def randint_like(input: Tensor, *bounds: int, generator: Generator | None = None
     requires_grad: bool = False, **named: int,
 ) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-    options = {"generator": generator, "dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
-    return randint(*bounds, size=input.shape, **named, **options)
+    drawn = randint(*bounds, size=input.shape, **named, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:

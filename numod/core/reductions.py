@@ -160,6 +160,8 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
     """(dimensions, correction) from the overloads (unbiased), (dim, unbiased) and (dim, correction=...)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    if unbiased is not None and not isinstance(unbiased, bool):
+        raise TypeError(f"argument 'unbiased' must be bool, not {type(unbiased).__name__}; several dimensions are one tuple")
     if unbiased is not None and correction is not None:
         raise TypeError("variance takes `unbiased` or `correction`, not both")
     return dim, (1 if unbiased in (None, True) else 0) if correction is None else correction

@@ -16,7 +16,7 @@ from .creation import constant, full, zeros
 from .elementwise import contiguous, copy_, to
 from .in_place import memory_of
 from .resolve import resolved
-from .shapes import expand, narrow, permute, reshape, select, stack, unsqueeze
+from .shapes import expand, memory_order, narrow, permute, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -292,11 +292,13 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
     dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
     if not dims or not input.ndim:
         return input.clone()
-    own = input._layout
-    if own.packed and not own.dense:
-        walk = sorted(range(own.ndim), key=lambda d: -own.strides[d])
-        back = tuple(map(walk.index, range(own.ndim)))
-        return permute(flip(permute(input, walk), [back[dim] for dim in dims]), back)
+    if (orders := memory_order(input._layout)) is not None:
+        order, back = orders
+        return permute(_flipped(permute(input, *order), tuple(sorted([back[dim] for dim in dims]))), *back)
+    return _flipped(input, dims)
+
+
+def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
         input = apply(reverse.flip, (contiguous(input),), (each,))
     return input

@@ -9,6 +9,7 @@ from math import prod
 
 from .. import dtypes
 from ..device import Layout
+from ..device.layout import ordered_strides
 from ..dtypes import dtype as DType
 from ..errors import WHOLE, normalize_dim, normalize_dims, plain
 from ..ops import join, pad as ops_pad, reduction as r, table as t, view as v
@@ -98,6 +99,15 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
             f"input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
         )
     return normalize_dims(dims, ndim)
+
+
+def memory_order(own: Layout) -> tuple[list[int], list[int]] | None:
+    """(the dimensions from the outermost in memory to the innermost, the permutation back); None where the tensor lies in row-major order."""
+    if own.dense:
+        return None
+    strides = own.strides if own.packed else ordered_strides(own.shape, own.strides)
+    order = sorted(range(own.ndim), key=lambda d: -strides[d])
+    return None if order == list(range(own.ndim)) else (order, [order.index(d) for d in range(own.ndim)])
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:

@@ -15,7 +15,7 @@ from .creation import full
 from .elementwise import contiguous, masked_fill
 from .reductions import amax
 from .selection import gather
-from .shapes import narrow, reshape, squeeze, transpose, unsqueeze
+from .shapes import memory_order, narrow, permute, reshape, squeeze, transpose, unsqueeze
 from .tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
@@ -32,7 +32,12 @@ def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
-    return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
+    dim = normalize_dim(dim, input.ndim)
+    if (orders := memory_order(input._layout)) is not None:
+        order, back = orders
+        found = _along(so.sort, permute(input, *order), back[dim], (bool(descending),))
+        return return_types.sort([permute(each, *back) for each in found])
+    return return_types.sort(_along(so.sort, input, dim, (bool(descending),)))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
