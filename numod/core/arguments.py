@@ -18,7 +18,7 @@ _KINDS = {  # by the parts of an annotation; others may be anything
     "int": lambda given: is_whole(given),
     "float": lambda given: given.ndim == 0 if isinstance(given, Tensor) else isinstance(given, Number),
     "str": lambda given: isinstance(given, str),
-    "Sequence[int]": lambda given: isinstance(given, Tensor) or (isinstance(given, (list, tuple)) and all(map(is_whole, given))),
+    "Sequence[int]": lambda given: isinstance(given, (list, tuple)) and all(map(is_whole, given)),
     "Sequence[Tensor]": lambda given: isinstance(given, (list, tuple, Tensor)),
     "DType": lambda given: isinstance(given, (dtype, type)),
 }

@@ -251,7 +251,7 @@ EXACT = frozenset("""
     dot vdot inner tensordot vecdot multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu diag
     narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile nanquantile bucketize searchsorted isin histc
     renorm scatter scatter_add scatter_reduce index_add index_copy index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar
-    complex fft rfft
+    complex fft rfft hash_tensor
 """.split())
 
 

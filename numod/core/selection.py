@@ -208,6 +208,10 @@ def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None =
     """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+    if isinstance(value, Tensor):  # which is a number
+        if value.ndim or value.requires_grad:
+            raise TypeError("scatter_(): argument 'value' must be Number, not Tensor; pass a tensor as `src`, with the shape of `index`")
+        value = expand(to(value, self.dtype), index.shape)
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter_() needs src, a tensor or a number, or value")
@@ -228,6 +232,9 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:
+        if max(places.ndim, self.ndim, src.ndim) == 1:  # a tensor without dimensions stands for a vector of one element
+            _scatter(op, reshape(self, -1), dim, reshape(index, -1), reshape(src, -1))
+            return self
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
     dim, size, cuts = _aligned(op.name, self._layout, places, dim)

@@ -219,7 +219,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension as several."""
     dim = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
-    sizes = tuple(input.shape[dim] // -prod(sizes) if n == -1 else n for n in sizes)
+    known = prod(n for n in sizes if n != -1)
+    sizes = tuple(input.shape[dim] // known if n == -1 and known else n for n in sizes)
     if prod(sizes) != input.shape[dim]:
         raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) in the input tensor")
     return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))

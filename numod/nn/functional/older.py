@@ -18,6 +18,7 @@ FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_no
     cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d
     grid_sampler_3d gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss max_pool1d_with_indices native_batch_norm
     native_group_norm native_layer_norm norm_except_dim poisson_nll_loss rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+OUT = "native_batch_norm"
 
 
 def batch_norm(
