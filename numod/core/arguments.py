@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
+from operator import index
 
 from numpy import bool_ as bool_scalar, ndarray
 
@@ -43,13 +44,19 @@ def strict_of(function: Callable) -> dict[str, tuple[int, type]]:
     return {name: (places.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not name.startswith(("dim", "axis")) and not name.endswith("_dim")}
 
 
-def check_strict(name: str, strict: dict[str, tuple[int, type]], arguments: tuple, named: dict) -> None:
-    """Raise TypeError for a float or a bool in the place of an int, and for what is no bool: `x.sum(0, 1)` means `x.sum((0, 1))`."""
-    given = {**{key: arguments[place] for key, (place, _) in strict.items() if place < len(arguments)}, **named}
-    for key in strict.keys() & given.keys():
-        kind, each = strict[key][1], given[key]
-        if each.__class__ is not kind and not hasattr(type(each), "__number__") and not (kind is int and is_whole(each)):
-            raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(each).__name__}")
+def plain_arguments(name: str, strict: dict[str, tuple[int, type]], arguments: tuple, named: dict) -> tuple[tuple, dict]:
+    """The arguments with NumPy's integers and tensors of one integer as ints. Raises TypeError for a float or a bool in the place of an int, and for what is no
+    bool: `x.sum(0, 1)` means `x.sum((0, 1))`."""
+    placed = list(arguments)
+    for key, (place, kind) in strict.items():
+        given, k = (named, key) if key in named else (placed, place)
+        if given is named or place < len(arguments):
+            each = given[k]
+            if each.__class__ is not kind and not hasattr(type(each), "__number__"):
+                if kind is bool or not is_whole(each):
+                    raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(each).__name__}")
+                given[k] = index(each)
+    return tuple(placed), named
 
 
 def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | None:

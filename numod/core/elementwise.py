@@ -169,7 +169,9 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
-    return t.logit(input if eps is None else clamp(input, eps, 1.0 - eps))
+    if eps is None or eps != eps:  # no number is below or above NaN
+        return t.logit(input)
+    return t.logit(clamp(input, eps, max(eps, 1.0 - eps)))
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:

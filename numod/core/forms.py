@@ -10,7 +10,7 @@ from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f, overrides, signatures
 from .apply import apply, apply_into, copy_among, state
-from .arguments import NO_POSITION, check_strict, strict_of, wrong_argument
+from .arguments import NO_POSITION, plain_arguments, strict_of, wrong_argument
 from .elementwise import EXACT
 from .tensor import Tensor
 from .values import tensor
@@ -98,14 +98,14 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
             if len(arguments) > first:
                 for place, kind in places:
                     if place < len(arguments) and arguments[place].__class__ is not kind:
-                        check_strict(name, strict, arguments, named)
+                        arguments, named = plain_arguments(name, strict, arguments, named)
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
                 named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
             for key in named:
                 if key in strict and named[key].__class__ is not strict[key][1]:
-                    check_strict(name, strict, arguments, named)
+                    arguments, named = plain_arguments(name, strict, arguments, dict(named))
             return function(*arguments, **named)
         except Exception as error:
             if overrides.appears((*arguments, *named.values())):

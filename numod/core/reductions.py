@@ -145,7 +145,7 @@ def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
 
 
 def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:
-    if isinstance(dim, Tensor):
+    if isinstance(dim, Tensor) and not (keepdim and not dim.ndim):
         return pointwise(input, dim)
     if dim is None:
         if not input.numel():

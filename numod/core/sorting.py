@@ -140,8 +140,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
     if not input.ndim:
         return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
     _expect_elements("mode", input.shape[dim], dim)
-    rows = transpose(input, dim, -1)
+    rows = contiguous(transpose(input, dim, -1))
     indices = unsqueeze(apply(runs.longest_run, tuple(sort(rows.detach()))), -1)
     found = gather(rows, -1, indices), indices
-    found = [transpose(each, dim, -1) for each in found]
+    found = [contiguous(transpose(each, dim, -1)) for each in found]
     return return_types.mode(found if keepdim else [squeeze(each, dim) for each in found])

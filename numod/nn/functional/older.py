@@ -227,6 +227,8 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    if v.ndim == 1 and dim != -1:
+        return v.abs()
     return f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
 
 
