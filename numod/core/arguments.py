@@ -20,12 +20,13 @@ _KINDS = {  # by the parts of an annotation; others may be anything
     "float": lambda given: given.ndim == 0 if isinstance(given, Tensor) else isinstance(given, Number),
     "str": lambda given: isinstance(given, str),
     "Sequence[int]": lambda given: isinstance(given, (list, tuple)) and all(map(is_whole, given)),
+    "Size": lambda given: is_whole(given) or (isinstance(given, (list, tuple)) and all(each is None or is_whole(each) for each in given)),
     "Sequence[Tensor]": lambda given: isinstance(given, (list, tuple, Tensor)),
     "DType": lambda given: isinstance(given, (dtype, type)),
 }
 NO_POSITION = 1 << 30
 _STRICT = {"int": int, "bool": bool}
-_WORDS = {"float": "Number", "Sequence[int]": "tuple of ints", "Sequence[Tensor]": "tuple of Tensors", "DType": "dtype"}
+_WORDS = {"float": "Number", "Sequence[int]": "tuple of ints", "Size": "int or tuple of ints", "Sequence[Tensor]": "tuple of Tensors", "DType": "dtype"}
 
 
 def is_whole(given: object) -> bool:
@@ -59,7 +60,7 @@ def plain_arguments(name: str, strict: dict[str, tuple[int, type]], arguments: t
     return tuple(placed), named
 
 
-def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | None:
+def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | ValueError | None:
     """PyTorch's error for the first argument that is not what `function` (called `name`) is annotated to take. None where all are."""
     try:
         signature = signatures.own(function)
@@ -78,6 +79,8 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict)
             if not any(_KINDS[part](each) for part in parts):
                 place = "" if key in named else f" (position {position + 1})"
                 return TypeError(f"{name}(): argument '{key}'{place} must be {_described(parts)}, {_but(parts, each)}")
+            if "int" in parts and isinstance(each, int) and not -1 << 63 <= each < 1 << 63:
+                return ValueError(f"Overflow when unpacking long long: {name}(): argument '{key}' is {each}, which 64 bits do not hold")
         if "Sequence[Tensor]" in parts and not isinstance(given, Tensor):
             for k, each in enumerate(given or ()):
                 if not isinstance(each, Tensor):
@@ -91,7 +94,7 @@ def _described(parts: list[str]) -> str:
 
 def _but(parts: list[str], given: object) -> str:
     """What came instead: of a sequence the element that is no integer."""
-    if "Sequence[int]" in parts and isinstance(given, (list, tuple)):
-        k, wrong = next((k, each) for k, each in enumerate(given) if not is_whole(each))
+    if {"Sequence[int]", "Size"} & {*parts} and isinstance(given, (list, tuple)):
+        k, wrong = next((k, each) for k, each in enumerate(given) if not is_whole(each) and (each is not None or "Size" not in parts))
         return f"but found element of type {type(wrong).__name__} at pos {k}"
     return f"not {type(given).__name__}"

@@ -63,7 +63,8 @@ def factory(function: Callable) -> Callable:
         except Exception as error:
             if overrides.appears(arguments):
                 return overrides.again(make, arguments, named)
-            if (wrong := wrong_argument(function.__name__, function, arguments, named)) is None:
+            named_already = str(error).startswith(f"{function.__name__}() ")
+            if named_already or (wrong := wrong_argument(function.__name__, function, arguments, named)) is None:
                 raise
             raise wrong from error
         if pin_memory:

@@ -75,9 +75,11 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
 
 
 def quotient(rounding_mode: str | None) -> object:
-    """The row that divides and rounds so. Raises RuntimeError for another mode."""
+    """The row that divides and rounds so. Raises TypeError for what is no text, RuntimeError for another mode."""
     if rounding_mode is None:
         return t.div
+    if not isinstance(rounding_mode, str):
+        raise TypeError(f"div(): argument 'rounding_mode' must be str, not {type(rounding_mode).__name__}")
     if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     return t.floor_divide if rounding_mode == "floor" else t.trunc_divide

@@ -1,0 +1,58 @@
+"""Odd calls made by machine beside PyTorch: taken or refused alike, the same kind of exception, results of the same shape, dtype and values.
+
+Every fifth name of the table of signatures, three odd calls an overload; about 4 minutes with one process. Differences that stay are listed with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from calls import is_random, is_wanted
+from numod.core import signatures
+from odd_inputs import both, odd_calls
+from parity import flat, same
+
+pytestmark = pytest.mark.parity
+UNSURE = (  # whose results are memory, names, choices among equals or signs of vectors
+    "empty", "hash_tensor", "data_ptr", "eig", "eigh", "svd", "qr", "topk", "kthvalue", "median", "nanmedian", "mode", "sort", "argsort", "lobpcg", "numpy",
+)  # fmt: skip
+ALLOWED: dict[str, str] = {}  # "path: argument: what it was" -> why numod differs
+KINDER = (AttributeError,)  # PyTorch's accidents, where its Python code asks for an attribute of what is no tensor: numod raises TypeError
+PATHS = [path for path in signatures.names()[::5] if is_wanted(path) and path.rpartition(".")[2].removesuffix("_") not in UNSURE]
+
+
+def difference(mine: Any, theirs: Any, random: bool) -> str | None:
+    """What differs in two outcomes; None where nothing does."""
+    if isinstance(mine, Exception) or isinstance(theirs, Exception):
+        if not isinstance(mine, Exception):
+            return "taken"
+        if not isinstance(theirs, Exception):
+            return f"refused: {mine!r}"
+        names = [each.__name__ for each in type(mine).__mro__]
+        alike = type(theirs).__name__.lstrip("_") in names or (isinstance(theirs, KINDER) and isinstance(mine, TypeError))
+        return None if alike else f"{mine!r} for {theirs!r}"
+    if random:
+        return None if [getattr(each, "shape", each) for each in flat(mine)] == [getattr(each, "shape", each) for each in flat(theirs)] else "shape"
+    try:
+        same(mine, theirs, 2e-2, 2e-2)
+    except AssertionError as error:
+        return f"result: {error}"
+    return None
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_odd_calls(path: str) -> None:
+    found, called = {}, 0
+    for odd, arguments in odd_calls(path, 3):
+        try:
+            mine, theirs = both(path, arguments)
+        except LookupError:
+            continue
+        called += 1
+        if (differs := difference(mine, theirs, is_random(path))) is not None:
+            found[f"{path}: {odd}"] = differs
+    if not called:
+        pytest.skip("no arguments found")
+    assert not found.keys() - ALLOWED.keys(), found
