@@ -237,6 +237,18 @@ def test_strides_beyond_the_input() -> None:
         assert torch.autograd.grad(near.sum(), x)[0].tolist() == torch.autograd.grad(far.sum(), x)[0].tolist()
 
 
+def test_tensors_without_dimensions_scatter_as_vectors() -> None:
+    one, place = torch.tensor(1.0), torch.tensor([0])
+    assert one.scatter(0, place, torch.tensor(2.0)).item() == 2.0 and torch.ones(1).scatter(0, torch.tensor(0), 2.5).tolist() == [2.5]
+    assert one.scatter_add(0, place, torch.tensor(2.0)).item() == 3.0
+    assert torch.ones(2).scatter(0, torch.tensor([1]), value=torch.tensor(3)).tolist() == [1.0, 3.0]
+
+
+def test_sizes_that_leave_a_part_open() -> None:
+    with pytest.raises(RuntimeError, match="don't multiply up"):
+        torch.ones(6).unflatten(0, (0, -1))
+
+
 def test_tensors_without_dimensions_are_sizes() -> None:
     two, x = torch.tensor(2), torch.arange(6.0)
     assert torch.randperm(two).shape == (2,) and torch.randint(torch.tensor(0), two, (two,)).shape == (2,)

@@ -27,7 +27,7 @@ def same(value: Any) -> Change:
 
 
 TENSOR: dict[str, Change] = {
-    **{name: (lambda x, kind=getattr(torch, name): x.to(kind)) for name in "bool int8 int32 int64 float64 float16 bfloat16 complex64".split()},
+    **{name: (lambda x, name=name: x.to(getattr(torch, name))) for name in "bool int8 int32 int64 float64 float16 bfloat16 complex64".split()},
     "zero-dimensional": lambda x: x.reshape(-1)[0].clone(), "empty": lambda x: x.reshape(-1)[:0].clone(), "size 0": lambda x: x[:0].clone(),
     "one element": lambda x: x.reshape(-1)[:1].clone(), "turned": lambda x: x.mT.contiguous().mT, "a dimension more": lambda x: x[None].clone(),
     "a dimension less": lambda x: x[0].clone(), "longer": lambda x: torch.cat([x, x[:1]]), "gradient": lambda x: x.detach().clone().requires_grad_(),
