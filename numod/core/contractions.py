@@ -308,9 +308,9 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
-    warnings.warn("numod.chain_matmul is deprecated; use numod.linalg.multi_dot, which takes a list of matrices.", stacklevel=4)
     if not matrices or any(each.ndim != 2 for each in matrices):
         raise RuntimeError(f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} dimensions")
+    warnings.warn("numod.chain_matmul is deprecated; use numod.linalg.multi_dot, which takes a list of matrices.", stacklevel=4)
     return ordered_product(*matrices)
 
 
