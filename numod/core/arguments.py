@@ -30,7 +30,7 @@ _WORDS = {"float": "Number", "Sequence[int]": "tuple of ints", "Size": "int or t
 
 
 def is_whole(given: object) -> bool:
-    """Whether PyTorch takes it for an integer: Python's and NumPy's integers and tensors without dimensions of an integer dtype, but no bool."""
+    """Whether PyTorch takes it for a dimension or a size: Python's and NumPy's integers and tensors without dimensions of an integer dtype, but no bool."""
     if isinstance(given, Tensor):
         return given.ndim == 0 and not (given.dtype.differentiable or given.dtype is bool_)
     return hasattr(given, "__index__") and not isinstance(given, (bool, ndarray, bool_scalar))
@@ -54,7 +54,7 @@ def plain_arguments(name: str, strict: dict[str, tuple[int, type]], arguments: t
         if given is named or place < len(arguments):
             each = given[k]
             if each.__class__ is not kind and not hasattr(type(each), "__number__"):
-                if kind is bool or not is_whole(each):
+                if kind is bool or not is_whole(each.reshape(()) if isinstance(each, Tensor) and each.numel() == 1 else each):
                     raise TypeError(f"{name}(): argument '{key}' must be {kind.__name__}, not {type(each).__name__}")
                 given[k] = index(each)
     return tuple(placed), named
@@ -70,7 +70,7 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict)
     for position, (key, given) in enumerate(bound.items()):
         parameter = signature.parameters[key]
         parts = str(parameter.annotation).split(" | ")
-        if not all(part in _KINDS for part in parts):
+        if parameter.kind is parameter.VAR_KEYWORD or not all(part in _KINDS for part in parts):
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
         if several and len(given) == 1 and isinstance(given[0], (list, tuple)):

@@ -148,6 +148,8 @@ def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: t
     if isinstance(dim, Tensor) and not (keepdim and not dim.ndim):
         return pointwise(input, dim)
     if dim is None:
+        if keepdim:
+            raise TypeError(f"{whole.name[1:]}(): argument 'keepdim' needs a 'dim'; use {whole.name}() to keep all dimensions")
         if not input.numel():
             raise RuntimeError(
                 f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."

@@ -121,6 +121,8 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> T
 
 
 def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
+    if dim is None and keepdim:
+        raise TypeError(f"{kind.__name__}(): argument 'keepdim' needs a 'dim'")
     if dim is not None:
         dim = normalize_dim(dim, input.ndim)
         _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)

@@ -28,6 +28,8 @@ WRONG = {
     "masked_fill(): argument 'mask' (position 2) must be Tensor, not list": lambda: numod.ones(2).masked_fill([True, False], 0.0),
     "linear(): argument 'weight' (position 2) must be Tensor, not int": lambda: F.linear(numod.ones(2), -2),
     "sum(): argument 'keepdim' (position 3) must be bool, not int": lambda: numod.ones(2, 3).sum(0, 1),
+    "max(): argument 'keepdim' needs a 'dim'; use amax()": lambda: numod.ones(2, 3).max(keepdim=True),
+    "median(): argument 'keepdim' needs a 'dim'": lambda: numod.ones(2, 3).median(keepdim=True),
     "sum(): argument 'keepdim' must be bool, not int": lambda: numod.ones(2, 3).sum(0, keepdim=1),
     "std(): argument 'unbiased' (position 3) must be bool, not int": lambda: numod.ones(2, 3).std(0, 1),
     "sort(): argument 'descending' must be bool, not str": lambda: numod.ones(2, 3).sort(0, descending="a"),
@@ -69,6 +71,11 @@ def test_integers_of_other_types_are_ints(two):
     images = F.pixel_shuffle(x, two)
     assert images.shape == (1, 1, 4, 4) and all(type(n) is int for n in images.shape)
     assert x[0, 0].tril(diagonal=two).tolist() == x[0, 0].tolist()
+
+
+def test_errors_of_values_stay_where_arguments_are_taken_by_name():
+    with pytest.raises(RuntimeError, match="inconsistent with step sign"):
+        numod.arange(end=-0.5, dtype=numod.float32)
 
 
 def test_flags_that_python_asks_for_may_be_any_object():
