@@ -87,8 +87,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
     """
     axes = "dim" in function.__annotations__
     strict = {key: each for key, each in strict_of(inspect.unwrap(function)).items() if key not in truths}
-    places = sorted([each for each in strict.values() if each[0] < NO_POSITION], key=lambda each: each[0])
-    first = places[0][0] if places else NO_POSITION
+    kinds = {key: kind for key, (_, kind) in strict.items()}
+    (first, first_kind), *others = sorted([each for each in strict.values() if each[0] < NO_POSITION], key=lambda each: each[0]) or [(NO_POSITION, None)]
 
     @functools.wraps(function)
     def answered(*arguments: object, **named: object) -> object:
@@ -96,15 +96,17 @@ def checked(name: str, function: Callable, of_tensor: bool = False, truths: Coll
             if of_tensor and arguments and not isinstance(arguments[0], Tensor):
                 raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
             if len(arguments) > first:
-                for place, kind in places:
+                if arguments[first].__class__ is not first_kind:
+                    arguments, named = plain_arguments(name, strict, arguments, named)
+                for place, kind in others:
                     if place < len(arguments) and arguments[place].__class__ is not kind:
                         arguments, named = plain_arguments(name, strict, arguments, named)
             if not named:  # to hand on even an empty dictionary takes a quarter of the time here
                 return function(*arguments)
             if axes and ("axis" in named or "keepdims" in named):
                 named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
-            for key in named:
-                if key in strict and named[key].__class__ is not strict[key][1]:
+            for key, given in named.items():
+                if key in kinds and given.__class__ is not kinds[key]:
                     arguments, named = plain_arguments(name, strict, arguments, dict(named))
             return function(*arguments, **named)
         except Exception as error:
