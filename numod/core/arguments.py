@@ -25,6 +25,7 @@ _KINDS = {  # by the parts of an annotation; others may be anything
     "DType": lambda given: isinstance(given, (dtype, type)),
 }
 NO_POSITION = 1 << 30
+_COUNTED = ("index", "length")
 _STRICT = {"int": int, "bool": bool}
 _WORDS = {"float": "Number", "Sequence[int]": "tuple of ints", "Size": "int or tuple of ints", "Sequence[Tensor]": "tuple of Tensors", "DType": "dtype"}
 
@@ -37,12 +38,13 @@ def is_whole(given: object) -> bool:
 
 
 def strict_of(function: Callable) -> dict[str, tuple[int, type]]:
-    """A function's parameters that are an int or a bool, as name: (position, type). Those that only a keyword gives come behind all positions; dimensions are
-    checked where they are counted."""
+    """A function's parameters that are an int or a bool, as name: (position, type). Those that only a keyword gives come behind all positions; dimensions and
+    places along them are checked where they are counted, once for a layout."""
     code = function.__code__
     places = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
     kinds = {name: _STRICT[kind] for name, kind in function.__annotations__.items() if kind in _STRICT and name != "return"}
-    return {name: (places.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not name.startswith(("dim", "axis")) and not name.endswith("_dim")}
+    counted = lambda name: name.startswith(("dim", "axis")) or name.endswith("_dim") or name in _COUNTED  # noqa: E731
+    return {name: (places.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not counted(name)}
 
 
 def plain_arguments(name: str, strict: dict[str, tuple[int, type]], arguments: tuple, named: dict) -> tuple[tuple, dict]:

@@ -138,6 +138,7 @@ def write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """self[index[k]] += alpha * source[k] along a dimension, in order."""
     if not self.ndim and source.ndim == 0:
+        normalize_dim(dim, 0)
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)

@@ -237,6 +237,17 @@ def test_strides_beyond_the_input() -> None:
         assert torch.autograd.grad(near.sum(), x)[0].tolist() == torch.autograd.grad(far.sum(), x)[0].tolist()
 
 
+@pytest.mark.parametrize("fill", ["normal_(0, NAN)", "exponential_(NAN)", "cauchy_(0, NAN)", "geometric_(NAN)", "log_normal_(0, NAN)", "uniform_(NAN, 1)", "bernoulli_(NAN)"])
+def test_distributions_of_nan(fill) -> None:
+    with pytest.raises(RuntimeError, match="expects"):
+        eval(f"x.{fill}", {"x": torch.ones(2), "NAN": float("nan")})
+
+
+def test_dimensions_of_tensors_without_any() -> None:
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.tensor(1.0).index_add(-100, torch.tensor([0]), torch.tensor(1.0))
+
+
 def test_tensors_without_dimensions_scatter_as_vectors() -> None:
     one, place = torch.tensor(1.0), torch.tensor([0])
     assert one.scatter(0, place, torch.tensor(2.0)).item() == 2.0 and torch.ones(1).scatter(0, torch.tensor(0), 2.5).tolist() == [2.5]
