@@ -50,6 +50,8 @@ def test_values_do_not_depend_on_the_order_in_memory():
     dense = P.contiguous()
     assert torch.equal(P + O, dense + O) and torch.equal(LAST * LAST.contiguous(), LAST.contiguous() * LAST)
     assert torch.equal(P.flip(0, 2), dense.flip(0, 2)) and torch.equal(GAPS.flip(1), GAPS.contiguous().flip(1))
+    steps = (P % 3).transpose(0, 1)
+    assert all(map(torch.equal, steps.mode(1), steps.contiguous().mode(1)))
     for descending in (False, True):
         assert all(map(torch.equal, P.sort(1, descending), dense.sort(1, descending)))
 
