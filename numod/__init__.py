@@ -47,6 +47,7 @@ from .nn.functional import (
 from .nn.functional import older as _older
 
 globals().update({_name: _methods.checked(_name, getattr(_older, _name)) for _name in _older.FUNCTIONS.split()})
+globals().update({_name: _methods.with_out(globals()[_name]) for _name in _older.OUT.split()})
 
 
 def _give_names(home: object, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from math import log1p, pi
+from math import isfinite, log1p, pi
 
 import numpy as np
 
@@ -201,7 +201,7 @@ def normal(
 
     Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the differentiable one.
     """
-    if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
+    if not isinstance(std, Tensor) and not std >= 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std if not isinstance(std, Tensor) else 'with elements below 0'}")
     if size is not None:
         return factory(_normal)(float(mean), float(std), size, generator=generator, out=out, **options)
@@ -276,12 +276,18 @@ def randperm(
     return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype).requires_grad_(requires_grad)
 
 
+def _in_order_of(input: Tensor, drawn: Tensor) -> Tensor:
+    """The numbers, each at its place, in the order in memory of `input`."""
+    return drawn if input._layout.dense else empty_like(input, dtype=drawn.dtype, device=drawn.device).copy_(drawn)
+
+
 @factory
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
-    return rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = rand(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -289,7 +295,8 @@ def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
-    return randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    drawn = randn(input.shape, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 @factory
@@ -297,8 +304,8 @@ def randint_like(input: Tensor, *bounds: int, generator: Generator | None = None
     requires_grad: bool = False, **named: int,
 ) -> Tensor:
     """Random integers in [low, high) shaped like `input`: randint_like(input, high) or randint_like(input, low, high)."""
-    options = {"generator": generator, "dtype": dtype or input.dtype, "device": device or input.device, "requires_grad": requires_grad}
-    return randint(*bounds, size=input.shape, **named, **options)
+    drawn = randint(*bounds, size=input.shape, **named, generator=generator, dtype=dtype or input.dtype, device=device or input.device)
+    return _in_order_of(input, drawn).requires_grad_(requires_grad)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
@@ -325,6 +332,8 @@ def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator |
 
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with uniform numbers in [from_, to); of a complex number both parts. PyTorch's keyword is `from`."""
+    if not (isfinite(from_) and isfinite(to)):
+        raise RuntimeError(f"uniform_ expects finite bounds, but found from={from_} and to={to}")
     if from_ > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     kind = self._layout.dtype
@@ -335,7 +344,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
-    if std < 0:
+    if not std >= 0:  # also NaN
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self._layout.dtype.is_complex:
         return _fill_parts(self, t.normal, (0.0, float(std) * 0.5**0.5), generator).add_(mean)
@@ -382,7 +391,7 @@ def _draws(self: Tensor, generator: Generator | None) -> Tensor:
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponentially distributed numbers of rate `lambd`."""
-    if lambd <= 0:
+    if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
         raise RuntimeError(
@@ -400,14 +409,14 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with Cauchy distributed numbers."""
-    if sigma <= 0:
+    if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     return self.copy_(median + sigma * t.tan(pi * (_draws(self, generator) - 0.5)))
 
 
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
-    if std <= 0:
+    if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return self.copy_(t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean))
 

@@ -18,6 +18,7 @@ FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_no
     cosine_embedding_loss ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d
     grid_sampler_3d gru_cell hinge_embedding_loss instance_norm kl_div lstm_cell margin_ranking_loss max_pool1d_with_indices native_batch_norm
     native_group_norm native_layer_norm norm_except_dim poisson_nll_loss rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+OUT = "native_batch_norm"
 
 
 def batch_norm(
@@ -226,6 +227,8 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    if v.ndim == 1 and dim != -1:
+        return v.abs()
     return f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
 
 
