@@ -399,7 +399,7 @@ def test_reentrant_passes_may_be_deeper_than_the_stack():
             return g, None
 
     x = numod.ones(1, requires_grad=True)
-    Nested.apply(x, 400).sum().backward()
+    Nested.apply(x, 1000).sum().backward()
     assert x.grad.tolist() == [1.0]
 
 
