@@ -398,8 +398,9 @@ class Walk:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
         if is_module(value):
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
-            if not of_library(type(value)):
-                self.guards.append(sized(f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}))
+            given = {key for holder, key in self.without if holder == id(value)}
+            if not (given and of_library(type(value))):  # then it takes a look at each attribute, and the library's classes note theirs
+                self.guards.append(sized(f"the attributes of {name}", value, given))
             for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):

@@ -1142,3 +1142,11 @@ def test_what_a_module_gives_for_missing_names_and_its_own_names() -> None:
                              (lambda: setattr(module, "__getattr__", lambda name: 7.0), 7.0)):  # fmt: skip
         change()
         assert [compiled(X).tolist() for _ in range(2)] == [(X * expected).tolist()] * 2
+
+
+def test_a_method_put_past_the_class_into_a_librarys_module_is_noticed() -> None:
+    layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    compiled = compile(lambda x: layers(x))
+    for change in (lambda: None, lambda: object.__setattr__(layers[0], "forward", lambda x: x * 3), lambda: vars(layers[0]).pop("forward")):
+        change()
+        assert all(equal(compiled(X), layers(X)) for _ in range(2))
