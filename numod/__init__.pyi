@@ -1052,11 +1052,11 @@ def narrow(input: Tensor, dim: _int, start: Tensor | _int, length: _int) -> Tens
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
 def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, *, out: Tensor | Sequence[Tensor] | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two are empty where not `training`."""
+    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and are empty where not `training`."""
 def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
     """(group_norm, means (N, group), reciprocals of the standard deviations (N, group))."""
 def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]:
-    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions."""
+    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions and without gradients."""
 def ne(input: Tensor, other: Tensor | _float | complex, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -35,9 +35,12 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` (any 64-bit integer). Returns the generator."""
-        seed = plain(seed)
-        if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
-            raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
+        number = plain(seed)
+        if not isinstance(number, int) or isinstance(seed, bool):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        seed = number
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise ValueError(f"Overflow when unpacking long long: manual_seed expected an integer of 64 bits, got {seed}")
         return self._restart(seed % (1 << 64), 0)
 
     def _restart(self, seed: int, offset: int) -> Generator:
@@ -63,9 +66,29 @@ class Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor):
             raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
+        if state.dtype not in (dtypes.uint8, dtypes.int64):
+            raise TypeError(f"RNG state must be a ByteTensor, as get_state gives, got {state.dtype}")
         if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):  # older versions gave numbers
-            raise TypeError(f"RNG state must be a ByteTensor of 16 elements, as get_state gives, got {state.dtype} of shape {tuple(state.shape)}")
+            raise RuntimeError(f"Expected a state of 16 bytes, as get_state gives, but found the input RNG state to be of shape {tuple(state.shape)}")
         return self._restart(*map(int, np.ascontiguousarray(raw(state.cpu())).view(np.int64)))
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        return Generator(self.device)._restart(self._seed, self._offset)
+
+    def get_offset(self) -> int:
+        """How many numbers were drawn. Raises RuntimeError on the CPU, as PyTorch."""
+        self._require_offset()
+        return self._offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Continue as if so many numbers had been drawn. Raises RuntimeError on the CPU, as PyTorch."""
+        self._require_offset()
+        return self._restart(self._seed, offset)
+
+    def _require_offset(self) -> None:
+        if self.device.type == "cpu":
+            raise RuntimeError("CPU Generator does not use offset; use get_state and set_state")
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
@@ -84,7 +107,10 @@ class Generator:
             self._offset = int(start)
 
     def __reduce__(self) -> tuple:
-        return _restored, (str(self.device), self._seed, self._offset)
+        return Generator, (self.device,), self.get_state()
+
+    def __setstate__(self, state: Tensor) -> None:
+        self.set_state(state)
 
 
 class Draw(int):
@@ -99,18 +125,12 @@ def _signed(seed: int) -> int:
     return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _restored(device: str, seed: int, offset: int) -> Generator:
-    generator = Generator(device)
-    generator._seed, generator._offset = seed, offset
-    return generator
-
-
 default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator of all devices."""
-    return default_generator.manual_seed(seed if isinstance(seed, int) else int(seed))
+    return default_generator.manual_seed(seed if type(seed) is int else int(seed))
 
 
 def seed() -> int:

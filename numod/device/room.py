@@ -23,7 +23,6 @@ RESERVE = 160 << 20  # bytes of a limited address space that are kept for compil
 IMPORT = 290 << 20  # addresses that Numba and LLVM take
 COMPILE, PER_INSTRUCTION = 48 << 20, 20_000  # addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
 LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
-THREAD = 4 << 20  # addresses that OpenMP takes for a thread besides its stack
 _GROUPS = "/sys/fs/cgroup"
 _releases: list[Callable[[], None]] = []
 _reserve: mmap.mmap | None = None

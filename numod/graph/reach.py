@@ -398,8 +398,9 @@ class Walk:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
         if is_module(value):
             self.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, type(value))))
-            if not of_library(type(value)):
-                self.guards.append(sized(f"the attributes of {name}", value, {key for holder, key in self.without if holder == id(value)}))
+            given = {key for holder, key in self.without if holder == id(value)}
+            if not (given and of_library(type(value))):  # then it takes a look at each attribute, and the library's classes note theirs
+                self.guards.append(sized(f"the attributes of {name}", value, given))
             for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
@@ -436,7 +437,7 @@ class Walk:
         for each in _holders(kind):
             self.absent(name, each)
         known, held = set(), {} if value is kind else objects.attributes(value)
-        unnamed = {"forward", *_unnamed(kind, value is kind), *self.overriding(kind), *(_OF_FUNCTIONS if hasattr(kind, "setup_context") else ())}
+        unnamed = {"forward", *_unnamed(kind, value is kind), *self.overriding(kind), *(_OF_FUNCTIONS if _is_function(kind) else ())}
         while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
             known.update(found)
             for key in sorted(found):
@@ -448,7 +449,7 @@ class Walk:
     def overriding(self, kind: type | types.ModuleType) -> set[str]:
         """The methods and properties in a user's class that methods of this library's call, as theirs."""
         if kind not in self.overrides:
-            library = [each for each in getattr(kind, "__mro__", ()) if package_of(each) == PACKAGE]
+            library = [each for each in kind.__mro__ if package_of(each) == PACKAGE] if isinstance(kind, type) else []
             own = {key for each in _holders(kind) for key in vars(each) if any(key in vars(base) for base in library)} if library else set()
             self.overrides[kind] = own & _used(kind, self.mentioned | {"forward", "step"}) if own else own
         return self.overrides[kind]
@@ -512,7 +513,8 @@ class Walk:
 
     def absent(self, name: str, holder: type | types.ModuleType) -> None:
         """A guard that a class or a module of the user's has not come to have what code would take if it were there."""
-        missing = frozenset(self.optional - vars(holder).keys())
+        names = self.mentioned | self.optional if _gives_missing(holder) else self.optional
+        missing = frozenset(names - vars(holder).keys())
         if missing and (id(holder), None) not in self.seen:
             self.seen.add((id(holder), None))
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
@@ -603,9 +605,19 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
     """The methods that code calls without their names: `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made
     outside."""
     if isinstance(kind, types.ModuleType):
-        return []
+        return ["__getattr__"] if _gives_missing(kind) else []
     own = [key for each in kind.__mro__ if not of_library(each) for key in vars(each) if key.startswith("__") and isinstance(vars(each)[key], _METHODS)]
     return [key for key in own if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)]
+
+
+def _gives_missing(holder: type | types.ModuleType) -> bool:
+    """Whether a module has a function that gives the attributes which it lacks."""
+    return isinstance(holder, types.ModuleType) and "__getattr__" in vars(holder)
+
+
+def _is_function(kind: type | types.ModuleType) -> bool:
+    """Whether it is an `autograd.Function`. Modules are not asked: their own code would run."""
+    return isinstance(kind, type) and hasattr(kind, "setup_context")
 
 
 def _used(kind: type, names: set[str]) -> set[str]:

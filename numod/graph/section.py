@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 from ..device import Storage
 from ..device.storage import address
 from ..kernel import build
-from ..ops.recurrent_layer import Room
+from ..ops.recurrent_layer import Layer, is_room
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .order import may_fail
@@ -161,7 +161,8 @@ def _small(calls: Sequence) -> bool:
 
 def _takes_lengths(calls: Sequence) -> bool:
     """Whether layers run over packed sequences of any lengths: some 50 kernels in one function take seconds to compile, and save half of a short step."""
-    return any(isinstance(part, Room) for each in calls if isinstance(each, Call) for part in each.step.parameters)
+    layers = [each.step for each in calls if isinstance(each, Call) and isinstance(each.step.op, Layer)]
+    return any(is_room(each.parameters[0]) for each in layers)
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:

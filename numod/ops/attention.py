@@ -122,6 +122,7 @@ class Attention(_Blocked):
 
     takes = "query[*b l e]~:f key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any seed#i offset#i; scale=number causal=flag dropped=number"
     inputs, outputs = ("query", "key", "value", "mask", "seed", "offset"), ("out", "logsumexp")
+    results_with_gradient = 1
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         query, _, value, mask, *_ = arguments

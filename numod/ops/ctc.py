@@ -98,6 +98,7 @@ class Ctc(Op):
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
     inputs, parameters, outputs = ("x", "targets", "input_lengths", "target_lengths"), ("blank", "forgiving"), ("loss", "alpha")
+    results_with_gradient = 1
     gradients = {
         "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
             (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)

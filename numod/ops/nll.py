@@ -56,6 +56,7 @@ class Nll(Op):
 
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
+    results_with_gradient = 1
     gradients = {
         "x": lambda grads, target, weight, kept, layout, ignore_index,
         reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept), (ignore_index, reduction, tuple(layout.shape))),

@@ -351,6 +351,7 @@ class RowNorm(Norm):
 
     takes = "x[*l n]:f weight?[n] bias?[n]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
+    results_with_gradient = 1
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
@@ -405,6 +406,7 @@ class ChannelNorm(Norm):
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; eps=number"
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
+    results_with_gradient = 1
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments

@@ -8,6 +8,7 @@ ended, keeps its rows there as they are: what a tile computes for them is not us
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator
 
 from ..device import threads, tiles
@@ -239,8 +240,14 @@ _TAKES = {  # of each input, as in `contract`
 }  # fmt: skip
 
 
-class Room(tuple):
-    """For each step the rows that there is room for, where how many there are is known only from the tensor of counts."""
+def room(steps: int, batch: int) -> tuple[int, ...]:
+    """The attribute `counted` of a layer with room for all sequences at each step, where only the tensor of counts knows how many there are."""
+    return (-batch,) * steps
+
+
+def is_room(counted: tuple[int, ...]) -> bool:
+    """Whether `counted` is the room for rows, not their number."""
+    return min(counted, default=0) < 0
 
 
 _NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
@@ -252,7 +259,7 @@ class Layer(Op):
     `scratch` names the arrays of a sequence's scratch memory with their widths, the first of them that of the product.
     """
 
-    parameters = ("counted", "reverse")  # rows of each step, and the direction
+    parameters = ("counted", "reverse")  # rows of each step (or `room` for them), and the direction
     widens = False
 
     def __init__(self, name: str, walk: Callable, cell: dict[str, object], inputs: str, results: dict[str, tuple], scratch: dict[str, str]) -> None:
@@ -265,25 +272,33 @@ class Layer(Op):
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
-        return f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=1..^steps reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+        return f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=..^steps reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
 
     def misfit(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """As `Op.misfit`."""
-        counted, gates = parameters[0], self.cell["COUNT"]
-        if any(n > m for n, m in zip(counted[1:], counted)) or counted[:1] > (sizes["batch"],) or sum(counted) != sizes["rows"]:
-            return f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than before, got {counted}"
+        counted, gates, batch = parameters[0], self.cell["COUNT"], sizes["batch"]
+        falling = all(0 < n <= before for before, n in zip((batch, *counted), counted))
+        if not (falling or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:
+            return (
+                f"attribute 'counted' must be the rows of each step, {sizes['rows']} in all and never more than before, "
+                f"or {-batch} for each step, got {reprlib.repr(counted)}"
+            )
         wanted = {"wide": gates * sizes["size"], "four": 4 * sizes["size"]}
         wrong = next((name for name, n in wanted.items() if sizes.get(name, n) != n), None)
         return wrong and f"gates of a state of {sizes['size']} must be {wanted[wrong]} wide, got {sizes[wrong]}"
 
     def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
         """As `Op.known_values`."""
-        return {self.inputs.index("counts"): parameters[0]}
+        return {} if is_room(parameters[0]) else {self.inputs.index("counts"): parameters[0]}
+
+    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+        """As `Op.further_limits`: counts from 0 to the batch keep the kernels within the room."""
+        return {self.inputs.index("counts"): sizes["batch"] + 1} if is_room(parameters[0]) else {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
         device, weight = single_device(self.name, list(arguments)), named["weight"]
-        (batch, size), rows, dtype = named["h0"].shape, sum(counted), weight.dtype
+        (batch, size), rows, dtype = named["h0"].shape, sum(map(abs, counted)), weight.dtype
         wide, lanes = self.cell["COUNT"] * size, tiles.host().lanes(dtype.itemsize)
         for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
             if name in named and tuple(named[name].shape) != shape:  # weights that were replaced: the kernel would go beyond their memory
@@ -336,7 +351,7 @@ def _step_by_step(
     forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counts: object, counted: tuple, reverse: bool
 ) -> tuple:
     """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more, then back through them."""
-    if isinstance(counted, Room):
+    if is_room(counted):
         found = tuple(n for each in counts if (n := int(each._observe())))
         used, rest = sum(found), x.new_zeros((x.shape[0] - sum(found), x.shape[1]))
         d_x, *others = _step_by_step(forward, backward, [g[:used] for g in grads], x[:used], weight, bias, starts, counts, found, reverse)

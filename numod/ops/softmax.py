@@ -291,6 +291,7 @@ class CrossEntropyTotal(CrossEntropy):
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
     parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    results_with_gradient = 1
     gradients = {"x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(grads[0], x, target, kept, ignore_index, mean, recording)}
 
     def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:

@@ -76,6 +76,12 @@ def _layer(kind: Callable, **options: object) -> numod.nn.Module:
     return kind(3, 4, **options)
 
 
+def packed(layer: numod.nn.Module, x: numod.Tensor, lengths: numod.Tensor) -> numod.Tensor:
+    """A layer over sequences of any lengths up to x's."""
+    sequence = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    return torch.nn.utils.rnn.pad_packed_sequence(layer(sequence)[0], total_length=len(x))[0]
+
+
 def _written(x: numod.Tensor) -> tuple:
     x = x.clone()
     x[1:].mul_(2)
@@ -123,6 +129,7 @@ PROGRAMS: dict[str, Callable] = {
     "integers": lambda: (lambda n: (n * 2 - 1, n // 2, n.sum(), n == 1, n.to(torch.int32), torch.tril_indices(3, 4)), (i(3, 4),)),
     "complex": _both(lambda x: (torch.complex(x, x).abs(), (torch.complex(x, x) * torch.complex(x, -x)).real, torch.complex(x, x).conj().angle(), torch.complex(x, x + 1).sgn().imag), r(3, 4)),
     "recurrent": _both(lambda x, h: torch.nn.utils.rnn.pad_packed_sequence(_layer(torch.nn.LSTM)(torch.nn.utils.rnn.pack_padded_sequence(x, [3, 2]))[0])[0] + _layer(torch.nn.GRU)(x)[0], r(3, 2, 3), r(2, 4)),
+    "packed": _both(lambda x, n: packed(_layer(torch.nn.GRU), x, n + 1), r(3, 2, 3), i(2)),
     "plain recurrent": _both(lambda x, h: (_layer(torch.nn.RNN)(x)[0], _layer(torch.nn.RNN, nonlinearity="relu")(x)[0], _layer(torch.nn.LSTMCell)(x[0])[0], _layer(torch.nn.GRUCell)(x[0], h)), r(3, 2, 3), r(2, 4)),
     "more factors": lambda: (lambda a: (torch.det(a), *torch.geqrf(a), torch.linalg.svdvals(a), torch.linalg.eigvalsh(a + a.mT), torch.linalg.eigvals(a).abs(), torch.linalg.lstsq(a, a)[0], torch.linalg.ldl_factor(a + a.mT)[0], torch.linalg.lu(a)[0]), (r(3, 3) + 2 * torch.eye(3),)),
     "more orders": lambda: (lambda x, a, b: (*x.min(1), x.argmin(0), *x.cummin(1), x.nansum(0), x.norm(1), F.pdist(x), torch._int_mm(a, b)), (r(3, 4), i(4, 8).to(torch.int8), i(8, 3).to(torch.int8))),

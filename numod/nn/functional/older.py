@@ -137,9 +137,9 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions."""
+    """(layer_norm, means, reciprocals of the standard deviations), the last two with sizes of 1 for the normalised dimensions and without gradients."""
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
-    variance, mean = f.var_mean(input, dims, correction=0, keepdim=True)
+    variance, mean = f.var_mean(input.detach(), dims, correction=0, keepdim=True)
     return normalization.layer_norm(input, tuple(normalized_shape), weight, bias, eps), mean, (variance + eps).rsqrt()
 
 
@@ -155,11 +155,11 @@ def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two are empty where not `training`."""
+    """(batch_norm, means and reciprocals of the standard deviations of the batch); the last two have no gradients, and are empty where not `training`."""
     empty = input.new_zeros(0)
     mean, scale = empty, empty
     if training:
-        variance, mean = f.var_mean(input, (0, *range(2, input.ndim)), correction=0)
+        variance, mean = f.var_mean(input.detach(), (0, *range(2, input.ndim)), correction=0)
         scale = (variance + eps).rsqrt()
     return normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps), mean, scale
 
