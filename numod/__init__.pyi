@@ -454,7 +454,7 @@ def ceil_(input: Tensor) -> Tensor:
 def celu_(input: Tensor, alpha: _float | complex = 1.0) -> Tensor:
     """In-place celu."""
 def chain_matmul(*matrices: Any, out: Any = None) -> Tensor:
-    """The product of matrices, multiplied in the cheapest order."""
+    """The product of matrices, multiplied in the cheapest order. Deprecated in favour of `linalg.multi_dot`."""
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor of symmetric positive-definite matrices."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -952,7 +952,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor:
     """`nn.functional.margin_ranking_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-    """`value` where mask is true, else `input`; the dtype is that of input."""
+    """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -779,7 +779,7 @@ class Tensor:
     def map_(self, other: Tensor, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     def masked_fill(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
-        """`value` where mask is true, else `input`; the dtype is that of input."""
+        """`value` where mask is true, else `input`; the dtype is that of input. The result is row-major, as PyTorch's."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _float | complex) -> Tensor:
         """Write `value` where mask is true."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:

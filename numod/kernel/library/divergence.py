@@ -5,7 +5,10 @@ Arguments named `rise` are a difference of two others, which the caller knows mo
 
 from __future__ import annotations
 
+from math import exp, expm1, fabs, lgamma, log, log1p
+
 from ..scalar import wide_scalar
+from .special import digamma, excess, trigamma
 
 
 @wide_scalar
