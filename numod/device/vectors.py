@@ -31,9 +31,7 @@ class Registers:
 @functools.cache
 def host() -> Registers:
     """Those of the processor that kernels are compiled for."""
-    import llvmlite.binding as llvm
-
-    return registers(target.features().split(","), llvm.get_process_triple())
+    return registers(target.features().split(","), target.triple())
 
 
 def registers(features: list[str], triple: str) -> Registers:

@@ -1,0 +1,107 @@
+"""Machine code in an object file, for this or another machine, without Python: ahead of time, as opposed to `compiler`, whose code this process runs.
+
+Numba types a kernel as ever, with integers and addresses of 64 bits; its own optimisation and code generation are left out. The unoptimised module takes
+the target's data layout, so on machines of 32 bits addresses are truncated where they become pointers. Nothing but the named functions is visible outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import compiler, cpu, target
+
+_LINKED = "linkonce_odr"
+_FULL, _CHEAP = 3, 0  # optimisation levels
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that Numba translated: an unoptimised LLVM module with all that it calls, its name there, and the functions that are not to be inlined."""
+
+    module: object
+    name: str
+    shared: tuple[str, ...]
+
+
+def translated(function: Callable, signature: str, fastmath: frozenset[str]) -> Function:
+    """What Numba makes of a kernel, for the machine of `target.compile_for`. Shared functions stay functions, so results do not differ from the JIT's."""
+    result = cpu.translate(function, signature, fastmath, alone=True, library=compiler.unoptimised_library_class)
+    libraries = [each for each in compiler.parts(result.library) if each is not result.library]
+    shared = [each.name for library in libraries for each in library._final_module.functions if not each.is_declaration]
+    return Function(result.library._final_module, result.fndesc.llvm_func_name, tuple(shared))
+
+
+def object_file(function: Function, text: str, exported: Sequence[str], machine: target.Machine, size: bool = False) -> bytes:
+    """The object file of the function and of LLVM's `text`, which calls it by the name `@kernel` and defines what is `exported`. `size`: small, not fast."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    generator = _generator(machine)
+    module = function.module
+    _rename(module, function.name, "kernel")
+    _hide(module, {"kernel"}, _LINKED)
+    added = llvm.parse_assembly(text)
+    for each in (module, added):
+        each.triple, each.data_layout = machine.triple, str(generator._tm.target_data)
+    module.link_in(added)
+    module.get_function("kernel").linkage = "internal"
+    for each in function.shared:
+        module.get_function(each).add_function_attribute("noinline")
+    if size:
+        for each in module.functions:
+            if not each.is_declaration:
+                each.add_function_attribute("minsize")
+                each.add_function_attribute("optsize")
+    module.verify()
+    _optimise(module, generator, size)
+    _hide(module, set(exported), "internal")
+    _finish(module, generator)
+    return generator._tm.emit_object(module)
+
+
+def _generator(machine: target.Machine) -> object:
+    """A copy of Numba's code generator for the machine."""
+    import copy
+
+    import llvmlite.binding as llvm
+
+    made = copy.copy(compiler.codegen())
+    relocation = "pic" if machine.shares else "static"
+    options = {"cpu": machine.processor, "features": machine.features, "opt": _FULL, "reloc": relocation, "codemodel": "default", "abiname": machine.abi}
+    made._tm = llvm.Target.from_triple(machine.triple).create_target_machine(**options)
+    return made
+
+
+def _rename(module: object, name: str, new: str) -> None:
+    module.get_function(name).name = new
+
+
+def _hide(module: object, visible: set[str], linkage: str) -> None:
+    """Give all functions and variables but the `visible` ones this linkage. What begins with `llvm.` belongs to LLVM."""
+    for each in (*module.functions, *module.global_variables):
+        if not each.is_declaration and each.name not in visible and not each.name.startswith("llvm."):
+            each.linkage = linkage
+
+
+def _optimise(module: object, generator: object, size: bool) -> None:
+    """Numba's two rounds of passes: a cheap one, which inlines, and the full one."""
+    cheap, builder = generator._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=_CHEAP, cost="cheap")
+    cheap.run(module, builder)
+    options = {"opt": 2, "loop_vectorize": False} if size else {}
+    full, builder = generator._module_pass_manager(**options)
+    full.run(module, builder)
+
+
+def _finish(module: object, generator: object) -> None:
+    """Remove what nothing uses, and give local functions short names, which do not depend on how many functions Numba has seen."""
+    import llvmlite.binding as llvm
+
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, generator._pass_builder())
+    local = [each for each in (*module.functions, *module.global_variables) if not each.is_declaration and each.linkage == llvm.Linkage.internal]
+    for number, each in enumerate(local):
+        each.name = f"local{number}"
