@@ -49,11 +49,10 @@ def object_file(function: Function, text: str, exported: Sequence[str], machine:
     module.get_function("kernel").linkage = "internal"
     for each in function.shared:
         module.get_function(each).add_function_attribute("noinline")
-    if size:
-        for each in module.functions:
-            if not each.is_declaration:
-                each.add_function_attribute("minsize")
-                each.add_function_attribute("optsize")
+    for each in module.functions:
+        if not each.is_declaration:
+            for attribute in ("nounwind", *(("minsize", "optsize") if size else ())):
+                each.add_function_attribute(attribute)
     module.verify()
     _optimise(module, generator, size)
     _hide(module, set(exported), "internal")

@@ -136,4 +136,4 @@ def _input_names(mod: Any, arguments: list) -> tuple[str, ...]:
 
 
 def _title(mod: Any) -> str:
-    return type(mod).__name__ if isinstance(mod, Module) else getattr(mod, "__name__", type(mod).__name__)
+    return type(mod).__name__ if isinstance(mod, Module) else getattr(mod, "__name__", type(mod).__name__).strip("<>")

@@ -17,7 +17,7 @@ def header(interface: Interface, arena: int, abi: int) -> str:
     name, upper = interface.name, interface.name.upper()
     weights = "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
     codes = "\n".join(f"#define {upper}_{key:<16} {code:>2}  /* {text} */" for key, (code, text) in CODES.items())
-    checks = "".join(f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {each} */\n" for k, each in enumerate(interface.checks))
+    checks = "".join(f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(each)} */\n" for k, each in enumerate(interface.checks))
     selftest = f"int {name}_selftest({'' if interface.embedded else 'const void *weights, '}void *arena, size_t arena_bytes);"
     return f"""\
 /* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with an arena of its own. */
@@ -62,6 +62,11 @@ int {name}_check(int abi);
 #endif
 #endif
 """
+
+
+def _in_comment(text: str) -> str:
+    """A text that may come from a file, so that it does not end the comment."""
+    return text.replace("*/", "* /")
 
 
 def _size(upper: str, port: Port) -> str:

@@ -96,7 +96,7 @@ class ExportedModule(Module):
         tensors = self._tensors([tuple(args), dict(kwargs)])
         with self._lock:
             if self._executable is None:
-                self._executable = Executable(self._exported.program, self._exported.title)
+                self._executable = Executable(self._exported.program, "exported")  # the title may come from a file, and this name gets into source text
         return self._executable(*tensors)
 
     def _tensors(self, arguments: list) -> list[Tensor]:
