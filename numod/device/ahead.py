@@ -6,12 +6,15 @@ the target's data layout, so on machines of 32 bits addresses are truncated wher
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import compiler, cpu, target
+from . import compiler, cpu, helpers, target
 
 _LINKED = "linkonce_odr"
+_EXCEPTION = re.compile(r"^ *store ptr @\.const\.picklebuf.*\n", re.M)  # where Numba stores what would be raised, as in a loop with a step of 0
 _FULL, _CHEAP = 3, 0  # optimisation levels
 
 
@@ -39,31 +42,57 @@ def object_file(function: Function, text: str, exported: Sequence[str], machine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     generator = _generator(machine)
-    module = function.module
-    _rename(module, function.name, "kernel")
+    module = llvm.parse_assembly(_EXCEPTION.sub("", str(function.module)))
+    module.get_function(function.name).name = "kernel"
     _hide(module, {"kernel"}, _LINKED)
     added = llvm.parse_assembly(text)
     for each in (module, added):
-        each.triple, each.data_layout = machine.triple, str(generator._tm.target_data)
+        _aim(each, machine, generator)
     module.link_in(added)
     module.get_function("kernel").linkage = "internal"
-    for each in function.shared:
-        module.get_function(each).add_function_attribute("noinline")
+    ways = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)  # a small network may be smallest where its loops are unrolled
+    return min((_made(module.clone(), function, exported, machine, generator, size, way) for way in ways), key=len)
+
+
+def _made(
+    module: object, function: Function, exported: Sequence[str], machine: target.Machine, generator: object, size: bool, attributes: Sequence[str]
+) -> bytes:
+    """The object file of a module in one way of optimising it."""
     for each in module.functions:
         if not each.is_declaration:
-            for attribute in ("nounwind", *(("minsize", "optsize") if size else ())):
+            for attribute in ("nounwind", *attributes):
                 each.add_function_attribute(attribute)
+    for each in function.shared if size else ("kernel", *function.shared):  # a kernel inlined into its caller may be vectorised otherwise, and round otherwise
+        module.get_function(each).add_function_attribute("noinline")
     module.verify()
-    _optimise(module, generator, size)
+    _optimise(module, generator, bool(attributes))
     _hide(module, set(exported), "internal")
     _finish(module, generator)
-    return generator._tm.emit_object(module)
+    return _complete(module, machine, generator)
+
+
+def _complete(module: object, machine: target.Machine, generator: object) -> bytes:
+    """The object file, with the helpers that its code calls."""
+    import llvmlite.binding as llvm
+
+    while True:
+        code = generator._tm.emit_object(module.clone())  # which changes the module
+        missing = helpers.undefined_symbols(code) - (helpers.MEMORY if machine.shares else set())
+        texts = [text for text in (helpers.text_of(each, machine.bits) for each in sorted(missing)) if text is not None]
+        if not texts:
+            return code
+        for text in texts:
+            added = llvm.parse_assembly(text)
+            _aim(added, machine, generator)
+            module.link_in(added)
+
+
+def _aim(module: object, machine: target.Machine, generator: object) -> None:
+    module.triple, module.data_layout = machine.triple, str(generator._tm.target_data)
 
 
 def _generator(machine: target.Machine) -> object:
     """A copy of Numba's code generator for the machine."""
-    import copy
-
     import llvmlite.binding as llvm
 
     made = copy.copy(compiler.codegen())
@@ -71,10 +100,6 @@ def _generator(machine: target.Machine) -> object:
     options = {"cpu": machine.processor, "features": machine.features, "opt": _FULL, "reloc": relocation, "codemodel": "default", "abiname": machine.abi}
     made._tm = llvm.Target.from_triple(machine.triple).create_target_machine(**options)
     return made
-
-
-def _rename(module: object, name: str, new: str) -> None:
-    module.get_function(name).name = new
 
 
 def _hide(module: object, visible: set[str], linkage: str) -> None:

@@ -41,7 +41,8 @@ class Entry:
     @property
     def exported(self) -> list[str]:
         """The names that are visible outside."""
-        return [f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")]
+        mark = ["_fltused"] if "windows" in self.machine.triple else []  # MSVC's, of code with floats
+        return [*(f"{self.name}_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")), *mark]
 
     def text(self) -> str:
         """The module."""
@@ -50,7 +51,8 @@ class Entry:
     # ---- constants
 
     def _constants(self) -> str:
-        lines = [self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]", 8)] if self.data.table else []
+        lines = ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"] if "windows" in self.machine.triple else []
+        lines += [self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]", 8)] if self.data.table else []
         if self.interface.embedded:
             lines.append(self._bytes("weights", self.data.weights))
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
