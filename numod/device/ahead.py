@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from . import compiler, cpu, helpers, target
 
 _LINKED = "linkonce_odr"
-_EXCEPTION = re.compile(r"^ *store ptr @\.const\.picklebuf.*\n", re.M)  # where Numba stores what would be raised, as in a loop with a step of 0
+_EXCEPTION = re.compile(
+    r"^ *store ptr @\.const\.picklebuf.*\n", re.M
+)  # where Numba stores what would be raised, as in a loop with a step of 0
 _FULL, _CHEAP = 3, 0  # optimisation levels
 
 
@@ -35,7 +37,9 @@ def translated(function: Callable, signature: str, fastmath: frozenset[str]) -> 
     return Function(result.library._final_module, result.fndesc.llvm_func_name, tuple(shared))
 
 
-def object_file(function: Function, text: str, exported: Sequence[str], machine: target.Machine, size: bool = False) -> bytes:
+def object_file(
+    function: Function, text: str, exported: Sequence[str], machine: target.Machine, size: bool = False
+) -> bytes:
     """The object file of the function and of LLVM's `text`, which calls it by the name `@kernel` and defines what is `exported`. `size`: small, not fast."""
     import llvmlite.binding as llvm
 
@@ -50,19 +54,29 @@ def object_file(function: Function, text: str, exported: Sequence[str], machine:
         _aim(each, machine, generator)
     module.link_in(added)
     module.get_function("kernel").linkage = "internal"
-    ways = (("minsize", "optsize"), ("optsize",), ()) if size else ((),)  # a small network may be smallest where its loops are unrolled
+    ways = (
+        (("minsize", "optsize"), ("optsize",), ()) if size else ((),)
+    )  # a small network may be smallest where its loops are unrolled
     return min((_made(module.clone(), function, exported, machine, generator, size, way) for way in ways), key=len)
 
 
 def _made(
-    module: object, function: Function, exported: Sequence[str], machine: target.Machine, generator: object, size: bool, attributes: Sequence[str]
+    module: object,
+    function: Function,
+    exported: Sequence[str],
+    machine: target.Machine,
+    generator: object,
+    size: bool,
+    attributes: Sequence[str],
 ) -> bytes:
     """The object file of a module in one way of optimising it."""
     for each in module.functions:
         if not each.is_declaration:
             for attribute in ("nounwind", *attributes):
                 each.add_function_attribute(attribute)
-    for each in function.shared if size else ("kernel", *function.shared):  # a kernel inlined into its caller may be vectorised otherwise, and round otherwise
+    for each in (
+        function.shared if size else ("kernel", *function.shared)
+    ):  # a kernel inlined into its caller may be vectorised otherwise, and round otherwise
         module.get_function(each).add_function_attribute("noinline")
     module.verify()
     _optimise(module, generator, bool(attributes))
@@ -97,7 +111,14 @@ def _generator(machine: target.Machine) -> object:
 
     made = copy.copy(compiler.codegen())
     relocation = "pic" if machine.shares else "static"
-    options = {"cpu": machine.processor, "features": machine.features, "opt": _FULL, "reloc": relocation, "codemodel": "default", "abiname": machine.abi}
+    options = {
+        "cpu": machine.processor,
+        "features": machine.features,
+        "opt": _FULL,
+        "reloc": relocation,
+        "codemodel": "default",
+        "abiname": machine.abi,
+    }
     made._tm = llvm.Target.from_triple(machine.triple).create_target_machine(**options)
     return made
 
@@ -126,6 +147,10 @@ def _finish(module: object, generator: object) -> None:
     passes.add_global_dead_code_eliminate_pass()
     passes.add_strip_dead_prototype_pass()
     passes.run(module, generator._pass_builder())
-    local = [each for each in (*module.functions, *module.global_variables) if not each.is_declaration and each.linkage == llvm.Linkage.internal]
+    local = [
+        each
+        for each in (*module.functions, *module.global_variables)
+        if not each.is_declaration and each.linkage == llvm.Linkage.internal
+    ]
     for number, each in enumerate(local):
         each.name = f"local{number}"

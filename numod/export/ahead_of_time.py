@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..device import helpers
 from ..graph.program import Program
 from ..graph.run import Executable
 from ..serialization import save_file
@@ -87,11 +88,15 @@ def aot_compile(
 def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimize: str) -> list[Target]:
     """The targets. Raises TypeError or ValueError for arguments that are none."""
     if not isinstance(getattr(program, "_exported", program), ExportedProgram):
-        raise TypeError(f"aot_compile: expected an ExportedProgram, got {type(program).__name__}; make one with numod.export.export(module, (example,))")
+        raise TypeError(
+            f"aot_compile: expected an ExportedProgram, got {type(program).__name__}; make one with numod.export.export(module, (example,))"
+        )
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z]\w*", name, re.A):
         raise ValueError(f"aot_compile: name must be an identifier of C, got {name!r}")
     if weights not in _WEIGHTS or optimize not in _GOALS:
-        raise ValueError(f"aot_compile: weights must be one of {_WEIGHTS} and optimize one of {_GOALS}, got {weights!r} and {optimize!r}")
+        raise ValueError(
+            f"aot_compile: weights must be one of {_WEIGHTS} and optimize one of {_GOALS}, got {weights!r} and {optimize!r}"
+        )
     if isinstance(names, str) or not names:
         raise ValueError(f"aot_compile: targets must be a sequence of names, such as ('native',), got {names!r}")
     return [targets.target(each) for each in dict.fromkeys(names)]
@@ -108,14 +113,22 @@ class _Job:
         self.weights = weights_of(self.plan, exported.names)
         self.interface = _interface(self.plan, exported, name, self.weights, embedded)
         self.hash = hashlib.sha256((home / "program").read_bytes()).hexdigest()
-        self.abi = int(hashlib.sha256(repr(dataclasses.replace(self.interface, embedded=False)).encode()).hexdigest()[:7], 16)
+        self.abi = int(
+            hashlib.sha256(repr(dataclasses.replace(self.interface, embedded=False)).encode()).hexdigest()[:7], 16
+        )
         inputs, outputs = [*map(_bytes, exported.examples)], _results(program, exported)
         for kind, samples in (("input", inputs), ("output", outputs)):
             for k, each in enumerate(samples):
                 (home / f"{kind}{k}").write_bytes(each)
         scales = [_scale(each, port) for each, port in zip(outputs, self.interface.outputs)]
         names = {str(value.number): each for value, each in exported.names.items()}
-        job = {"interface": dataclasses.asdict(self.interface), "names": names, "scales": scales, "abi": self.abi, "size": size}
+        job = {
+            "interface": dataclasses.asdict(self.interface),
+            "names": names,
+            "scales": scales,
+            "abi": self.abi,
+            "size": size,
+        }
         (home / "job.json").write_text(json.dumps(job))
 
     def compile(self, row: Target) -> tuple[dict, bytes]:
@@ -123,21 +136,36 @@ class _Job:
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
         command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine))]
-        done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""})
+        done = subprocess.run(
+            command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}
+        )
         if done.returncode:
             last = done.stderr.decode(errors="replace").strip()
-            raise RuntimeError(f"aot_compile: compiling for {row.name} failed: {last or f'the process ended with code {done.returncode}'}")
+            raise RuntimeError(
+                f"aot_compile: compiling for {row.name} failed: {last or f'the process ended with code {done.returncode}'}"
+            )
         told, _, code = done.stdout.partition(b"\n")
         return json.loads(told), code
 
 
-def _interface(plan: Planned, exported: ExportedProgram, name: str, weights: dict[str, Tensor], embedded: bool) -> Interface:
+def _interface(
+    plan: Planned, exported: ExportedProgram, name: str, weights: dict[str, Tensor], embedded: bool
+) -> Interface:
     layouts = plan.program.layouts
-    inputs = tuple([_port(each, layouts[value]) for each, value in zip(_c_names(exported.input_names, "input"), plan.program.inputs)])
+    inputs = tuple(
+        [
+            _port(each, layouts[value])
+            for each, value in zip(_c_names(exported.input_names, "input"), plan.program.inputs)
+        ]
+    )
     values = outputs_of(plan.program)
-    outputs = tuple([_port("output" if len(values) == 1 else f"output{k}", layouts[value]) for k, value in enumerate(values)])
+    outputs = tuple(
+        [_port("output" if len(values) == 1 else f"output{k}", layouts[value]) for k, value in enumerate(values)]
+    )
     placed, offset = [], 0
-    for key in sorted(weights, key=lambda key: (-weights[key].dtype.itemsize, key)):  # the order of safetensors, in which all are aligned
+    for key in sorted(
+        weights, key=lambda key: (-weights[key].dtype.itemsize, key)
+    ):  # the order of safetensors, in which all are aligned
         each = weights[key]
         nbytes = each.numel() * each.dtype.itemsize
         placed.append(Weight(key, each.dtype.name, tuple(each.shape), offset, nbytes))
@@ -192,6 +220,9 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
 
     for row, (_, code) in zip(rows, made):
         put(f"{interface.name}-{row.name}{row.object}", code)
+        missing = helpers.undefined_symbols(code) - helpers.MEMORY if row.bare else set()
+        if missing:
+            notes.append(f"{files[-1]} needs a compiler's run-time library (libgcc) for {', '.join(sorted(missing))}")
     if weights == "file":
         save_file(job.weights, home / f"{interface.name}.safetensors")
         files.append(f"{interface.name}.safetensors")
@@ -210,4 +241,13 @@ def _written(home: Path, job: _Job, rows: list[Target], made: list[tuple[dict, b
     put(f"{interface.name}.json", json.dumps(about, indent=1))
     put("example.c", header.example(interface))
     put("README", header.readme(interface, [each.name for each in rows], arena))
-    return Artifact(home, interface.name, tuple(row.name for row in rows), tuple(files), arena, interface.weights_bytes, flops, tuple(dict.fromkeys(notes)))
+    return Artifact(
+        home,
+        interface.name,
+        tuple(row.name for row in rows),
+        tuple(files),
+        arena,
+        interface.weights_bytes,
+        flops,
+        tuple(dict.fromkeys(notes)),
+    )

@@ -20,7 +20,13 @@ _PLAIN = (tuple, list, dict)
 
 
 def export(
-    mod: Any, args: tuple, kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None, strict: bool = False, preserve_module_call_signature: tuple = ()
+    mod: Any,
+    args: tuple,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple = (),
 ) -> ExportedProgram:
     """Run `mod(*args, **kwargs)` once and give the program of what it did.
 
@@ -46,7 +52,9 @@ def export(
     owner = owner if isinstance(owner, Module) else None
     program = _traced(mod, owner, spec, examples)
     names, parameters = _names(program, owner)
-    return ExportedProgram(with_own_outputs(program), spec, _input_names(mod, arguments), names, parameters, tuple(examples), _title(mod))
+    return ExportedProgram(
+        with_own_outputs(program), spec, _input_names(mod, arguments), names, parameters, tuple(examples), _title(mod)
+    )
 
 
 def _is_static(shapes: Any) -> bool:
@@ -67,7 +75,9 @@ def _spec(each: Any, tensors: list[Tensor], where: str) -> Any:
         return {key: _spec(part, tensors, f"{where}[{key!r}]") for key, part in each.items()}
     if is_simple(each):
         return each
-    raise TypeError(f"export: {where} is a {type(each).__name__}; arguments can be tensors, numbers, texts, and tuples, lists and dicts of them")
+    raise TypeError(
+        f"export: {where} is a {type(each).__name__}; arguments can be tensors, numbers, texts, and tuples, lists and dicts of them"
+    )
 
 
 def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
@@ -106,7 +116,10 @@ def _names(program: Program, owner: Module | None) -> tuple[dict[Value, str], tu
         parameters = [name for name, _ in owner.named_parameters()]
     names: dict[Value, str] = {}
     for value, tensor in program.held.items():
-        names[value] = known.get(id(tensor)) or f"constant{sum(id(each) not in known for each in list(program.held.values())[: len(names)])}"
+        names[value] = (
+            known.get(id(tensor))
+            or f"constant{sum(id(each) not in known for each in list(program.held.values())[: len(names)])}"
+        )
     return names, tuple(each for each in parameters if each in names.values())
 
 

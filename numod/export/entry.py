@@ -12,7 +12,12 @@ from ..device.cpu import CONSTANTS
 from ..device.target import Machine
 from .interface import ABI, ALIGNMENT, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Interface, Port, aligned
 
-_TOLERANCE = {"float32": 1e-3, "complex64": 1e-3, "float64": 1e-8, "complex128": 1e-8}  # of the self-test, relative to the largest value
+_TOLERANCE = {
+    "float32": 1e-3,
+    "complex64": 1e-3,
+    "float64": 1e-8,
+    "complex128": 1e-8,
+}  # of the self-test, relative to the largest value
 _HALF_STEPS = 64  # by how many steps float16 and bfloat16 may differ in the self-test
 
 
@@ -36,7 +41,10 @@ class Entry:
         self.size, self.name = f"i{machine.bits}", interface.name
         slack = max(machine.alignment - ALIGNMENT, 0) if arena else 0
         self.inner, self.arena = arena, aligned(arena + slack) if arena else 0
-        self.ports = [*((f"input{k}", each) for k, each in enumerate(interface.inputs)), *((f"output{k}", each) for k, each in enumerate(interface.outputs))]
+        self.ports = [
+            *((f"input{k}", each) for k, each in enumerate(interface.inputs)),
+            *((f"output{k}", each) for k, each in enumerate(interface.outputs)),
+        ]
 
     @property
     def exported(self) -> list[str]:
@@ -46,13 +54,29 @@ class Entry:
 
     def text(self) -> str:
         """The module."""
-        return "\n".join([self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()])
+        return "\n".join(
+            [self._constants(), self._run(), self._error(), self._arena_bytes(), self._check(), self._selftest()]
+        )
 
     # ---- constants
 
     def _constants(self) -> str:
-        lines = ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"] if "windows" in self.machine.triple else []
-        lines += [self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]", 8)] if self.data.table else []
+        lines = (
+            ["$_fltused = comdat any\n@_fltused = weak_odr constant i32 0, comdat"]
+            if "windows" in self.machine.triple
+            else []
+        )
+        lines += (
+            [
+                self._array(
+                    CONSTANTS,
+                    f"[{len(self.data.table)} x i64] [{', '.join(f'i64 {each}' for each in self.data.table)}]",
+                    8,
+                )
+            ]
+            if self.data.table
+            else []
+        )
         if self.interface.embedded:
             lines.append(self._bytes("weights", self.data.weights))
         for kind, samples in (("input", self.data.inputs), ("output", self.data.outputs)):
@@ -61,7 +85,9 @@ class Entry:
 
     def _bytes(self, name: str, data: bytes) -> str:
         escaped = "".join(f"\\{each:02x}" for each in data or b"\0")
-        return self._array(f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT)
+        return self._array(
+            f"numod_{name}", f'[{len(data) or 1} x i8] c"{escaped}"', 64 if len(data) >= 512 else ALIGNMENT
+        )
 
     def _array(self, name: str, value: str, alignment: int) -> str:
         section = f', section ".rodata.{name}"' if self.sections else ""
@@ -77,12 +103,18 @@ class Entry:
         """net_run: NULL for weights means the embedded ones."""
         embedded, size = self.interface.embedded, self.size
         pointers = [name for name, each in self.ports if each.count]
-        needed = [*pointers, *(["arena"] if self.arena else []), *([] if embedded or not self.interface.weights else ["weights"])]
+        needed = [
+            *pointers,
+            *(["arena"] if self.arena else []),
+            *([] if embedded or not self.interface.weights else ["weights"]),
+        ]
         lines = ["  %null0 = or i1 false, false"]
         for k, each in enumerate(needed):
             lines += [f"  %is_null{k} = icmp eq ptr %{each}, null", f"  %null{k + 1} = or i1 %null{k}, %is_null{k}"]
         lines += [f"  br i1 %null{len(needed)}, label %bad, label %there", "there:", f"  %odd0 = or {size} 0, 0"]
-        alignments = {"arena": ALIGNMENT, "weights": ALIGNMENT} | {name: min(each.itemsize, ALIGNMENT) for name, each in self.ports}
+        alignments = {"arena": ALIGNMENT, "weights": ALIGNMENT} | {
+            name: min(each.itemsize, ALIGNMENT) for name, each in self.ports
+        }
         checked = [each for each in ("arena", "weights", *pointers) if alignments[each] > 1]
         for k, each in enumerate(checked):
             lines += [
@@ -113,7 +145,10 @@ class Entry:
         lines = []
         if self.interface.embedded:
             weights = "%own"
-            lines = ["  %given = icmp ne ptr %weights, null", "  %own = select i1 %given, ptr %weights, ptr @numod_weights"]
+            lines = [
+                "  %given = icmp ne ptr %weights, null",
+                "  %own = select i1 %given, ptr %weights, ptr @numod_weights",
+            ]
         lines += [
             f"  %weights_at = ptrtoint ptr {weights} to i64",
             "  %start = ptrtoint ptr %arena to i64",
@@ -124,7 +159,15 @@ class Entry:
             "  %exception = alloca ptr",
             "  store i64 0, ptr %result",
         ]
-        given = ", ".join(["ptr %result", "ptr %exception", "i64 %weights_at", "i64 %arena_at", *(f"i64 %{name}_at" for name, _ in self.ports)])
+        given = ", ".join(
+            [
+                "ptr %result",
+                "ptr %exception",
+                "i64 %weights_at",
+                "i64 %arena_at",
+                *(f"i64 %{name}_at" for name, _ in self.ports),
+            ]
+        )
         lines.append(f"  %status = call i32 @kernel({given})")
         if not self.interface.checks:
             return [*lines, f"  ret i32 {0}"]
@@ -150,7 +193,12 @@ class Entry:
         for code in messages:
             lines += [f"code{code}:", "  br label %found"]
         choices = ", ".join([f"[ {places[-1]}, %0 ]", *(f"[ {places[code]}, %code{code} ]" for code in messages)])
-        lines += ["found:", f"  %place = phi i32 {choices}", "  %text = getelementptr i8, ptr @numod_messages, i32 %place", "  ret ptr %text"]
+        lines += [
+            "found:",
+            f"  %place = phi i32 {choices}",
+            "  %text = getelementptr i8, ptr @numod_messages, i32 %place",
+            "  ret ptr %text",
+        ]
         return self._bytes("messages", blob) + "\n" + self._define("error", "ptr", ["i32 %code"], "\n".join(lines))
 
     def _arena_bytes(self) -> str:
@@ -158,13 +206,21 @@ class Entry:
 
     def _check(self) -> str:
         """net_check: whether the header belongs to this library."""
-        body = f"  %same = icmp eq i32 %abi, {self.data.abi}\n  %code = select i1 %same, i32 0, i32 {ABI}\n  ret i32 %code"
+        body = (
+            f"  %same = icmp eq i32 %abi, {self.data.abi}\n  %code = select i1 %same, i32 0, i32 {ABI}\n  ret i32 %code"
+        )
         return self._define("check", "i32", ["i32 %abi"], body)
 
     def _selftest(self) -> str:
         """net_selftest: results go behind the arena."""
         size, embedded = self.size, self.interface.embedded
-        lines = ["  %none = icmp eq ptr %arena, null", "  br i1 %none, label %null, label %there", "null:", f"  ret i32 {NULL}", "there:"]
+        lines = [
+            "  %none = icmp eq ptr %arena, null",
+            "  br i1 %none, label %null, label %there",
+            "null:",
+            f"  ret i32 {NULL}",
+            "there:",
+        ]
         lines += [f"  %small = icmp ult {size} %arena_bytes, {self.arena + self.interface.sample_bytes}"]
         lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
         place = self.arena
@@ -175,25 +231,35 @@ class Entry:
         given += [f"ptr @numod_sample_input{k}" for k in range(len(self.interface.inputs))]
         given += [f"ptr %output{k}" for k in range(len(self.interface.outputs))]
         lines += [f"  %code = call i32 @{self.name}_run({', '.join(given)})", "  %good = icmp eq i32 %code, 0"]
-        lines += ["  br i1 %good, label %compare0, label %failed", "failed:", "  ret i32 %code", "other:", f"  ret i32 {SELFTEST}"]
+        lines += [
+            "  br i1 %good, label %compare0, label %failed",
+            "failed:",
+            "  ret i32 %code",
+            "other:",
+            f"  ret i32 {SELFTEST}",
+        ]
         for k, each in enumerate(self.interface.outputs):
             lines += self._compare(k, each, self.data.scales[k])
         lines += [f"compare{len(self.interface.outputs)}:", "  ret i32 0"]
-        arguments = ["ptr %arena", f"{size} %arena_bytes"] if embedded else ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
+        arguments = (
+            ["ptr %arena", f"{size} %arena_bytes"]
+            if embedded
+            else ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
+        )
         declared = "declare float @llvm.fabs.f32(float)\ndeclare double @llvm.fabs.f64(double)\n"
         return declared + self._define("selftest", "i32", arguments, "\n".join(lines))
 
     def _compare(self, k: int, port: Port, scale: float) -> list[str]:
         """Blocks that compare output k with the sample's; they end at `compare{k + 1}`, or at `other`."""
         kind = {"float": "float", "double": "double"}.get(port.c_type, f"i{8 * port.itemsize}")
-        after = f"compare{k + 1}"
+        after, inexact = f"compare{k + 1}", port.dtype.startswith(("float", "bfloat", "complex"))
         if not port.count:
             return [f"compare{k}:", f"  br label %{after}"]
         return [
             f"compare{k}:", f"  br label %element{k}", f"element{k}:", f"  %i{k} = phi {self.size} [ 0, %compare{k} ], [ %next{k}, %same{k} ]",
             f"  %got_at{k} = getelementptr {kind}, ptr %output{k}, {self.size} %i{k}", f"  %got{k} = load {kind}, ptr %got_at{k}",
             f"  %want_at{k} = getelementptr {kind}, ptr @numod_sample_output{k}, {self.size} %i{k}", f"  %want{k} = load {kind}, ptr %want_at{k}",
-            *(self._close(k, kind, port, scale) if port.dtype.startswith(("float", "bfloat", "complex")) else [f"  %close{k} = icmp eq {kind} %got{k}, %want{k}"]),
+            *(self._close(k, kind, port, scale) if inexact else [f"  %close{k} = icmp eq {kind} %got{k}, %want{k}"]),
             f"  br i1 %close{k}, label %same{k}, label %other", f"same{k}:", f"  %next{k} = add {self.size} %i{k}, 1",
             f"  %done{k} = icmp eq {self.size} %next{k}, {port.c_count}", f"  br i1 %done{k}, label %{after}, label %element{k}",
         ]  # fmt: skip

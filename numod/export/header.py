@@ -15,10 +15,17 @@ RESERVED = frozenset(
 def header(interface: Interface, arena: int, abi: int) -> str:
     """NAME.h."""
     name, upper = interface.name, interface.name.upper()
-    weights = "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
+    weights = (
+        "NULL for the embedded ones" if interface.embedded else f"the data of {name}.safetensors, {upper}_WEIGHTS_BYTES"
+    )
     codes = "\n".join(f"#define {upper}_{key:<16} {code:>2}  /* {text} */" for key, (code, text) in CODES.items())
-    checks = "".join(f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(each)} */\n" for k, each in enumerate(interface.checks))
-    selftest = f"int {name}_selftest({'' if interface.embedded else 'const void *weights, '}void *arena, size_t arena_bytes);"
+    checks = "".join(
+        f"#define {upper}_ERROR_INDEX{k:<5} {CHECK + k:>2}  /* index out of range, {_in_comment(each)} */\n"
+        for k, each in enumerate(interface.checks)
+    )
+    selftest = (
+        f"int {name}_selftest({'' if interface.embedded else 'const void *weights, '}void *arena, size_t arena_bytes);"
+    )
     return f"""\
 /* {name}.h: a network exported by numod. No allocation, no I/O, no globals: threads may share the weights, each with an arena of its own. */
 #ifndef {upper}_H
@@ -85,21 +92,30 @@ def example(interface: Interface) -> str:
     arrays = "\n".join(f"static {each.c_type} {each.name}[{upper}_{each.name.upper()}_COUNT + 1];" for each in ports)
     given = "".join(f", {each.name}" for each in ports)
     shown = interface.outputs[0] if interface.outputs else None
-    show = "" if shown is None else f"""\
+    show = (
+        ""
+        if shown is None
+        else f"""\
     for (size_t k = 0; k < {upper}_{shown.name.upper()}_COUNT && k < 10; k++)
         printf("{shown.name}[%zu] = %g\\n", k, (double){shown.name}[k]);
 """
+    )
     weights = "NULL" if interface.embedded else "weights"
-    read = "" if interface.embedded else f"""\
+    read = (
+        ""
+        if interface.embedded
+        else f"""\
     /* the data of a safetensors file begins behind its header, whose length the first eight bytes say */
     FILE *file = fopen("{name}.safetensors", "rb");
     uint64_t length = 0;
-    if (!file || fread(&length, 8, 1, file) != 1 || fseek(file, (long)length, SEEK_CUR) || fread(weights, 1, {upper}_WEIGHTS_BYTES, file) != {upper}_WEIGHTS_BYTES) {{
+    if (!file || fread(&length, 8, 1, file) != 1 || fseek(file, (long)length, SEEK_CUR)
+        || fread(weights, 1, {upper}_WEIGHTS_BYTES, file) != {upper}_WEIGHTS_BYTES) {{
         fprintf(stderr, "cannot read {name}.safetensors\\n");
         return 1;
     }}
     fclose(file);
 """
+    )
     block = "" if interface.embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
     test = "arena" if interface.embedded else "weights, arena"
     return f"""\

@@ -11,11 +11,17 @@ OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
 CODES = {
     "OK": (OK, "no error"),
     "ERROR_NULL": (NULL, "a pointer is NULL"),
-    "ERROR_ALIGNMENT": (MISALIGNED, "the arena or the weights are not aligned to 8 bytes, or an input or output not to its elements"),
+    "ERROR_ALIGNMENT": (
+        MISALIGNED,
+        "the arena or the weights are not aligned to 8 bytes, or an input or output not to its elements",
+    ),
     "ERROR_ARENA": (SMALL, "the arena is too small"),
     "ERROR_BATCH": (BATCH, "the batch is out of range"),
     "ERROR_ABI": (ABI, "the header belongs to another version of this library"),
-    "ERROR_SELFTEST": (SELFTEST, "the self-test found other results than those recorded: the library does not fit this processor"),
+    "ERROR_SELFTEST": (
+        SELFTEST,
+        "the self-test found other results than those recorded: the library does not fit this processor",
+    ),
 }
 UNKNOWN = "unknown code"
 _C_TYPES = {
@@ -90,7 +96,9 @@ class Interface:
     def messages(self) -> dict[int, str]:
         """The text of each code."""
         found = dict(CODES.values())
-        return found | {CHECK + k: f"an index is out of range ({each or 'unknown line'})" for k, each in enumerate(self.checks)}
+        return found | {
+            CHECK + k: f"an index is out of range ({each or 'unknown line'})" for k, each in enumerate(self.checks)
+        }
 
 
 def aligned(size: int, alignment: int = ALIGNMENT) -> int:

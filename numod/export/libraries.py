@@ -21,7 +21,11 @@ def link(home: Path, name: str, row: Target) -> str:
     if command is None:
         return f"no linker for {row.name}: install {'a C compiler (cc)' if row.name == 'native' else _wanted(row)}, and call aot_compile again"
     made, code = home / f"{name}-{row.name}{row.library}", home / f"{name}-{row.name}{row.object}"
-    done = subprocess.run([*command, str(code), "-o", str(made), *([] if row.bare or row.library != ".so" else ["-lm"])], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, str(code), "-o", str(made), *([] if row.bare or row.library != ".so" else ["-lm"])],
+        capture_output=True,
+        text=True,
+    )
     return f"{command[0]} could not link {made.name}: {done.stderr.strip()[-500:]}" if done.returncode else ""
 
 
@@ -34,7 +38,9 @@ def _command(name: str, row: Target) -> list[str] | None:
     """The command that links, but for its files."""
     if row.library == ".wasm":
         return _for_wasm(name)
-    here = row.name == "native" or (row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine())
+    here = row.name == "native" or (
+        row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine()
+    )
     options = [] if row.library != ".so" else [*_SMALL, *(f"-Wl,-u,{name}_{each}" for each in _FUNCTIONS)]
     if here and shutil.which("cc"):
         return ["cc", "-shared", *options]

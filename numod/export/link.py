@@ -22,7 +22,9 @@ class Main:
     table: tuple[int, ...]
 
 
-def main_function(calls: Sequence[Call | Test], places: dict[Buffer, int], names: dict[Buffer, str], order: Sequence[str]) -> Main:
+def main_function(
+    calls: Sequence[Call | Test], places: dict[Buffer, int], names: dict[Buffer, str], order: Sequence[str]
+) -> Main:
     """The function that runs the calls. `places`: byte offsets of buffers in what they lie in; `names`: the argument that is the address of that.
 
     `order`: the arguments. The result is 0 or the number of a failed check.

@@ -31,7 +31,13 @@ class Planned:
     def held(self) -> list[Buffer]:
         """The buffers of tensors that the program holds and its calls use."""
         spans = [each.span for each in self.lowered.calls if isinstance(each, Test)]
-        spans += [part for each in self.lowered.calls if isinstance(each, Call) for part in each.arguments if hasattr(part, "buffer")]
+        spans += [
+            part
+            for each in self.lowered.calls
+            if isinstance(each, Call)
+            for part in each.arguments
+            if hasattr(part, "buffer")
+        ]
         return [each for each in dict.fromkeys(span.buffer for span in spans) if each.kind == "held"]
 
     @property
@@ -67,7 +73,11 @@ def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
     for buffer in plan.held:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
         name = next((names[each] for each in values if each in names), f"constant{len(found)}")
-        found[name] = _whole(buffer.tensor) if len(values) > 1 or buffer.tensor.numel() != buffer.size or not buffer.tensor.is_contiguous() else buffer.tensor
+        found[name] = (
+            _whole(buffer.tensor)
+            if len(values) > 1 or buffer.tensor.numel() != buffer.size or not buffer.tensor.is_contiguous()
+            else buffer.tensor
+        )
     return found
 
 
@@ -92,18 +102,31 @@ class Compiled:
     arena: int
 
 
-def compiled(plan: Planned, interface: Interface, weights: dict[str, Tensor], machine: Machine, data: Data, size: bool) -> Compiled:
+def compiled(
+    plan: Planned, interface: Interface, weights: dict[str, Tensor], machine: Machine, data: Data, size: bool
+) -> Compiled:
     """The object file of a program that was planned for this machine."""
     places, arena = memory.plan(plan.lowered, alignment=machine.alignment)
     names = {each: "arena" for each in places} | {each: "weights" for each in plan.held}
     names |= {each: f"output{k}" for k, each in enumerate(plan.outputs)}
     names |= {each: f"input{each.number}" for each in _inputs(plan.lowered)}
-    arguments = ["weights", "arena", *(f"input{k}" for k in range(len(interface.inputs))), *(f"output{k}" for k in range(len(interface.outputs)))]
+    arguments = [
+        "weights",
+        "arena",
+        *(f"input{k}" for k in range(len(interface.inputs))),
+        *(f"output{k}" for k in range(len(interface.outputs))),
+    ]
     main = main_function(plan.lowered.calls, places | offsets_of(plan, interface, weights), names, arguments)
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
     translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE)
     block = b"".join(_bytes(weights[each.name]) for each in interface.weights) if interface.embedded else b""
-    entry = Entry(interface, machine, arena, Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi), sections=machine.is_elf)
+    entry = Entry(
+        interface,
+        machine,
+        arena,
+        Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi),
+        sections=machine.is_elf,
+    )
     return Compiled(ahead.object_file(translated, entry.text(), entry.exported, machine, size), entry.arena)
 
 

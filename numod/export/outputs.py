@@ -20,13 +20,23 @@ def outputs_of(program: Program) -> list[Value]:
 def with_own_outputs(program: Program) -> Program:
     """The program, with copies of outputs that have no memory of their own."""
     result, effects, taken = copied(program, list(program.steps)), Effects(program), set()
-    sizes = {value: program.layouts[value].extent for step in program.steps if isinstance(step, Step) for value in step.results}
+    sizes = {
+        value: program.layouts[value].extent
+        for step in program.steps
+        if isinstance(step, Step)
+        for value in step.results
+    }
 
     def own(each: object) -> object:
         if not issubclass(type(each), Value):
             return each
         root = effects.root[each]
-        fits = isinstance(root, Value) and root not in taken and result.layouts[each].dense and sizes[root] == result.layouts[each].size
+        fits = (
+            isinstance(root, Value)
+            and root not in taken
+            and result.layouts[each].dense
+            and sizes[root] == result.layouts[each].size
+        )
         taken.add(root)
         return each if fits else _copied(result, each)
 
@@ -47,6 +57,7 @@ def _copied(program: Program, value: Value) -> Value:
             program.layouts[names[each]] = part.layouts[each]
             number += 1
         inputs = tuple([names.get(each, each) if issubclass(type(each), Value) else each for each in step.inputs])
-        program.steps.append(Step(step.op, inputs, step.parameters, tuple([names[each] for each in step.results]), step.in_place))
+        program.steps.append(
+            Step(step.op, inputs, step.parameters, tuple([names[each] for each in step.results]), step.in_place)
+        )
     return names[part.outputs]
-

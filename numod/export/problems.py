@@ -19,7 +19,10 @@ class ExportError(RuntimeError):
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
-        super().__init__(f"aot_compile: {len(self.problems)} thing{'s' * (len(self.problems) > 1)} cannot be exported:\n  " + "\n  ".join(self.problems))
+        super().__init__(
+            f"aot_compile: {len(self.problems)} thing{'s' * (len(self.problems) > 1)} cannot be exported:\n  "
+            + "\n  ".join(self.problems)
+        )
 
 
 def problems(program: Program) -> list[str]:
@@ -48,7 +51,9 @@ def _of_steps(program: Program) -> list[str]:
         elif isinstance(step.op, Move):
             found.append(f"{_place(step)}: a copy to another device; move tensors before, and export on the CPU")
         elif any(isinstance(each, Draw) for each in step.inputs):
-            found.append(f"{_place(step)}: {step.op.name} draws random numbers, which cannot be exported yet; call eval(), or pass the numbers in")
+            found.append(
+                f"{_place(step)}: {step.op.name} draws random numbers, which cannot be exported yet; call eval(), or pass the numbers in"
+            )
     return found
 
 
@@ -58,8 +63,14 @@ def _of_memory(program: Program) -> list[str]:
     for root, positions in effects.written.items():
         kind = root[0] if isinstance(root, tuple) else None
         if kind is not None:
-            what = "a tensor that existed before, such as a running mean (call eval() first)" if kind == "held" else "an input (work on a clone of it)"
-            found += [f"{_place(program.steps[each])}: {program.steps[each].op.name} writes to {what}" for each in positions]
+            what = (
+                "a tensor that existed before, such as a running mean (call eval() first)"
+                if kind == "held"
+                else "an input (work on a clone of it)"
+            )
+            found += [
+                f"{_place(program.steps[each])}: {program.steps[each].op.name} writes to {what}" for each in positions
+            ]
     if program.gradients:
         found.append("the program sets gradients of parameters, which cannot be exported yet; return them instead")
     return found

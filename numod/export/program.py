@@ -25,7 +25,14 @@ class ExportedProgram:
     """
 
     def __init__(
-        self, program: Program, spec: Any, input_names: Sequence[str], names: dict[Value, str], parameters: Sequence[str], examples: tuple[Tensor, ...], title: str
+        self,
+        program: Program,
+        spec: Any,
+        input_names: Sequence[str],
+        names: dict[Value, str],
+        parameters: Sequence[str],
+        examples: tuple[Tensor, ...],
+        title: str,
     ) -> None:
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
@@ -69,7 +76,9 @@ class ExportedProgram:
         return f"ExportedProgram {self.title}({', '.join(self.input_names)}):\n{self.program}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+        raise RuntimeError(
+            "Unable to call ExportedProgram directly. You should use `exported_program.module()` instead."
+        )
 
 
 class ExportedModule(Module):
@@ -96,7 +105,9 @@ class ExportedModule(Module):
         tensors = self._tensors([tuple(args), dict(kwargs)])
         with self._lock:
             if self._executable is None:
-                self._executable = Executable(self._exported.program, "exported")  # the title may come from a file, and this name gets into source text
+                self._executable = Executable(
+                    self._exported.program, "exported"
+                )  # the title may come from a file, and this name gets into source text
         return self._executable(*tensors)
 
     def _tensors(self, arguments: list) -> list[Tensor]:
@@ -127,11 +138,15 @@ def _match(spec: Any, given: Any, tensors: list[Tensor], where: str) -> None:
             _match(part, each, tensors, f"{where}[{k}]")
     elif isinstance(spec, dict):
         if not isinstance(given, dict) or given.keys() != spec.keys():
-            raise RuntimeError(f"{where}: expected the keys {list(spec)}, as captured, got {list(given) if isinstance(given, dict) else type(given).__name__}")
+            raise RuntimeError(
+                f"{where}: expected the keys {list(spec)}, as captured, got {list(given) if isinstance(given, dict) else type(given).__name__}"
+            )
         for key, part in spec.items():
             _match(part, given[key], tensors, f"{where}[{key!r}]")
     elif spec != given and not (spec != spec and given != given):
-        raise RuntimeError(f"{where}: expected {spec!r}, with which the program was captured, got {given!r}; export again")
+        raise RuntimeError(
+            f"{where}: expected {spec!r}, with which the program was captured, got {given!r}; export again"
+        )
 
 
 def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
@@ -142,7 +157,9 @@ def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
             module.add_module(part, Module())
         module = module._modules[part]
     if is_parameter:
-        module.register_parameter(last, tensor if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=False))
+        module.register_parameter(
+            last, tensor if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=False)
+        )
     else:
         module.register_buffer(last, tensor)
 
@@ -150,7 +167,9 @@ def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
 def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
     """Write an exported program to a file. Raises ValueError with all steps that a file cannot hold."""
     if not isinstance(ep, ExportedProgram):
-        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
+        )
     about = {
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names), "names": [[value, name] for value, name in ep.names.items()],
         "parameters": list(ep.parameter_names),
@@ -169,17 +188,26 @@ def load(f: str | os.PathLike) -> ExportedProgram:
 
 def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> ExportedProgram:
     if type(about) is not dict or about.get("version") != VERSION:
-        raise ValueError(f"its version is {about.get('version')!r}, this is {VERSION}" if type(about) is dict else "it holds a program without a description")
+        raise ValueError(
+            f"its version is {about.get('version')!r}, this is {VERSION}"
+            if type(about) is dict
+            else "it holds a program without a description"
+        )
     names = {value: name for value, name in about["names"]}
     inputs, parameters = about["inputs"], about["parameters"]
     texts = [about["title"], *inputs, *parameters, *names.values()]
-    known = all(type(each) is str and each.isprintable() for each in texts) and all(isinstance(each, Value) and each in program.held for each in names)
+    known = all(type(each) is str and each.isprintable() for each in texts) and all(
+        isinstance(each, Value) and each in program.held for each in names
+    )
     if not known or len(set(names.values())) != len(names) or not set(parameters) <= set(names.values()):
         raise ValueError("its names are not those of its tensors")
     found: list[Value] = []
     _leaves(about["spec"], found)
     examples = tuple([tensors[f"{_EXAMPLE}{k}"] for k in range(len(program.inputs))])
-    fits = all(each.shape == program.layouts[value].shape and each.dtype is program.layouts[value].dtype for each, value in zip(examples, program.inputs))
+    fits = all(
+        each.shape == program.layouts[value].shape and each.dtype is program.layouts[value].dtype
+        for each, value in zip(examples, program.inputs)
+    )
     if [each.number for each in found] != list(range(len(program.inputs))) or len(inputs) != len(found) or not fits:
         raise ValueError("its arguments are not those of its program")
     args, kwargs = about["spec"]
@@ -193,5 +221,3 @@ def _leaves(spec: Any, found: list[Value]) -> None:
         found.append(spec)
     for each in spec if isinstance(spec, (tuple, list)) else spec.values() if isinstance(spec, dict) else ():
         _leaves(each, found)
-
-

@@ -42,7 +42,9 @@ class TracedModule(ExportedModule, ScriptModule):
         return super().forward(*args, **kwargs)
 
     def _records(self, args: tuple, kwargs: dict) -> bool:
-        return is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in (*args, *kwargs.values(), *self.parameters()))
+        return is_grad_enabled() and any(
+            isinstance(each, Tensor) and each.requires_grad for each in (*args, *kwargs.values(), *self.parameters())
+        )
 
     def _fits(self, args: tuple, kwargs: dict) -> bool:
         program = self._exported.program
@@ -58,14 +60,22 @@ class TracedModule(ExportedModule, ScriptModule):
         save_program(self._exported, f)
 
 
-def trace(func: Callable, example_inputs: Any = None, *arguments: Any, example_kwarg_inputs: Mapping[str, Any] | None = None, **options: Any) -> TracedModule:
+def trace(
+    func: Callable,
+    example_inputs: Any = None,
+    *arguments: Any,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> TracedModule:
     """Capture what a module or function does for example inputs, a tensor or a tuple. PyTorch's further options are taken and change nothing.
 
     Raises RuntimeError, with the line, for a function that Python steers by the values of tensors.
     """
     if isinstance(func, TracedModule):
         return func
-    inputs = () if example_inputs is None else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    inputs = (
+        () if example_inputs is None else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    )
     inputs = tuple(example_inputs) if isinstance(example_inputs, list) else inputs
     return TracedModule(export(func, inputs, example_kwarg_inputs), func)
 
@@ -76,7 +86,13 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         return obj
     made = _scripted(obj)
     if example_inputs:
-        first = example_inputs[0] if isinstance(example_inputs, list) else next(iter(example_inputs.values())) if isinstance(example_inputs, dict) else example_inputs
+        first = (
+            example_inputs[0]
+            if isinstance(example_inputs, list)
+            else next(iter(example_inputs.values()))
+            if isinstance(example_inputs, dict)
+            else example_inputs
+        )
         vars(made)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
     else:
         _note_first_call(made)
@@ -102,7 +118,9 @@ def _scripted(module: Module) -> Module:
     """The module with `save`, `graph` and `code`: an instance of a class derived from its own, with the same attributes."""
     base = type(module)
     members = {
-        "save": lambda self, f: save(self, f), "graph": property(lambda self: _captured(self).program), "code": property(lambda self: str(_captured(self).program)),
+        "save": lambda self, f: save(self, f),
+        "graph": property(lambda self: _captured(self).program),
+        "code": property(lambda self: str(_captured(self).program)),
         "_unscripted": base, "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__, "__reduce_ex__": _reduced,
         "__deepcopy__": lambda self, memo: _deep_copied(self, memo),
     }  # fmt: skip
@@ -134,7 +152,9 @@ def _captured(module: Module) -> ExportedProgram:
     examples = vars(module).get(_EXAMPLES)
     if examples is None:
         name = type(module).__name__
-        raise RuntimeError(f"jit: {name} has not been called yet, so nothing was captured; call it once, or pass script(..., example_inputs=[(x,)])")
+        raise RuntimeError(
+            f"jit: {name} has not been called yet, so nothing was captured; call it once, or pass script(..., example_inputs=[(x,)])"
+        )
     return export(_plain(module) if hasattr(type(module), "_unscripted") else module, *examples)
 
 
@@ -145,7 +165,9 @@ def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
     save_program(_captured(m), f)
 
 
-def load(f: str | os.PathLike, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
+def load(
+    f: str | os.PathLike, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+) -> Any:
     """The module in a file that `save` wrote, or a checkpoint's content. Nothing in a file is code."""
     try:
         is_program = KEY in load_metadata(f)
@@ -157,5 +179,7 @@ def load(f: str | os.PathLike, map_location: Any = None, _extra_files: Any = Non
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
     """The module, which must be in evaluation mode, as it is: weights stay arguments of its code. Raises RuntimeError in training mode."""
     if isinstance(mod, Module) and mod.training:
-        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
+        )
     return mod

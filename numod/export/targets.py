@@ -32,7 +32,9 @@ def _x86(name: str, processor: str, features: str) -> Target:
 
 
 def _cortex(name: str, triple: str, processor: str, features: str) -> Target:
-    return Target(name, Machine(triple, processor, features, bits=32, alignment=8, shares=False), library=None, bare=True)
+    return Target(
+        name, Machine(triple, processor, features, bits=32, alignment=8, shares=False), library=None, bare=True
+    )
 
 
 _ROWS = (
@@ -45,7 +47,10 @@ _ROWS = (
     _cortex("cortex-m4", "thumbv7em-unknown-none-eabihf", "cortex-m4", "+vfp4d16sp"),
     _cortex("cortex-m7", "thumbv7em-unknown-none-eabihf", "cortex-m7", "+fp-armv8d16"),
     Target("riscv64", Machine("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", abi="lp64d", alignment=16), linker="riscv64-linux-gnu"),
-    Target("riscv32", Machine("riscv32-unknown-none-elf", "generic-rv32", "+m,+a,+c", bits=32, alignment=8, shares=False, abi="ilp32"), library=None, bare=True),
+    Target(
+        "riscv32", Machine("riscv32-unknown-none-elf", "generic-rv32", "+m,+a,+c", bits=32, alignment=8, shares=False, abi="ilp32"),
+        library=None, bare=True,
+    ),
     Target(
         "wasm", Machine("wasm32-unknown-unknown", "generic", "+simd128,+bulk-memory,+nontrapping-fptoint,+sign-ext", bits=32, alignment=16, shares=False),
         library=".wasm", linker="wasm32-freestanding", bare=True,

@@ -27,7 +27,10 @@ def main(folder: str, machine: str) -> None:
     interface = interface_of(job["interface"])
     plan = planned(load_program(home / "program"))
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()})
-    samples = [[(home / f"{kind}{k}").read_bytes() for k in range(len(ports))] for kind, ports in (("input", interface.inputs), ("output", interface.outputs))]
+    samples = [
+        [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]
+        for kind, ports in (("input", interface.inputs), ("output", interface.outputs))
+    ]
     data = Data(b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"])
     made = compiled(plan, interface, weights, machine, data, job["size"])
     sys.stdout.buffer.write(json.dumps({"arena": made.arena}).encode() + b"\n" + made.code)
@@ -35,7 +38,10 @@ def main(folder: str, machine: str) -> None:
 
 def interface_of(fields: dict) -> Interface:
     """An interface from its fields as JSON."""
-    ports = {kind: tuple([Port(**{**each, "shape": tuple(each["shape"])}) for each in fields[kind]]) for kind in ("inputs", "outputs")}
+    ports = {
+        kind: tuple([Port(**{**each, "shape": tuple(each["shape"])}) for each in fields[kind]])
+        for kind in ("inputs", "outputs")
+    }
     weights = tuple([Weight(**{**each, "shape": tuple(each["shape"])}) for each in fields["weights"]])
     return Interface(**{**fields, **ports, "weights": weights, "checks": tuple(fields["checks"])})
 

@@ -13,7 +13,9 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered, boundary: int | None = None, alignment: int = ALIGNMENT) -> tuple[dict[Buffer, int], int]:
-    """(byte offsets of the local buffers, multiples of `alignment`; the arena's size). Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
+    """(byte offsets of the local buffers, multiples of `alignment`; the arena's size).
+
+    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
     alive = lifetimes(lowered, boundary)
     by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
     return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda found: found[1])

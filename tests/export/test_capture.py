@@ -119,5 +119,7 @@ def test_loading_needs_no_class(tmp_path: Path) -> None:
     net, x = Net(), torch.ones(2, 4)
     save(export(net, (x,)), tmp_path / "net")
     code = "import sys, numod as torch; print(torch.export.load(sys.argv[1]).program(torch.ones(2, 4))['out'].tolist())"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "net")], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "net")], capture_output=True, text=True, check=True
+    )
     assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(x)["out"])

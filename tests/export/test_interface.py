@@ -14,18 +14,45 @@ from numod.export.interface import CHECK, Interface, Port, Weight
 
 
 def _interface(embedded: bool = True) -> Interface:
-    inputs, outputs = (Port("x", "float32", (2, 3), "float32", 4),), (Port("mask", "bool", (2,), "uint8", 1), Port("z", "complex64", (2,), "complex64", 8))
-    return Interface("net", inputs, outputs, (Weight("w", "float32", (3,), 0, 12), Weight("b", "float32", (3,), 12, 12)), ("model.py:7",), embedded)
+    inputs, outputs = (
+        (Port("x", "float32", (2, 3), "float32", 4),),
+        (Port("mask", "bool", (2,), "uint8", 1), Port("z", "complex64", (2,), "complex64", 8)),
+    )
+    return Interface(
+        "net",
+        inputs,
+        outputs,
+        (Weight("w", "float32", (3,), 0, 12), Weight("b", "float32", (3,), 12, 12)),
+        ("model.py:7",),
+        embedded,
+    )
 
 
 def test_the_header_has_the_sizes_and_a_code_for_each_fault() -> None:
     text = header(_interface(), 100, 7)
-    for line in ("NET_ARENA_BYTES    100", "NET_WEIGHTS_BYTES  24", "NET_ABI            7", "NET_X_COUNT 6", "NET_Z_COUNT 4", f"{CHECK}  /* index out of range, model.py:7"):
+    for line in (
+        "NET_ARENA_BYTES    100",
+        "NET_WEIGHTS_BYTES  24",
+        "NET_ABI            7",
+        "NET_X_COUNT 6",
+        "NET_Z_COUNT 4",
+        f"{CHECK}  /* index out of range, model.py:7",
+    ):
         assert f"#define {line}" in text or line in text
-    assert "int net_run(const void *weights, void *arena, size_t arena_bytes, const float *x, uint8_t *mask, float *z);" in text
-    assert "int net_selftest(void *arena, size_t arena_bytes);" in text and "int net_selftest(const void *weights" in header(_interface(False), 0, 7)
+    assert (
+        "int net_run(const void *weights, void *arena, size_t arena_bytes, const float *x, uint8_t *mask, float *z);"
+        in text
+    )
+    assert (
+        "int net_selftest(void *arena, size_t arena_bytes);" in text
+        and "int net_selftest(const void *weights" in header(_interface(False), 0, 7)
+    )
     assert _interface().messages()[CHECK].endswith("(model.py:7)")
-    assert "net_run(NULL, arena" in example(_interface()) and "net.safetensors" in example(_interface(False)) and "24 bytes of weights" in readme(_interface(), ["native"], 1)
+    assert (
+        "net_run(NULL, arena" in example(_interface())
+        and "net.safetensors" in example(_interface(False))
+        and "24 bytes of weights" in readme(_interface(), ["native"], 1)
+    )
 
 
 def test_targets_are_rows() -> None:

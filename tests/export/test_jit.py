@@ -29,8 +29,12 @@ def test_a_traced_module_is_saved_and_runs_without_its_class(tmp_path: Path) -> 
     assert isinstance(traced, torch.jit.ScriptModule) and not traced.training
     assert "sigmoid" in traced.code and "sigmoid" in str(traced.graph)
     traced.save(tmp_path / "net.pt")
-    code = "import sys, numod as torch; print(torch.jit.load(sys.argv[1]).program_(torch.ones(2, 4)).tolist())".replace(".program_", "._exported.program")
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "net.pt")], capture_output=True, text=True, check=True)
+    code = "import sys, numod as torch; print(torch.jit.load(sys.argv[1]).program_(torch.ones(2, 4)).tolist())".replace(
+        ".program_", "._exported.program"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "net.pt")], capture_output=True, text=True, check=True
+    )
     assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(torch.ones(2, 4)))
     loaded = torch.jit.load(tmp_path / "net.pt")
     assert torch.allclose(loaded(torch.ones(2, 4)), net(torch.ones(2, 4)))

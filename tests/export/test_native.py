@@ -21,7 +21,23 @@ from numod.export import Artifact, aot_compile, export
 from numod.serialization import load_file
 
 pytestmark = [pytest.mark.export, pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")]
-ALLOWED = {"memcpy", "memmove", "memset", "exp", "expf", "log", "logf", "pow", "powf", "fmod", "fmodf", "ldexp", "ldexpf", "fma", "fmaf"}
+ALLOWED = {
+    "memcpy",
+    "memmove",
+    "memset",
+    "exp",
+    "expf",
+    "log",
+    "logf",
+    "pow",
+    "powf",
+    "fmod",
+    "fmodf",
+    "ldexp",
+    "ldexpf",
+    "fma",
+    "fmaf",
+}
 
 
 class Small(nn.Module):
@@ -56,9 +72,17 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
         if name not in made:
             torch.manual_seed(0)
             net = {"small": Small, "lenet": lenet}[name]().eval()
-            inputs = (torch.randn(2, 1, 28, 28),) if name == "lenet" else (torch.randint(0, 7, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+            inputs = (
+                (torch.randn(2, 1, 28, 28),)
+                if name == "lenet"
+                else (torch.randint(0, 7, (2, 5)), torch.ones(2, 5, dtype=torch.bool))
+            )
             folder = tmp_path_factory.mktemp(name)
-            made[name] = net, inputs, aot_compile(export(net, inputs), folder, weights="file" if name == "lenet" else "embedded")
+            made[name] = (
+                net,
+                inputs,
+                aot_compile(export(net, inputs), folder, weights="file" if name == "lenet" else "embedded"),
+            )
         return made[name]
 
     return get
@@ -120,8 +144,12 @@ def test_the_object_needs_nothing_and_has_nothing_writable(name: str, exported: 
     code = artifact.path("native", library=False)
     symbols = subprocess.run(["nm", "-u", str(code)], capture_output=True, text=True, check=True).stdout.split()
     assert {each for each in symbols if each != "U"} <= ALLOWED
-    public = subprocess.run(["nm", "-g", "--defined-only", str(code)], capture_output=True, text=True, check=True).stdout.split("\n")
-    assert {line.split()[-1] for line in public if line} == {f"net_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")}
+    public = subprocess.run(
+        ["nm", "-g", "--defined-only", str(code)], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    assert {line.split()[-1] for line in public if line} == {
+        f"net_{each}" for each in ("run", "error", "arena_bytes", "selftest", "check")
+    }
     sections = subprocess.run(["readelf", "-SW", str(code)], capture_output=True, text=True, check=True).stdout
     writable = [line for line in sections.split("\n") if " WA " in line and int(line.split("]")[1].split()[4], 16)]
     assert not writable
@@ -130,7 +158,20 @@ def test_the_object_needs_nothing_and_has_nothing_writable(name: str, exported: 
 @pytest.mark.parametrize("name", ["small", "lenet"])
 def test_the_example_builds_without_warnings_and_runs(name: str, exported: Callable) -> None:
     _, _, artifact = exported(name)
-    command = ["cc", "-O2", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "example.c", "net-native.o", "-lm", "-o", "example"]
+    command = [
+        "cc",
+        "-O2",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "example.c",
+        "net-native.o",
+        "-lm",
+        "-o",
+        "example",
+    ]
     subprocess.run(command, cwd=artifact.folder, check=True)
     done = subprocess.run(["./example"], cwd=artifact.folder, capture_output=True, text=True)
     assert done.returncode == 0 and "output" in done.stdout, done.stderr
@@ -142,7 +183,15 @@ def test_each_fault_has_its_code(exported: Callable) -> None:
     arena = library.arena()
     text = lambda code: library.library.net_error(code).decode()  # noqa: E731
     assert library.run((None, mask), outputs) == 1 and "NULL" in text(1)
-    assert library.library.net_run(None, None, ctypes.c_size_t(arena.nbytes), *[pointer(each) for each in (tokens.numpy(), mask.numpy(), *outputs)]) == 1
+    assert (
+        library.library.net_run(
+            None,
+            None,
+            ctypes.c_size_t(arena.nbytes),
+            *[pointer(each) for each in (tokens.numpy(), mask.numpy(), *outputs)],
+        )
+        == 1
+    )
     assert library.run((tokens, mask), outputs, arena.view(np.uint8)[1:-7]) == 2 and "aligned" in text(2)
     assert library.run((np.zeros(81, np.uint8)[1:], mask), outputs) == 2
     needed = library.library.net_arena_bytes(ctypes.c_int64(2))
@@ -189,7 +238,9 @@ def test_threads_share_the_code_and_the_weights(exported: Callable) -> None:
 def test_the_file_of_weights_is_the_block_of_weights(exported: Callable) -> None:
     net, inputs, artifact = exported("lenet")
     weights = load_file(artifact.folder / "net.safetensors")
-    assert weights.keys() == net.state_dict().keys() and all(torch.equal(each, net.state_dict()[name]) for name, each in weights.items())
+    assert weights.keys() == net.state_dict().keys() and all(
+        torch.equal(each, net.state_dict()[name]) for name, each in weights.items()
+    )
     library = Library(artifact)
     assert library.weights.nbytes == artifact.weights_bytes
     library.weights[:] = 0

@@ -86,7 +86,11 @@ def _needs(*tools: str) -> None:
 def test_the_self_test_passes_on(name: str, artifact: Artifact) -> None:
     compiler, emulator = RUNNERS[name]
     _needs(compiler, *emulator)
-    subprocess.run([compiler, "-O1", "-static", "example.c", f"net-{name}.o", "-lm", "-o", f"example-{name}"], cwd=artifact.folder, check=True)
+    subprocess.run(
+        [compiler, "-O1", "-static", "example.c", f"net-{name}.o", "-lm", "-o", f"example-{name}"],
+        cwd=artifact.folder,
+        check=True,
+    )
     done = subprocess.run([*emulator, f"./example-{name}"], cwd=artifact.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -101,8 +105,27 @@ def test_the_self_test_passes_on_a_microcontroller(artifact: Artifact, tmp_path:
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
     (tmp_path / "start.c").write_text(START)
     (tmp_path / "layout.ld").write_text(LAYOUT)
-    options = ["-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard", "-O1", "-nostdlib", "-nostartfiles", f"-I{artifact.folder}"]
-    command = ["arm-none-eabi-gcc", *options, "start.c", str(artifact.path("cortex-m4", library=False)), "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"]
+    options = [
+        "-mcpu=cortex-m4",
+        "-mthumb",
+        "-mfpu=fpv4-sp-d16",
+        "-mfloat-abi=hard",
+        "-O1",
+        "-nostdlib",
+        "-nostartfiles",
+        f"-I{artifact.folder}",
+    ]
+    command = [
+        "arm-none-eabi-gcc",
+        *options,
+        "start.c",
+        str(artifact.path("cortex-m4", library=False)),
+        "-T",
+        "layout.ld",
+        "-Wl,--gc-sections",
+        "-o",
+        "net.elf",
+    ]
     subprocess.run(command, cwd=tmp_path, check=True)  # without any library: the object needs nothing
     machine = ["qemu-system-arm", "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "net.elf"]
     assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
@@ -115,5 +138,11 @@ def test_objects_need_nothing_but_memory_functions(name: str, artifact: Artifact
 
 
 def test_objects_have_their_formats(artifact: Artifact) -> None:
-    starts = {"windows-x86-64": b"\x64\x86", "macos-arm64": b"\xcf\xfa\xed\xfe", "wasm": b"\0asm", "cortex-m4": b"\x7fELF\1", "aarch64": b"\x7fELF\2"}
+    starts = {
+        "windows-x86-64": b"\x64\x86",
+        "macos-arm64": b"\xcf\xfa\xed\xfe",
+        "wasm": b"\0asm",
+        "cortex-m4": b"\x7fELF\1",
+        "aarch64": b"\x7fELF\2",
+    }
     assert all(artifact.path(name, library=False).read_bytes().startswith(start) for name, start in starts.items())
