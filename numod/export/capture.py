@@ -107,19 +107,14 @@ def _traced(mod: Callable, owner: Module | None, spec: Any, examples: list[Tenso
 
 
 def _names(program: Program, owner: Module | None) -> tuple[dict[Value, str], tuple[str, ...]]:
-    """(the names of the tensors that a program holds, those of them that are parameters). Tensors that no module names are constants."""
+    """(the names of the tensors that a program holds, those of them that are parameters). Tensors that no module names are constants, which have none."""
     known: dict[int, str] = {}
     parameters: list[str] = []
     if owner is not None:
         for name, each in (*owner.named_parameters(), *owner.named_buffers()):
             known.setdefault(id(each), name)
         parameters = [name for name, _ in owner.named_parameters()]
-    names: dict[Value, str] = {}
-    for value, tensor in program.held.items():
-        names[value] = (
-            known.get(id(tensor))
-            or f"constant{sum(id(each) not in known for each in list(program.held.values())[: len(names)])}"
-        )
+    names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
     return names, tuple(each for each in parameters if each in names.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 from ..core.tensor import Tensor
 from ..device import ahead
@@ -69,15 +70,14 @@ def planned(program: Program) -> Planned:
 
 def weights_of(plan: Planned, names: dict[Value, str]) -> dict[str, Tensor]:
     """The tensors that the calls read, by name: of a storage that several values view, the flat whole."""
-    found = {}
+    found: dict[str, Tensor] = {}
+    constants = (name for name in map("constant{}".format, count()) if name not in names.values())
     for buffer in plan.held:
         values = [value for value, tensor in plan.program.held.items() if tensor._storage is buffer.tensor._storage]
-        name = next((names[each] for each in values if each in names), f"constant{len(found)}")
-        found[name] = (
-            _whole(buffer.tensor)
-            if len(values) > 1 or buffer.tensor.numel() != buffer.size or not buffer.tensor.is_contiguous()
-            else buffer.tensor
-        )
+        name = next((names[each] for each in values if each in names), None) or next(constants)
+        tensor = buffer.tensor
+        plain = len(values) == 1 and tensor.numel() == buffer.size and tensor.is_contiguous()
+        found[name] = tensor if plain else _whole(tensor)
     return found
 
 

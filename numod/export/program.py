@@ -43,22 +43,17 @@ class ExportedProgram:
         return self.program
 
     @property
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors that the program holds, by name."""
-        return {name: self.program.held[value] for value, name in self.names.items()}
-
-    @property
     def state_dict(self) -> dict[str, Tensor]:
-        """Parameters and buffers by name, constants left out."""
-        return {name: each for name, each in self.tensors.items() if not name.startswith("constant")}
+        """Parameters and buffers by name."""
+        return {name: self.program.held[value] for value, name in self.names.items()}
 
     def parameters(self) -> list[Tensor]:
         """The parameters."""
-        return [self.tensors[name] for name in self.parameter_names]
+        return [self.state_dict[name] for name in self.parameter_names]
 
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """The parameters with their names."""
-        return [(name, self.tensors[name]) for name in self.parameter_names]
+        return [(name, self.state_dict[name]) for name in self.parameter_names]
 
     @property
     def example_inputs(self) -> tuple[tuple, dict[str, Any]]:

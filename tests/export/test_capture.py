@@ -123,3 +123,31 @@ def test_loading_needs_no_class(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "net")], capture_output=True, text=True, check=True
     )
     assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(x)["out"])
+
+
+def test_tensors_without_a_name_are_constants_and_no_state() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.constant0 = nn.Parameter(torch.ones(3))
+            self.factor = [torch.full((3,), 2.0)]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.constant0 * self.factor[0]
+
+    captured = export(Scaled(), (torch.ones(3),))
+    assert list(captured.state_dict) == ["constant0"] and captured.module()(torch.ones(3)).tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("change", [
+    {"version": 99}, {"version": 1.5}, {"names": [[0, "a"]]}, {"inputs": []}, {"inputs": [3]}, {"spec": 1}, {"parameters": ["nothing"]}, {"title": "a\nb"}, {"title": 3},
+], ids=str)  # fmt: skip
+def test_a_description_that_does_not_fit_is_refused(change: dict, tmp_path: Path) -> None:
+    from numod.serialization.program import read_program, save_program
+
+    save(export(Net(), (torch.ones(2, 4),)), tmp_path / "good")
+    program, about, tensors = read_program(tmp_path / "good")
+    examples = {name: each for name, each in tensors.items() if name.startswith("example")}
+    save_program(program, tmp_path / "bad", about | change, examples)
+    with pytest.raises(ValueError, match="load: .* is not an exported program, or damaged"):
+        load(tmp_path / "bad")

@@ -96,3 +96,13 @@ def test_everything_that_cannot_be_exported_is_told_at_once(tmp_path: Path) -> N
 def test_functions_of_lapack_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"test_interface\.py:\d+: \w+ is computed by NumPy's LAPACK"):
         aot_compile(export(lambda x: torch.linalg.eigvalsh(x + x.t()), (torch.eye(3),)), tmp_path)
+
+
+def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    from numod.__main__ import main
+
+    assert main(["export", str(tmp_path / "nothing.pt"), "-o", str(tmp_path / "out")]) == 1
+    assert "nothing.pt" in capsys.readouterr().err
+    torch.jit.trace(lambda x: torch.rand(3) + x, torch.ones(3)).save(tmp_path / "random.pt")
+    assert main(["export", str(tmp_path / "random.pt"), "-o", str(tmp_path / "out")]) == 1
+    assert "draws random numbers" in capsys.readouterr().err and not (tmp_path / "out").exists()
