@@ -22,19 +22,28 @@ _FULL, _CHEAP = 3, 0  # optimisation levels
 
 @dataclass(frozen=True)
 class Function:
-    """A function that Numba translated: an unoptimised LLVM module with all that it calls, its name there, and the functions that are not to be inlined."""
+    """A function that Numba translated: an unoptimised LLVM module with all that it calls, its name there, and the functions that are not to be inlined.
+
+    `generic`: functions that are compiled for any arguments, whatever their calls say.
+    """
 
     module: object
     name: str
     shared: tuple[str, ...]
+    generic: tuple[str, ...] = ()
 
 
-def translated(function: Callable, signature: str, fastmath: frozenset[str]) -> Function:
+def translated(function: Callable, signature: str, fastmath: frozenset[str], generic: Sequence[str] = ()) -> Function:
     """What Numba makes of a kernel, for the machine of `target.compile_for`. Shared functions stay functions, so results do not differ from the JIT's."""
     result = cpu.translate(function, signature, fastmath, alone=True, library=compiler.unoptimised_library_class)
     libraries = [each for each in compiler.parts(result.library) if each is not result.library]
     shared = [each.name for library in libraries for each in library._final_module.functions if not each.is_declaration]
-    return Function(result.library._final_module, result.fndesc.llvm_func_name, tuple(shared))
+    module = result.library._final_module
+    marks = [f"{len(each)}{each}B" for each in generic]  # how Numba's names for the linker have a function's
+    named = [
+        each.name for each in module.functions if not each.is_declaration and any(mark in each.name for mark in marks)
+    ]
+    return Function(module, result.fndesc.llvm_func_name, tuple(shared), tuple(named))
 
 
 def object_file(
@@ -49,6 +58,11 @@ def object_file(
     module = llvm.parse_assembly(_EXCEPTION.sub("", str(function.module)))
     module.get_function(function.name).name = "kernel"
     _hide(module, {"kernel"}, _LINKED)
+    for each in function.generic:
+        module.get_function(
+            each
+        ).linkage = "weak_any"  # another body might be linked in, so LLVM takes nothing about it for granted
+        module.get_function(each).add_function_attribute("noinline")
     added = llvm.parse_assembly(text)
     for each in (module, added):
         _aim(each, machine, generator)

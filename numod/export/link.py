@@ -15,11 +15,12 @@ from ..kernel import bind
 
 @dataclass(frozen=True)
 class Main:
-    """The text of a function `kernel(*names)` whose arguments are addresses, and the numbers of its constant array."""
+    """The text of a function `kernel(*names)` whose arguments are addresses, the numbers of its constant array, and the functions that it calls."""
 
     text: str
     names: tuple[str, ...]
     table: tuple[int, ...]
+    functions: tuple[str, ...]
 
 
 def main_function(
@@ -43,7 +44,12 @@ class _Linker(Linker):
         lines = self._lines(calls)
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
-        return Main(bind.headed(self._text(order, head, lines), backend), tuple(order), tuple(self.slots))
+        return Main(
+            bind.headed(self._text(order, head, lines), backend),
+            tuple(order),
+            tuple(self.slots),
+            tuple(self.functions.values()),
+        )
 
     def _address(self, buffer: Buffer) -> str:
         return self.names[buffer]

@@ -13,6 +13,7 @@ from ..graph import memory, order
 from ..graph.lower import Buffer, Call, Lowered, Test, lower
 from ..graph.passes import optimise
 from ..graph.program import Program, Value
+from ..graph.section import small
 from ..kernel import build
 from .entry import Data, Entry
 from .interface import Interface
@@ -118,7 +119,10 @@ def compiled(
     ]
     main = main_function(plan.lowered.calls, places | offsets_of(plan, interface, weights), names, arguments)
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
-    translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE)
+    generic = (
+        () if size or small(plan.lowered.calls) else main.functions
+    )  # larger programs run kernel by kernel in Python, each for any sizes: same rounding
+    translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE, generic)
     block = b"".join(_bytes(weights[each.name]) for each in interface.weights) if interface.embedded else b""
     entry = Entry(
         interface,

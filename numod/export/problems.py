@@ -30,7 +30,7 @@ def problems(program: Program) -> list[str]:
     found = [*_of_steps(program), *unsaveable(program), *_of_memory(program)]
     if not found:
         found = [
-            f"{_place(each.step)}: {each.step.op.name} is computed by NumPy's LAPACK; compute it outside, and pass the result in"
+            f"{_place(each.step)}: {each.step.op.name} is computed by NumPy (LAPACK, FFT); compute it outside, and pass the result in"
             for each in lower(optimise(program)[0]).calls
             if isinstance(each, Call) and each.kernel is None
         ]

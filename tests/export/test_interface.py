@@ -94,7 +94,7 @@ def test_everything_that_cannot_be_exported_is_told_at_once(tmp_path: Path) -> N
 
 
 def test_functions_of_lapack_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match=r"test_interface\.py:\d+: \w+ is computed by NumPy's LAPACK"):
+    with pytest.raises(ExportError, match=r"test_interface\.py:\d+: \w+ is computed by NumPy"):
         aot_compile(export(lambda x: torch.linalg.eigvalsh(x + x.t()), (torch.eye(3),)), tmp_path)
 
 
