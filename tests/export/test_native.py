@@ -40,6 +40,13 @@ ALLOWED = {
 }
 
 
+class Ops(nn.Module):
+    """Sorting, indices, reductions."""
+
+    def forward(self, x: torch.Tensor, i: torch.Tensor) -> tuple:
+        return x.sort(-1)[0], x.topk(3, -1)[1], x.cumsum(0), x[i], torch.logsumexp(x, 1), (x > 0).sum(), i % 3, x.t()
+
+
 class Small(nn.Module):
     """One of each kind of layer, and a check of an index."""
 
@@ -126,6 +133,25 @@ def compiled_results(net: nn.Module, inputs: tuple) -> list[np.ndarray]:
     finally:
         torch.set_num_threads(threads)
     return [each.numpy() for each in (found if isinstance(found, tuple) else (found,))]
+
+
+OTHERS = {  # the last is run kernel by kernel by numod.compile
+    "transformer": lambda: (nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (torch.randn(2, 5, 16),)),
+    "ops": lambda: (Ops(), (torch.randn(6, 9), torch.tensor([1, 3, 5]))),
+    "wide": lambda: (nn.Sequential(nn.Linear(300, 500), nn.ReLU(), nn.LayerNorm(500)), (torch.randn(64, 300),)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_results_of_other_networks_are_those_of_compile(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net, inputs = OTHERS[name]()
+    artifact = aot_compile(export(net.eval(), inputs), tmp_path)
+    want = [np.ascontiguousarray(each) for each in compiled_results(net, inputs)]
+    got = tuple(np.full_like(each, 7) for each in want)
+    assert Library(artifact).run(inputs, got) == 0
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("name", ["small", "lenet"])
