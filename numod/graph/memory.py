@@ -21,7 +21,7 @@ def plan(lowered: Lowered, boundary: int | None = None, alignment: int = ALIGNME
     return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda found: found[1])
 
 
-def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]], alignment: int) -> tuple[dict[Buffer, int], int]:
+def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]], alignment: int = ALIGNMENT) -> tuple[dict[Buffer, int], int]:
     """First-fit offsets of the buffers in the given order, and the total size."""
     places: dict[Buffer, int] = {}
     taken = np.empty((4, len(order)), np.int64)  # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
