@@ -23,6 +23,7 @@ from .paths import distributed as distributed
 from . import distributions as distributions
 from . import dtypes as dtypes
 from . import errors as errors
+from . import export as export
 from . import fft as fft
 from . import formats as formats
 from . import func as func
@@ -65,7 +66,7 @@ from .core.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError
 from . import PyTorchFileReader as PyTorchFileReader
-from .paths.jit import ScriptModule as ScriptModule
+from .export.script import ScriptModule as ScriptModule
 from .device.layout import Size as Size
 from .cuda.streams import Stream as Stream
 from . import SymBool as SymBool

@@ -12,7 +12,7 @@ import pytest
 import numod
 
 PACKAGE = Path(numod.__file__).parent
-FOLDERS = ["device", "kernel", "ops", "core", "autograd", "graph", "nn", "distributions", "func", "optim", "utils", "profiler", "testing", "serialization", "datasets"]  # each may import those before it
+FOLDERS = ["device", "kernel", "ops", "core", "autograd", "graph", "nn", "distributions", "func", "optim", "utils", "profiler", "testing", "serialization", "export", "datasets"]  # each may import those before it
 FREE = {"__init__", "__main__", "demo", "inventory", "tools", "linalg", "fft", "cuda", "amp", "backends", "version", "special", "random", "paths", "__future__"}  # top-level namespaces above all folders
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -56,7 +56,7 @@ class Section:
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
-        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or (_small(self.calls) and not _takes_lengths(self.calls)))
+        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or (small(self.calls) and not _takes_lengths(self.calls)))
         self.replay: Replay | None = None
         if self.linked:
             self._link(name, form.dynamic)
@@ -154,7 +154,7 @@ def _linkable(calls: Sequence) -> bool:
     return len(kernels) <= LINKED_CALLS or sum(each.period for each in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
 
 
-def _small(calls: Sequence) -> bool:
+def small(calls: Sequence) -> bool:
     """Whether the work is small enough for one serial function."""
     return sum(each.kernel.work for each in calls if isinstance(each, Call)) < LINKED_WORK
 

@@ -115,6 +115,11 @@ def _translated(backend: object, function: Callable[[], Callable], *options: obj
         return backend.translate(function(), *options)
 
 
+def function(backend: object, name: str, source: str) -> Callable:
+    """The kernel of a source as a Python function that is not compiled, for `device.ahead`."""
+    return _function(backend, Kernel(name, source, "", False, ""))
+
+
 def _function(backend: object, kernel: Kernel) -> Callable:
     """The kernel as a Python function, to be compiled."""
     namespace = {**backend.namespace(), "__name__": __name__}
